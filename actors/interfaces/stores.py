@@ -1,0 +1,230 @@
+"""The seams to what lasts: the session store and the artifact store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from actors.messages.content import Part
+from actors.messages.session import SessionKey
+
+
+class EventHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store must know of an event beside its bytes. `timestamp` is in seconds since the epoch."""
+
+    id: str
+    invocation_id: str
+    author: str
+    timestamp: float
+
+
+class EventRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a log as it is stored.
+
+    Attributes:
+        raw: the event as its author encoded it.
+        calls: ids of the function calls in it.
+        undo: session state it overwrote, encoded; b"" when it overwrote none. `SessionStore.undos` returns it.
+    """
+
+    seq: int
+    head: EventHead
+    raw: bytes
+    calls: tuple[str, ...] = ()
+    undo: bytes = b""
+
+
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of one invocation.
+
+    Attributes:
+        status: running, paused, finished, failed or cancelled.
+        epoch: raised whenever the turn is taken up; older writers are refused.
+        first_seq: the user event that began the invocation.
+        opened_seq: the user event that opened it last; later than `first_seq` after a pause.
+        agent: the agent selected when it was opened last.
+        outcome: how it ended, encoded; b"" while it runs.
+        temp: its `temp:` state, encoded; b"" when there is none or it has ended.
+    """
+
+    invocation_id: str
+    status: str
+    epoch: int
+    first_seq: int
+    opened_seq: int
+    agent: str = ""
+    outcome: bytes = b""
+    temp: bytes = b""
+
+
+class CallRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Who made a function call, and in which turn."""
+
+    call_id: str
+    seq: int
+    author: str
+    invocation_id: str
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Session actor needs to take a session up, without reading its log.
+
+    Attributes:
+        head_seq: the newest event's place, 0 for an empty log.
+        rewinds: how often the log has been rewound.
+        authors: the distinct authors of visible events, the most recent first, with the place of their last event.
+        state: the session's own state (plain keys), value by key.
+        created_s, updated_s: seconds since the epoch.
+    """
+
+    key: SessionKey
+    head_seq: int
+    rewinds: int
+    authors: tuple[tuple[str, int], ...]
+    state: dict[str, Any]
+    created_s: float
+    updated_s: float
+
+
+class CreateSession(msgspec.Struct, frozen=True):
+    """Write: a new session."""
+
+    key: SessionKey
+    created_s: float
+
+
+class AddEvent(msgspec.Struct, frozen=True):
+    """Write: the next event of a log."""
+
+    key: SessionKey
+    row: EventRow
+
+
+class HideEvents(msgspec.Struct, frozen=True):
+    """Write: the events of a rewound stretch, both ends included, are not seen any more; `rewinds` is one more."""
+
+    key: SessionKey
+    first_seq: int
+    last_seq: int
+
+
+class PutState(msgspec.Struct, frozen=True):
+    """Write: keys of one scope, set to `values` or taken away.
+
+    The scope is the session's own with all three fields of the key set, the user's with `session` "", the app's with
+    `user` and `session` "".
+    """
+
+    key: SessionKey
+    values: dict[str, Any] = {}
+    removed: tuple[str, ...] = ()
+
+
+class PutTurn(msgspec.Struct, frozen=True):
+    """Write: the record of a turn, as it is now."""
+
+    key: SessionKey
+    row: TurnRow
+    updated_s: float
+
+
+class RemoveSession(msgspec.Struct, frozen=True):
+    """Write: a session with its log, its turns and its own state is gone. App and user state stay."""
+
+    key: SessionKey
+
+
+Write = CreateSession | AddEvent | HideEvents | PutState | PutTurn | RemoveSession
+
+
+class SessionStore(Protocol):
+    """Where logs last. Its methods block; the Session actor calls them from one thread, one at a time."""
+
+    def open(self) -> None:
+        """Connect, and make or check the tables. May be called again after `close`.
+
+        Raises:
+            SchemaVersionError: the tables were made by a newer version.
+            StoreError: the store cannot be reached.
+        """
+        ...
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Do all the writes in order, in one transaction; when it returns they are on disk.
+
+        Raises:
+            SessionExistsError: a session to create is there already.
+            StoreConflictError: an event's place in its log is taken: somebody else writes the session.
+            StoreError: the store could not do it. Nothing of `writes` is stored then.
+        """
+        ...
+
+    def session(self, key: SessionKey) -> SessionRow | None:
+        """The session, or None. Its cost does not grow with the length of the log."""
+        ...
+
+    def sessions(self, app: str, user: str | None) -> list[SessionRow]:
+        """All sessions of a user, or of all users of the app with None, the one updated last first; `authors` is left empty."""
+        ...
+
+    def events(
+        self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
+    ) -> list[tuple[int, bytes]]:
+        """Visible events as (seq, bytes), oldest first: those behind `after_seq` and not older than `after_s`; of
+        them the first `limit`, or with `newest` the last `limit`."""
+        ...
+
+    def undos(self, key: SessionKey, first_seq: int) -> list[tuple[int, bytes]]:
+        """The `undo` of every event from `first_seq` on that has one, visible or not, newest first, as (seq, undo)."""
+        ...
+
+    def state(self, app: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The app's state and the user's, value by key without prefix."""
+        ...
+
+    def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
+        """The record of a turn, or None. A turn whose user event was rewound is not found."""
+        ...
+
+    def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
+        """All turns of the app that have not ended."""
+        ...
+
+    def call(self, key: SessionKey, call_id: str) -> CallRow | None:
+        """The newest visible call with that id, or None."""
+        ...
+
+    def close(self) -> None:
+        """Let go of every connection and file."""
+        ...
+
+
+class ArtifactStore(Protocol):
+    """Where artifacts last. Its methods block; names in folders of `user:` are shared by a user's sessions."""
+
+    def save(self, key: SessionKey, filename: str, part: Part) -> int:
+        """Store a part and return its version, from 0.
+
+        Raises:
+            ArtifactError: the name would leave its folder, or the part has neither inline data nor text.
+            OSError: the store could not do it.
+        """
+        ...
+
+    def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
+        """The part of that version, or the latest; None when there is none."""
+        ...
+
+    def keys(self, key: SessionKey) -> list[str]:
+        """The names of all artifacts that the session sees, sorted."""
+        ...
+
+    def versions(self, key: SessionKey, filename: str) -> list[int]:
+        """All versions of an artifact, oldest first."""
+        ...
+
+    def delete(self, key: SessionKey, filename: str) -> None:
+        """Remove an artifact with all its versions. A missing one is no error."""
+        ...

@@ -1,0 +1,71 @@
+"""The shape of the tree without the agents in it: what selection and transfer need to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import msgspec
+
+from actors.errors import UnknownAgentError
+from actors.nearest import did_you_mean
+
+LLM = "llm"
+
+
+class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One agent's place in the tree. `kind` is llm, custom, sequential, parallel or loop; `parent` None is the root."""
+
+    name: str
+    kind: str = LLM
+    description: str = ""
+    parent: str | None = None
+    children: tuple[str, ...] = ()
+    disallow_transfer_to_parent: bool = False
+    disallow_transfer_to_peers: bool = False
+
+    @property
+    def is_llm(self) -> bool:
+        """True for LLM agents, the only ones that transfer control."""
+        return self.kind == LLM
+
+
+class Topology(msgspec.Struct, frozen=True, dict=True):
+    """The parent map: every node of the tree, the root first, parents before their children."""
+
+    nodes: tuple[AgentNode, ...]
+
+    @cached_property
+    def _by_name(self) -> dict[str, AgentNode]:
+        return {node.name: node for node in self.nodes}
+
+    @property
+    def root(self) -> AgentNode:
+        """The node without a parent."""
+        return self.nodes[0]
+
+    def find(self, name: str) -> AgentNode | None:
+        """The node of that name, or None."""
+        return self._by_name.get(name)
+
+    def __getitem__(self, name: str) -> AgentNode:
+        """The node of that name.
+
+        Raises:
+            UnknownAgentError: there is none; the message names the nearest.
+        """
+        node = self._by_name.get(name)
+        if node is None:
+            raise UnknownAgentError(name, did_you_mean(name, self._by_name))
+        return node
+
+    def lineage(self, name: str) -> Iterator[AgentNode]:
+        """The node of that name, then its parent, and so on up to the root."""
+        node: AgentNode | None = self[name]
+        while node is not None:
+            yield node
+            node = self._by_name[node.parent] if node.parent is not None else None
+
+    def is_below(self, name: str, ancestor: str) -> bool:
+        """True when `name` is `ancestor` or stands somewhere under it."""
+        return any(node.name == ancestor for node in self.lineage(name))

@@ -1,0 +1,40 @@
+"""How messages travel: msgspec MessagePack, one tagged struct a message, never a pickle."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from actors.errors import NotEncodableError
+from actors.messages.event import Event
+
+T = TypeVar("T")
+
+_encoder = msgspec.msgpack.Encoder()
+_event_decoder = msgspec.msgpack.Decoder(Event)
+
+
+def encode(value: Any) -> bytes:
+    """The MessagePack form of a message, an event or plain data.
+
+    Raises:
+        NotEncodableError: something in it has no wire form (a file handle, an integer beyond 64 bits, …).
+    """
+    try:
+        return _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise NotEncodableError(type(value).__name__, str(error)) from error
+
+
+def decode(raw: bytes, type: type[T]) -> T:
+    """Read a value of the given type back. Raises msgspec.ValidationError, naming the field, when it is none."""
+    return msgspec.msgpack.decode(raw, type=type)
+
+
+def decode_event(raw: bytes, seq: int) -> Event:
+    """The event in `raw`, with its place in the log filled in."""
+    event = _event_decoder.decode(raw)
+    # The object is ours and nobody has seen it yet: filling the field in saves a copy of every event read.
+    msgspec.structs.force_setattr(event, "seq", seq)
+    return event
