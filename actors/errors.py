@@ -25,6 +25,8 @@
     │   └── TurnTimeoutError
     ├── ModelError                   the model or its service
     │   ├── ModelConfigurationError
+    │   ├── ModelResponseError
+    │   ├── ModelServiceError
     │   └── ScriptExhaustedError
     ├── StoreError                   the session, artifact or memory store
     │   ├── StoreConflictError
@@ -44,7 +46,7 @@ pickling, and an actor can send it to another process by name and arguments alon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 
 class RaygroveError(Exception):
@@ -92,7 +94,7 @@ class InvalidIdError(RequestError, ValueError):
 class SessionNotFoundError(RequestError, LookupError):
     """There is no such session. Arguments: app, user, session."""
 
-    sentence = "session {2!r} of user {1!r} not found in app {0!r}: create it with sessions.create, or leave auto_create_session on"
+    sentence = "session {2!r} of user {1!r} not found in app {0!r}: create it first, or leave auto_create_session on"
 
 
 class SessionExistsError(RequestError):
@@ -191,6 +193,27 @@ class ModelConfigurationError(ModelError):
     """A model cannot be used as things are set up. Arguments: model, what is missing and how to give it."""
 
     sentence = "model {0!r} cannot be used: {1}"
+
+
+class ModelResponseError(ModelError):
+    """The service's answer is no answer: cut off, or not in the agreed form. Arguments: model, what came."""
+
+    sentence = "model {0!r} gave no usable answer: {1}"
+
+
+class ModelServiceError(ModelError):
+    """The service refused or could not be reached, retries included. Arguments: model, HTTP status or None, what it said."""
+
+    sentence = "model {0!r}: the service failed with status {1}: {2}"
+
+    @property
+    def code(self) -> int | None:
+        """The HTTP status; None when no answer came at all."""
+        return cast("int | None", self.args[1])
+
+    def __str__(self) -> str:
+        model, code, reason = self.args
+        return super().__str__() if code is not None else f"model {model!r}: the service could not be reached: {reason}"
 
 
 class ScriptExhaustedError(ModelError):

@@ -1,0 +1,1 @@
+"""Makes the actors live: the driver, the engines, the stores and the models."""

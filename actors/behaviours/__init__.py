@@ -1,0 +1,1 @@
+"""What each kind of agent does when it is invoked, one async function a kind."""

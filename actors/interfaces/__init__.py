@@ -1,0 +1,1 @@
+"""The seams between what an actor decides and what makes it live."""

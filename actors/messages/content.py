@@ -18,7 +18,7 @@ class _Noun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """Common shape of everything in a content: immutable, camelCase, defaults not written."""
 
 
-class Blob(_Noun, frozen=True):
+class Blob(_Noun, frozen=True, kw_only=True):
     """Bytes inside a message. `data` is raw, base64 only in JSON."""
 
     data: bytes = b""
@@ -26,7 +26,7 @@ class Blob(_Noun, frozen=True):
     display_name: str | None = None
 
 
-class FileData(_Noun, frozen=True):
+class FileData(_Noun, frozen=True, kw_only=True):
     """A file that the model's service can fetch by its URI."""
 
     file_uri: str | None = None
@@ -34,7 +34,7 @@ class FileData(_Noun, frozen=True):
     display_name: str | None = None
 
 
-class FunctionCall(_Noun, frozen=True):
+class FunctionCall(_Noun, frozen=True, kw_only=True):
     """The model asks for a tool. `id` is unique in the session; `args` is a JSON object."""
 
     id: str | None = None
@@ -44,7 +44,7 @@ class FunctionCall(_Noun, frozen=True):
     will_continue: bool | None = None
 
 
-class FunctionResponse(_Noun, frozen=True):
+class FunctionResponse(_Noun, frozen=True, kw_only=True):
     """What a tool returned for the call with the same `id`; `response` is a JSON object."""
 
     id: str | None = None
@@ -55,7 +55,7 @@ class FunctionResponse(_Noun, frozen=True):
     scheduling: str | None = None
 
 
-class ExecutableCode(_Noun, frozen=True):
+class ExecutableCode(_Noun, frozen=True, kw_only=True):
     """Code that the model wrote for its service to run."""
 
     code: str | None = None
@@ -63,7 +63,7 @@ class ExecutableCode(_Noun, frozen=True):
     id: str | None = None
 
 
-class CodeExecutionResult(_Noun, frozen=True):
+class CodeExecutionResult(_Noun, frozen=True, kw_only=True):
     """What the model's service got from running the code."""
 
     outcome: str | None = None
@@ -71,7 +71,7 @@ class CodeExecutionResult(_Noun, frozen=True):
     id: str | None = None
 
 
-class VideoMetadata(_Noun, frozen=True):
+class VideoMetadata(_Noun, frozen=True, kw_only=True):
     """Which piece of a video counts. Offsets are strings of seconds ("1.5s"), `fps` frames per second."""
 
     start_offset: str | None = None
@@ -79,7 +79,7 @@ class VideoMetadata(_Noun, frozen=True):
     fps: float | None = None
 
 
-class Part(_Noun, frozen=True):
+class Part(_Noun, frozen=True, kw_only=True):
     """One piece of a content: normally exactly one of its kinds is set, with `thought` as a mark on `text`."""
 
     text: str | None = None
@@ -118,7 +118,7 @@ class Part(_Noun, frozen=True):
         )
 
 
-class Content(_Noun, frozen=True):
+class Content(_Noun, frozen=True, kw_only=True):
     """A message: who speaks (`role` is `user` or `model`) and its parts in order."""
 
     role: str | None = None

@@ -19,8 +19,8 @@ class FunctionDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any] | None = None
 
 
-class LlmRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call.
+class LlmRequest(msgspec.Struct, kw_only=True):
+    """One model call. A before_model callback may change it.
 
     Attributes:
         model: the name of the model, "" for models that have none.

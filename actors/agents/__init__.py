@@ -1,0 +1,19 @@
+"""Definitions: what a user says an agent is."""
+
+from actors.agents.base import Agent, Placement
+from actors.agents.custom import CustomAgent
+from actors.agents.llm import LlmAgent
+from actors.agents.tree import AgentSpec, AgentTree
+from actors.agents.workflow import LoopAgent, ParallelAgent, SequentialAgent
+
+__all__ = [
+    "Agent",
+    "AgentSpec",
+    "AgentTree",
+    "CustomAgent",
+    "LlmAgent",
+    "LoopAgent",
+    "ParallelAgent",
+    "Placement",
+    "SequentialAgent",
+]

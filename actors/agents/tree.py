@@ -1,0 +1,121 @@
+"""From definitions to the parent map, and to what each agent's actor is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.agents.base import Agent
+from actors.agents.llm import LlmAgent
+from actors.errors import AgentTreeError, DefinitionError
+from actors.messages.event import USER
+from actors.messages.topology import AgentNode, Topology
+from actors.rules.transfer import Target, transfer_targets
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """Everything that one agent's actor needs to know, and nothing of the rest of the tree.
+
+    Attributes:
+        definition: the agent, without its children.
+        children: their names, in order.
+        targets: to whom it may transfer.
+        global_instruction: the root's.
+        model: the model's name or object, its own or inherited; "" for agents without one.
+    """
+
+    definition: Agent
+    children: tuple[str, ...] = ()
+    targets: tuple[Target, ...] = ()
+    global_instruction: Any = ""
+    model: Any = field(default="")
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.definition.name
+
+
+class AgentTree:
+    """The definitions, checked: every name stands once, and every agent has one parent.
+
+    Raises:
+        AgentTreeError: it is no tree, or a name is not allowed; the message names the agent.
+    """
+
+    def __init__(self, root: Agent | None) -> None:
+        if root is None:
+            raise DefinitionError("root agent is required")
+        if not isinstance(root, Agent):
+            raise DefinitionError(f"root_agent must be an agent, not {type(root).__name__}")
+        self.root = root
+        self._agents: dict[str, Agent] = {}
+        self._parents: dict[str, str | None] = {}
+        for agent, parent in _walk(root):
+            self._add(agent, parent)
+        self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
+
+    def _add(self, agent: Agent, parent: Agent | None) -> None:
+        name = agent.name
+        if name == USER:
+            raise AgentTreeError(f"an agent is called {name!r}, which is the author of the user's messages")
+        if not name.isidentifier():
+            raise AgentTreeError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
+        if name in self._agents:
+            first, second = self._parents[name], parent.name if parent is not None else None
+            if self._agents[name] is not agent:
+                raise AgentTreeError(f"the name {name!r} is given twice, below {first!r} and below {second!r}")
+            if first == second:
+                raise AgentTreeError(f"agent {name!r} is listed twice below {first!r}")
+            raise AgentTreeError(f"agent {name!r} has two parents, {first!r} and {second!r}: make one object for each place")
+        self._agents[name] = agent
+        self._parents[name] = parent.name if parent is not None else None
+
+    def _node(self, agent: Agent) -> AgentNode:
+        return AgentNode(
+            name=agent.name,
+            kind=agent.kind,
+            description=agent.description,
+            parent=self._parents[agent.name],
+            children=tuple(child.name for child in agent.sub_agents),
+            disallow_transfer_to_parent=getattr(agent, "disallow_transfer_to_parent", False),
+            disallow_transfer_to_peers=getattr(agent, "disallow_transfer_to_peers", False),
+        )
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._agents.values())
+
+    def spec(self, name: str) -> AgentSpec:
+        """What the actor of that agent is given."""
+        agent = self._agents[name]
+        return AgentSpec(
+            definition=agent.alone(),
+            children=self.topology[name].children,
+            targets=transfer_targets(self.topology, name),
+            global_instruction=getattr(self.root, "global_instruction", ""),
+            model=self.model(name),
+        )
+
+    def model(self, name: str) -> Any:
+        """The model of an agent: its own, or that of the nearest LLM agent above it; "" when it needs none.
+
+        Raises:
+            DefinitionError: an LLM agent has none.
+        """
+        if not isinstance(self._agents[name], LlmAgent):
+            return ""
+        for node in self.topology.lineage(name):
+            agent = self._agents[node.name]
+            if isinstance(agent, LlmAgent) and agent.model:
+                return agent.model
+        raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
+
+
+def _walk(root: Agent) -> Iterator[tuple[Agent, Agent | None]]:
+    """Every agent with its parent, parents first. A cycle is found by its first repeated name, so the walk ends."""
+    waiting: list[tuple[Agent, Agent | None]] = [(root, None)]
+    for agent, parent in waiting:
+        yield agent, parent
+        waiting += [(child, agent) for child in agent.sub_agents]

@@ -1,0 +1,35 @@
+"""The agents that order the runs of their children (seed 004)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from actors.agents.base import Agent
+
+
+class SequentialAgent(Agent):
+    """Runs each child once, in order."""
+
+    kind: ClassVar[Literal["sequential"]] = "sequential"
+
+
+class ParallelAgent(Agent):
+    """Runs all children at once, each on a branch of its own."""
+
+    kind: ClassVar[Literal["parallel"]] = "parallel"
+
+
+class LoopAgent(Agent):
+    """Runs its children in order, again and again, until one escalates.
+
+    Attributes:
+        max_iterations: at most so many rounds; None or 0 is no limit.
+        on_escalate: "propagate" ends every enclosing loop as well, "absorb" only this one.
+    """
+
+    kind: ClassVar[Literal["loop"]] = "loop"
+
+    max_iterations: int | None = Field(default=None, ge=0)
+    on_escalate: Literal["propagate", "absorb"] = "propagate"

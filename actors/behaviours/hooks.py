@@ -1,0 +1,45 @@
+"""How user callbacks are called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.messages.content import Content
+from actors.messages.model import LlmResponse
+
+
+async def first_result(functions: Sequence[Callable[..., Any]], *args: Any) -> Any:
+    """Call one function after the other until one returns something other than None, and return that."""
+    for function in functions:
+        result = await call(function, *args)
+        if result is not None:
+            return result
+    return None
+
+
+async def call(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a sync or async function."""
+    result = function(*args)
+    return await result if inspect.isawaitable(result) else result
+
+
+def as_content(given: Any) -> Content:
+    """What a callback returned as the content of an event.
+
+    Raises:
+        TypeError: it is neither a Content nor a text.
+    """
+    if isinstance(given, str):
+        return Content.of_text(given, role="model")
+    if isinstance(given, Content):
+        return given
+    if hasattr(given, "parts"):
+        return Content.from_genai(given)
+    raise TypeError(f"a callback must return a Content, a text or None, not {type(given).__name__}")
+
+
+def as_response(given: Any) -> LlmResponse:
+    """What a callback returned as the response of a model. Raises TypeError like `as_content`."""
+    return given if isinstance(given, LlmResponse) else LlmResponse(content=as_content(given))

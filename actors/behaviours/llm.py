@@ -1,0 +1,250 @@
+"""What an LLM agent does: ask the model, run the tools it calls, and again, until it has answered (semantics.md section 5)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any, cast
+
+import msgspec
+import pydantic
+
+from actors.agents.base import callbacks
+from actors.agents.llm import LlmAgent
+from actors.agents.tree import AgentSpec
+from actors.behaviours.hooks import as_content, as_response, call, first_result
+from actors.behaviours.toolcalls import response_event, run_calls
+from actors.errors import OutputSchemaError
+from actors.interfaces.context import Context
+from actors.interfaces.model import Model
+from actors.messages.content import Content, FunctionCall, Part
+from actors.messages.event import Event
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
+from actors.rules import instructions, transfer
+from actors.tools.base import Tool
+from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
+from actors.tools.transfer import TransferTool
+
+CALL_ID_PREFIX = "call-"
+"""Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
+
+
+async def run_llm(spec: AgentSpec, model: Model, context: Context) -> AnyOutcome:
+    """One run of an LLM agent, from its turn's message to its final response, a transfer or a pause."""
+    return await _LlmRun(spec, model, context).run()
+
+
+class _LlmRun:
+    def __init__(self, spec: AgentSpec, model: Model, context: Context) -> None:
+        self._agent = cast(LlmAgent, spec.definition)
+        self._spec = spec
+        self._model = model
+        self._context = context
+        self._tools: dict[str, Tool] = {tool.name: tool for tool in self._agent.tools}
+        if spec.targets:
+            transfer_tool = TransferTool(spec.name, spec.targets)
+            self._tools[transfer_tool.name] = transfer_tool
+
+    async def run(self) -> AnyOutcome:
+        answered = [response.id for response in self._context.user_content.function_responses()]
+        waiting = (await self._context.view()).still_open(answered) if answered else ()
+        if waiting:
+            return Paused(call_ids=waiting)
+        if await self._callback_content(self._agent.before_agent_callback, is_answer=True):
+            return Finished()
+        outcome = await self._steps()
+        if isinstance(outcome, Finished):
+            await self._callback_content(self._agent.after_agent_callback)
+        return outcome
+
+    async def _steps(self) -> AnyOutcome:
+        while True:
+            answer = await self._ask()
+            if answer is None:
+                return Finished()
+            calls = list(answer.function_calls())
+            if not calls:
+                return Finished()
+            response, pending = await self._run_tools(calls)
+            if response is not None and response.actions.transfer_to_agent:
+                return Transfer(to=response.actions.transfer_to_agent)
+            if pending:
+                return Paused(call_ids=pending)
+            if response is None or response.actions.skip_summarization:
+                return Finished()
+
+    # ------------------------------------------------------------------------------------------------------- the model
+    async def _ask(self) -> Event | None:
+        """One model call and its event; None when the model returned nothing."""
+        actions = Actions()
+        request = await self._request()
+        response = await self._response(request, self._callback_context(actions))
+        if response.content is None and response.error_code is None:
+            return None
+        return await self._context.emit(self._finished_event(await self._named(response), actions))
+
+    async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
+        replaced = await first_result(callbacks(self._agent.before_model_callback), context, request)
+        if replaced is not None:
+            return as_response(replaced)
+        await self._context.take_llm_call()
+        try:
+            response = await self._call_model(request)
+        except Exception as error:  # A model is foreign code: a callback may have an answer for whatever it raises.
+            replaced = await first_result(callbacks(self._agent.on_model_error_callback), context, request, error)
+            if replaced is None:
+                raise
+            response = as_response(replaced)
+        replaced = await first_result(callbacks(self._agent.after_model_callback), context, response)
+        return response if replaced is None else as_response(replaced)
+
+    async def _call_model(self, request: LlmRequest) -> LlmResponse:
+        whole = LlmResponse()
+        async with aclosing(self._model.generate(request, stream=self._context.streaming)) as responses:  # type: ignore[type-var]
+            async for response in responses:
+                if response.partial:
+                    await self._context.emit(Event(content=_by_model(response.content), partial=True))
+                else:
+                    whole = response
+        return whole
+
+    async def _request(self) -> LlmRequest:
+        view = await self._context.view()
+        return LlmRequest(
+            model=self._spec.model if isinstance(self._spec.model, str) else getattr(self._spec.model, "model", ""),
+            agent=self._spec.name,
+            contents=view.contents(self._agent.include_contents),
+            system_instruction=await self._system_instruction(),
+            tools=[tool.declaration() for tool in self._tools.values()],
+            config=dict(self._agent.generate_content_config),
+            output_schema=self._agent.output_json_schema,
+        )
+
+    async def _system_instruction(self) -> str:
+        return instructions.join(
+            [
+                await self._instruction(self._spec.global_instruction),
+                await self._instruction(self._agent.instruction),
+                instructions.identity(self._spec.name, self._agent.description),
+                transfer.instruction(self._spec.targets),
+            ]
+        )
+
+    async def _instruction(self, given: Any) -> str:
+        if not given:
+            return ""
+        if callable(given):
+            return str(await call(given, ReadonlyContext(**self._where())))
+        artifacts = {name: await self._artifact_text(name) for name in instructions.artifact_names(given)}
+        return instructions.render(given, self._context.state, artifacts, self._spec.name)
+
+    async def _artifact_text(self, filename: str) -> str | None:
+        part = await self._context.artifacts.load(filename)
+        if part is None:
+            return None
+        if part.inline_data is not None:
+            return part.inline_data.data.decode(errors="replace")
+        return part.text or ""
+
+    async def _named(self, response: LlmResponse) -> LlmResponse:
+        """The response with an id on every call that is unique in what the agent sees."""
+        content = _by_model(response.content)
+        if content is None or not any(content.function_calls()):
+            return msgspec.structs.replace(response, content=content)
+        view = await self._context.view()
+        used: set[str] = set()
+        parts = []
+        for part in content.parts:
+            made = part.function_call
+            if made is not None and (not made.id or made.id in used or view.has_call(made.id)):
+                made = msgspec.structs.replace(made, id=f"{CALL_ID_PREFIX}{uuid.uuid4().hex}")
+                part = msgspec.structs.replace(part, function_call=made)
+            if made is not None and made.id:
+                used.add(made.id)
+            parts.append(part)
+        return msgspec.structs.replace(response, content=Content(role=content.role, parts=parts))
+
+    def _finished_event(self, response: LlmResponse, actions: Actions) -> Event:
+        event = Event(
+            content=response.content,
+            finish_reason=response.finish_reason,
+            error_code=response.error_code,
+            error_message=response.error_message,
+            usage=response.usage,
+            custom_metadata=response.custom_metadata,
+            long_running_tool_ids=self._long_running(response.content),
+        )
+        if event.is_final_response():
+            self._keep_output(event, actions)
+        return msgspec.structs.replace(event, actions=actions.freeze())
+
+    def _long_running(self, content: Content | None) -> tuple[str, ...]:
+        calls = content.function_calls() if content is not None else ()
+        return tuple(made.id for made in calls if made.id and made.name in self._tools and self._tools[made.name].is_long_running)
+
+    def _keep_output(self, event: Event, actions: Actions) -> None:
+        """Note the answer under `output_key`, as text or as what `output_schema` makes of it."""
+        text = event.text
+        if not text or any(event.function_calls()):
+            return
+        value: Any = text
+        if self._agent.output_schema is not None:
+            try:
+                value = self._agent.output_schema.model_validate_json(text).model_dump(mode="json", exclude_none=True)
+            except pydantic.ValidationError as error:
+                wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
+                raise OutputSchemaError(self._spec.name, wrong.removeprefix(": ")) from error
+        if self._agent.output_key:
+            actions.state_delta[self._agent.output_key] = value
+
+    # ------------------------------------------------------------------------------------------------------- the tools
+    async def _run_tools(self, calls: Sequence[FunctionCall]) -> tuple[Event | None, tuple[str, ...]]:
+        """The stored event that answers the calls, if any has an answer; and the ids of those that have none yet."""
+        answers = await run_calls(self._agent, self._tools, calls, self._tool_context)
+        event = response_event(answers)
+        pending = tuple(answer.call.id or "" for answer in answers if answer.response is None)
+        return (await self._context.emit(event) if event is not None else None), pending
+
+    # ----------------------------------------------------------------------------------------------- what callbacks get
+    async def _callback_content(self, given: Any, *, is_answer: bool = False) -> bool:
+        """Run before_agent or after_agent callbacks; True when they gave the content of an event."""
+        functions = callbacks(given)
+        if not functions:
+            return False
+        actions = Actions()
+        result = await first_result(functions, self._callback_context(actions))
+        if result is None:
+            if actions.state_delta or actions.artifact_delta:
+                await self._context.emit(Event(actions=actions.freeze()))
+            return False
+        event = Event(content=as_content(result))
+        if is_answer:
+            self._keep_output(event, actions)
+        await self._context.emit(msgspec.structs.replace(event, actions=actions.freeze()))
+        return True
+
+    def _where(self) -> dict[str, Any]:
+        return {
+            "agent_name": self._spec.name,
+            "invocation_id": self._context.invocation_id,
+            "user_id": self._context.user_id,
+            "session_id": self._context.session_id,
+            "user_content": self._context.user_content,
+            "state": self._context.state,
+        }
+
+    def _callback_context(self, actions: Actions) -> CallbackContext:
+        return CallbackContext(artifacts=self._context.artifacts, actions=actions, **self._where())
+
+    def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
+        return ToolContext(function_call_id=call_id, artifacts=self._context.artifacts, actions=actions, **self._where())
+
+
+def _by_model(content: Content | None) -> Content | None:
+    """A model's content in the role `model`; None when it says nothing."""
+    if content is None or content.is_empty():
+        return None
+    parts: Sequence[Part] = content.parts
+    return content if content.role == "model" else Content(role="model", parts=parts)

@@ -1,0 +1,107 @@
+"""Running the calls of one model response: all at once, answered in one event (semantics.md 5.6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from actors.agents.base import callbacks
+from actors.agents.llm import LlmAgent
+from actors.behaviours.hooks import first_result
+from actors.errors import NotEncodableError
+from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
+from actors.messages.event import USER, Event
+from actors.messages.wire import encode
+from actors.nearest import did_you_mean
+from actors.tools.base import Tool
+from actors.tools.context import Actions, ToolContext
+
+
+class Answer(msgspec.Struct):
+    """What came of one call; `response` None: there is no answer yet."""
+
+    call: FunctionCall
+    actions: Actions
+    response: dict[str, Any] | None
+
+
+async def run_calls(
+    agent: LlmAgent,
+    tools: Mapping[str, Tool],
+    calls: Sequence[FunctionCall],
+    tool_context: Callable[[str, Actions], ToolContext],
+) -> list[Answer]:
+    """Run all calls at the same time.
+
+    Args:
+        tools: by name.
+        tool_context: makes the context of a call from its id and its actions.
+
+    Returns:
+        The answers, in the order of the calls. A call that failed is answered with `{"error": …}`.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_answer(agent, tools, call, tool_context)) for call in calls]
+    return [task.result() for task in tasks]
+
+
+async def _answer(
+    agent: LlmAgent,
+    tools: Mapping[str, Tool],
+    call: FunctionCall,
+    tool_context: Callable[[str, Actions], ToolContext],
+) -> Answer:
+    actions = Actions()
+    tool = tools.get(call.name)
+    if tool is None:
+        return Answer(call, actions, {"error": _unknown(call.name, tools)})
+    context = tool_context(call.id or "", actions)
+    try:
+        result = await _call(agent, tool, dict(call.args or {}), context)
+        if result is None and tool.is_long_running:
+            return Answer(call, actions, None)
+        response = result if isinstance(result, dict) else {"result": result}
+        encode([response, actions.state_delta])
+    except NotEncodableError as error:
+        # Nothing of such a call can be stored, its state included: the event would fail as a whole.
+        return Answer(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {error}"})
+    return Answer(call, actions, response)
+
+
+async def _call(agent: LlmAgent, tool: Tool, args: dict[str, Any], context: ToolContext) -> Any:
+    result = await first_result(callbacks(agent.before_tool_callback), tool, args, context)
+    if result is None:
+        try:
+            result = await tool.run(args, context)
+        except Exception as error:  # A tool is the user's code: whatever it raises, the model is told and goes on.
+            result = await first_result(callbacks(agent.on_tool_error_callback), tool, args, context, error)
+            if result is None:
+                return {"error": f"{type(error).__name__}: {error}"}
+    replaced = await first_result(callbacks(agent.after_tool_callback), tool, args, context, result)
+    return result if replaced is None else replaced
+
+
+def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
+    available = ", ".join(tools) if tools else "none"
+    return f"there is no tool {name!r}.{did_you_mean(name, tools)} Available tools: {available}"
+
+
+def response_event(answers: Sequence[Answer]) -> Event | None:
+    """The one event that answers the calls, in their order; None when no call has an answer yet."""
+    parts = [
+        Part(function_response=FunctionResponse(id=answer.call.id, name=answer.call.name, response=answer.response))
+        for answer in answers
+        if answer.response is not None
+    ]
+    actions = Actions()
+    for answer in answers:
+        actions.merge(answer.actions)
+    if not parts and not actions.state_delta and not actions.transfer_to_agent and not actions.escalate:
+        return None
+    return Event(
+        content=Content(role=USER, parts=parts) if parts else None,
+        actions=actions.freeze(),
+    )

@@ -1,0 +1,90 @@
+"""The seam between a behaviour and the actor that carries it out: one run of one agent in one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from actors.messages.content import Content, Part
+from actors.messages.event import Event
+from actors.messages.protocol import AnyOutcome
+from actors.rules.contents import View
+
+
+class ArtifactAccess(Protocol):
+    """Artifacts of one session."""
+
+    async def save(self, filename: str, part: Part) -> int:
+        """Store a part and return its version, from 0. Raises ArtifactError or OSError."""
+        ...
+
+    async def load(self, filename: str, version: int | None = None) -> Part | None:
+        """The part of that version, or the latest; None when there is none."""
+        ...
+
+
+class InvocationContext(Protocol):
+    """What a CustomAgent is given.
+
+    Attributes:
+        agent_name: the agent that runs.
+        invocation_id: the turn.
+        user_id, session_id: whose conversation.
+        branch: the parallel branch it runs on, None outside of any.
+        user_content: the message that opened the turn.
+        artifacts: the session's artifacts.
+    """
+
+    agent_name: str
+    invocation_id: str
+    user_id: str
+    session_id: str
+    branch: str | None
+    user_content: Content
+    artifacts: ArtifactAccess
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """Session state by prefixed keys, as of the last event; to change it, yield an event with a state_delta."""
+        ...
+
+    async def run_agent(self, name: str) -> AnyOutcome:
+        """Run an agent that stands directly below this one, and return how its run ended.
+
+        Raises:
+            UnknownAgentError: there is no such child; the message names the nearest.
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
+
+class Context(InvocationContext, Protocol):
+    """What a behaviour is given.
+
+    Attributes:
+        streaming: deliver answers in pieces as well.
+        resumed: the run was begun before, by an actor that is gone.
+    """
+
+    streaming: bool
+    resumed: bool
+
+    async def view(self) -> View:
+        """The log as the agent sees it, up to and with the last event emitted."""
+        ...
+
+    async def emit(self, event: Event) -> Event:
+        """Make an event of the run known: a complete one is stored first, a partial one only delivered.
+
+        Author, ids, timestamp and branch are filled in where they are empty. `temp:` keys of its state_delta
+        are kept for the turn and not stored. Returns the event as it was stored.
+
+        Raises:
+            NotEncodableError: something in it has no wire form.
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
+    async def take_llm_call(self) -> None:
+        """Count one model call. Raises LlmCallsLimitExceededError when the turn has none left."""
+        ...

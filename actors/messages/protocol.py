@@ -1,0 +1,478 @@
+"""What actors say to each other.
+
+Commands go down (driver -> Runner -> agents), facts go out through the log (agents -> Session actor -> drivers), and a
+reply carries an Outcome or a small fact, never an event. Every message is one struct; the tag is the class's name.
+Events travel as the bytes that their author encoded, beside the place that the Session actor gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from actors.messages.config import OnConcurrentTurn, RunConfig
+from actors.messages.content import Content
+from actors.messages.session import SessionKey
+from actors.messages.topology import Topology
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
+    """Common shape of all messages."""
+
+
+class TurnRef(msgspec.Struct, frozen=True, array_like=True):
+    """One taking-up of one turn. What is written with an older epoch is refused."""
+
+    key: SessionKey
+    invocation_id: str
+    epoch: int
+
+
+class StoredEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An event in its wire form, with its place in the log."""
+
+    seq: int
+    raw: bytes
+
+
+# ------------------------------------------------------------------------------------------------------------ outcomes
+class Outcome(Message, frozen=True, kw_only=True):
+    """How an agent's run ended.
+
+    Attributes:
+        agent: the agent whose run it was.
+        llm_calls: model calls it made out of the allowance that came with the Invoke.
+        escalated: some event of the run, or below it, had `actions.escalate`.
+    """
+
+    agent: str = ""
+    llm_calls: int = 0
+    escalated: bool = False
+
+
+class Finished(Outcome, frozen=True, kw_only=True):
+    """The run came to its end."""
+
+
+class Transfer(Outcome, frozen=True, kw_only=True):
+    """The run handed the turn over to the agent `to`."""
+
+    to: str
+
+
+class Paused(Outcome, frozen=True, kw_only=True):
+    """The run waits for the answers to long-running calls."""
+
+    call_ids: tuple[str, ...] = ()
+
+
+class Failed(Outcome, frozen=True, kw_only=True):
+    """The run ended with an error, whose event is in the log.
+
+    Attributes:
+        error_code: class name of the exception.
+        error_args: its arguments when it is one of this project's own errors, else None.
+    """
+
+    error_code: str
+    error_message: str = ""
+    error_args: Sequence[Any] | None = None
+
+
+class Cancelled(Outcome, frozen=True, kw_only=True):
+    """The turn was cancelled, by somebody or by its timeout of `timeout_s` seconds."""
+
+    timeout_s: float | None = None
+
+
+AnyOutcome = Finished | Transfer | Paused | Failed | Cancelled
+
+
+# ---------------------------------------------------------------------------------------------------------- small facts
+class Done(Message, frozen=True, kw_only=True):
+    """The reply of whoever has nothing to tell."""
+
+
+class Refused(Message, frozen=True, kw_only=True):
+    """The reply of an actor that raised: one of this project's errors by its name and arguments."""
+
+    error: str
+    args: Sequence[Any] = ()
+
+
+# --------------------------------------------------------------------------------------------------- driver -> Runner
+class StartTurn(Message, frozen=True, kw_only=True):
+    """Run a turn. `invocation_id` "" lets the Runner make one; `subscriber` is told of the turn's events."""
+
+    key: SessionKey
+    invocation_id: str = ""
+    content: Content
+    config: RunConfig = RunConfig()
+    state_delta: dict[str, Any] = {}
+    auto_create: bool = False
+    subscriber: str = ""
+
+
+class TurnStarted(Message, frozen=True, kw_only=True):
+    """The turn is open, or was already: then `attached`, and its events come from the first."""
+
+    invocation_id: str
+    agent: str
+    attached: bool = False
+
+
+class CancelTurn(Message, frozen=True, kw_only=True):
+    """Stop a turn, wherever it is. One that has ended is left as it is."""
+
+    key: SessionKey
+    invocation_id: str
+
+
+# -------------------------------------------------------------------------------------------------- Runner -> Session
+class GetTopology(Message, frozen=True, kw_only=True):
+    """Ask for the parent map."""
+
+
+class TopologyIs(Message, frozen=True, kw_only=True):
+    """The parent map."""
+
+    topology: Topology
+
+
+class FindTurn(Message, frozen=True, kw_only=True):
+    """Ask who could take a message, before anything is stored. `call_ids` are those of its function responses."""
+
+    key: SessionKey
+    call_ids: tuple[str, ...] = ()
+    auto_create: bool = False
+
+
+class TurnFound(Message, frozen=True, kw_only=True):
+    """Authors by recency; and who made the first of the calls, in which invocation ("" without calls)."""
+
+    authors: tuple[str, ...]
+    caller: str = ""
+    invocation_id: str = ""
+
+
+class OpenTurn(Message, frozen=True, kw_only=True):
+    """Begin a turn, or with `answers` go on with a paused one: the user's event is stored and the turn is taken up.
+
+    Attributes:
+        event: the user's event, encoded.
+        answers: ids of the calls that it answers.
+    """
+
+    key: SessionKey
+    invocation_id: str
+    event: bytes
+    answers: tuple[str, ...] = ()
+    state_delta: dict[str, Any] = {}
+    auto_create: bool = False
+    on_concurrent_turn: OnConcurrentTurn = "enqueue"
+    subscriber: str = ""
+
+
+class TurnOpened(Message, frozen=True, kw_only=True):
+    """The turn runs.
+
+    Attributes:
+        epoch: to be given with everything that is written for it.
+        seq: the place of the user's event.
+        rewinds: how often the log has been rewound; a view made before the last rewind is void.
+        authors: the log's agents, the most recent first.
+        state: the session's state, all scopes, encoded.
+        attached: the turn was there already and is not to be run again.
+        interrupted: the turn that runs and has to be cancelled first ("interrupt"); then nothing else holds.
+    """
+
+    epoch: int = 0
+    seq: int = 0
+    rewinds: int = 0
+    authors: tuple[str, ...] = ()
+    state: bytes = b""
+    agent: str = ""
+    attached: bool = False
+    interrupted: str = ""
+
+
+class CloseTurn(Message, frozen=True, kw_only=True):
+    """End a turn: its record is written, its subscribers are told, the next in line may begin.
+
+    Attributes:
+        agent: the agent that was selected for it.
+    """
+
+    turn: TurnRef
+    agent: str
+    outcome: AnyOutcome
+
+
+# ---------------------------------------------------------------------------------------------------- Runner -> agents
+class Invoke(Message, frozen=True, kw_only=True):
+    """Run an agent in a turn.
+
+    Attributes:
+        branch: the parallel branch it runs on.
+        user_event: the user's event of this turn.
+        fresh: that event is all that is new behind place `user_event.seq - 1`; `state` is current then.
+        llm_calls: model calls that this run may make by itself; None: it has to ask the Runner for each.
+        llm_limit: RunConfig.max_llm_calls, for the message of the error.
+        resume: the run was begun before, by an actor that is gone.
+    """
+
+    turn: TurnRef
+    agent: str
+    branch: str | None = None
+    user_event: StoredEvent
+    fresh: bool = False
+    rewinds: int = 0
+    state: bytes = b""
+    streaming: bool = False
+    llm_calls: int | None = None
+    llm_limit: int = 0
+    resume: bool = False
+
+
+class StopRun(Message, frozen=True, kw_only=True):
+    """Stop every run of a turn in this actor."""
+
+    key: SessionKey
+    invocation_id: str
+
+
+# ------------------------------------------------------------------------------------------------- agent -> Runner
+class RunChild(Message, frozen=True, kw_only=True):
+    """A supervisor asks for a run of an agent below it; the reply is the child's Outcome."""
+
+    turn: TurnRef
+    parent: str
+    child: str
+    branch: str | None = None
+
+
+class TakeLlmCall(Message, frozen=True, kw_only=True):
+    """Ask for one model call out of the turn's allowance. Refused when it is used up."""
+
+    turn: TurnRef
+    agent: str
+
+
+# ------------------------------------------------------------------------------------------------- agent -> Session
+class Append(Message, frozen=True, kw_only=True):
+    """Store events of a turn, in this order, all or none. `temp` are changes of `temp:` state, without the prefix."""
+
+    turn: TurnRef
+    events: Sequence[bytes]
+    temp: dict[str, Any] = {}
+
+
+class Appended(Message, frozen=True, kw_only=True):
+    """The events are on disk, side by side; `first_seq` is the place of the first."""
+
+    first_seq: int
+
+
+class TellPartial(Message, frozen=True, kw_only=True):
+    """A piece of a streamed answer, for the turn's subscribers; it is not stored."""
+
+    turn: TurnRef
+    event: bytes
+
+
+class Fetch(Message, frozen=True, kw_only=True):
+    """Ask for what is new in a log behind `after_seq`, as seen by a turn."""
+
+    key: SessionKey
+    invocation_id: str = ""
+    after_seq: int = 0
+    rewinds: int = 0
+
+
+class Fetched(Message, frozen=True, kw_only=True):
+    """What is new.
+
+    Attributes:
+        rewinds: when it is not what was asked with, `events` begin at the log's start.
+        more: there is more behind the last event; ask again.
+        state: the session's state, all scopes with the turn's `temp:`, encoded.
+    """
+
+    events: Sequence[StoredEvent]
+    rewinds: int
+    more: bool = False
+    state: bytes = b""
+
+
+# ------------------------------------------------------------------------------------------------- driver -> Session
+class Subscribe(Message, frozen=True, kw_only=True):
+    """Tell a subscriber of a turn's events behind `after_seq`."""
+
+    subscriber: str
+    key: SessionKey
+    invocation_id: str
+    after_seq: int = 0
+
+
+class Poll(Message, frozen=True, kw_only=True):
+    """Wait for news of all turns that a subscriber follows. `ack`: the number of the last News it has got."""
+
+    subscriber: str
+    ack: int = 0
+
+
+class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What happened in one turn since the last News: events and partials in the order in which they came.
+
+    Attributes:
+        events: partial events have the place 0.
+        outcome: set when the turn has ended; nothing follows.
+    """
+
+    key: SessionKey
+    invocation_id: str
+    events: Sequence[StoredEvent] = ()
+    outcome: AnyOutcome | None = None
+
+
+class News(Message, frozen=True, kw_only=True):
+    """News number `number`; `known` is False when the subscriber is not known (any more) and has to subscribe again."""
+
+    number: int = 0
+    turns: Sequence[TurnNews] = ()
+    known: bool = True
+
+
+class Unsubscribe(Message, frozen=True, kw_only=True):
+    """A subscriber goes away."""
+
+    subscriber: str
+
+
+class CreateSessionRequest(Message, frozen=True, kw_only=True):
+    """Create a session with a state, all scopes by prefixed keys."""
+
+    key: SessionKey
+    state: dict[str, Any] = {}
+
+
+class GetSessionRequest(Message, frozen=True, kw_only=True):
+    """Read a session: its newest `num_recent_events` events (None: all) not older than `after_timestamp` seconds."""
+
+    key: SessionKey
+    num_recent_events: int | None = None
+    after_timestamp: float | None = None
+
+
+class ListSessionsRequest(Message, frozen=True, kw_only=True):
+    """List the sessions of a user, or of all users with None."""
+
+    app: str
+    user: str | None = None
+
+
+class DeleteSessionRequest(Message, frozen=True, kw_only=True):
+    """Delete a session."""
+
+    key: SessionKey
+
+
+class AppendEventRequest(Message, frozen=True, kw_only=True):
+    """Add an event to a session outside of any turn."""
+
+    key: SessionKey
+    event: bytes
+
+
+class RewindRequest(Message, frozen=True, kw_only=True):
+    """See the session as before a turn."""
+
+    key: SessionKey
+    invocation_id: str
+
+
+class SessionInfo(Message, frozen=True, kw_only=True):
+    """One session: its merged state, the events asked for, and when it was last written (seconds since the epoch)."""
+
+    key: SessionKey
+    state: dict[str, Any] = {}
+    events: Sequence[StoredEvent] = ()
+    updated_s: float = 0.0
+
+
+class SessionIs(Message, frozen=True, kw_only=True):
+    """The session asked for, or None."""
+
+    session: SessionInfo | None = None
+
+
+class SessionsAre(Message, frozen=True, kw_only=True):
+    """The sessions asked for, without their events."""
+
+    sessions: Sequence[SessionInfo] = ()
+
+
+# ------------------------------------------------------------------------------------------------- driver -> anybody
+class GetStatistics(Message, frozen=True, kw_only=True):
+    """Ask an actor what it has done."""
+
+
+class Statistics(Message, frozen=True, kw_only=True):
+    """What an actor has done since it lives. `counts` by name; `agents`: what each live agent says, on a Runner."""
+
+    actor: str
+    pid: int
+    node: str = ""
+    counts: dict[str, int] = {}
+    agents: Sequence[Statistics] = ()
+
+
+class Stop(Message, frozen=True, kw_only=True):
+    """Finish what is under way, let go of everything, take nothing more."""
+
+
+AnyMessage = (
+    Finished
+    | Transfer
+    | Paused
+    | Failed
+    | Cancelled
+    | Done
+    | Refused
+    | StartTurn
+    | TurnStarted
+    | CancelTurn
+    | GetTopology
+    | TopologyIs
+    | FindTurn
+    | TurnFound
+    | OpenTurn
+    | TurnOpened
+    | CloseTurn
+    | Invoke
+    | StopRun
+    | RunChild
+    | TakeLlmCall
+    | Append
+    | Appended
+    | TellPartial
+    | Fetch
+    | Fetched
+    | Subscribe
+    | Poll
+    | News
+    | Unsubscribe
+    | CreateSessionRequest
+    | GetSessionRequest
+    | ListSessionsRequest
+    | DeleteSessionRequest
+    | AppendEventRequest
+    | RewindRequest
+    | SessionIs
+    | SessionsAre
+    | GetStatistics
+    | Statistics
+    | Stop
+)

@@ -1,0 +1,310 @@
+"""What an agent sees of the log (semantics.md 5.4): events compiled to the contents of a model request.
+
+Two steps. `Compiler` turns one event after the other into an `Entry`: filtered, and told from the agent's point of view.
+`arrange` puts entries into the order that models want: every call directly followed by one response. `View` does the same
+step by step: a new event costs the same however long the log is. Only a late answer, which changes what stands
+further up, makes it arrange everything anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from actors.messages.content import Content, FunctionResponse, Part
+from actors.messages.event import USER, Event
+from actors.rules.transfer import TRANSFER_TOOL
+
+logger = logging.getLogger(__name__)
+
+IncludeContents = Literal["default", "none"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One event as one agent sees it.
+
+    Attributes:
+        content: what is shown in its place, without the agent's own function responses; None when that is nothing.
+        own: the agent made it.
+        calls: ids of the agent's own calls in it.
+        long_running: those of `calls` that may stay unanswered.
+        responses: answers in it to the agent's own calls.
+        opens: it may begin the slice of include_contents="none".
+    """
+
+    invocation_id: str
+    content: Content | None
+    own: bool = False
+    by_user: bool = False
+    calls: tuple[str, ...] = ()
+    long_running: frozenset[str] = frozenset()
+    responses: tuple[FunctionResponse, ...] = ()
+    opens: bool = False
+
+
+def is_visible(event_branch: str | None, branch: str | None) -> bool:
+    """True when an event of `event_branch` belongs to what is seen on `branch`: it is the same, or an ancestor by dotted path."""
+    if not event_branch or not branch or event_branch == branch:
+        return True
+    return branch.startswith(event_branch + ".")
+
+
+class Compiler:
+    """Turns events into entries, in the order of the log, for one agent on one branch."""
+
+    def __init__(self, agent: str, branch: str | None = None) -> None:
+        self._agent = agent
+        self._branch = branch
+        self.own_calls: set[str] = set()
+        self._others_calls: set[str] = set()
+
+    def entry(self, event: Event) -> Entry | None:
+        """The event as the agent sees it; None when it does not."""
+        content = event.content
+        if content is None or event.partial or content.is_empty() or not is_visible(event.branch, self._branch):
+            return None
+        if event.author == self._agent:
+            return self._own(event, content)
+        if event.author == USER:
+            return self._user(event, content)
+        return self._foreign(event, content)
+
+    def _own(self, event: Event, content: Content) -> Entry | None:
+        calls = tuple(call.id for call in content.function_calls() if call.id)
+        self.own_calls.update(calls)
+        responses, others = self._own_responses(content)
+        return Entry(
+            invocation_id=event.invocation_id,
+            content=_of_parts(content.role or "model", others),
+            own=True,
+            calls=calls,
+            long_running=frozenset(event.long_running_tool_ids),
+            responses=responses,
+        )
+
+    def _user(self, event: Event, content: Content) -> Entry:
+        responses, others = self._own_responses(content)
+        return Entry(
+            invocation_id=event.invocation_id,
+            content=_of_parts(USER, others),
+            by_user=True,
+            responses=responses,
+            opens=any(part.function_response is None for part in content.parts),
+        )
+
+    def _own_responses(self, content: Content) -> tuple[tuple[FunctionResponse, ...], list[Part]]:
+        """The answers to own calls; and what else there is, others' answers quoted and answers to nothing dropped."""
+        responses: list[FunctionResponse] = []
+        others: list[Part] = []
+        for part in content.parts:
+            response = part.function_response
+            if response is None:
+                others.append(part)
+            elif response.id in self.own_calls:
+                responses.append(response)
+            elif response.id in self._others_calls:
+                others.append(_quote(USER, part))
+            else:
+                logger.warning("agent %r: dropped the response %r, which answers no call that it sees", self._agent, response.id)
+        return tuple(responses), others
+
+    def _foreign(self, event: Event, content: Content) -> Entry | None:
+        self._others_calls.update(call.id for call in content.function_calls() if call.id)
+        told = [_quote(event.author, part) for part in content.parts if not part.thought and not part.is_empty()]
+        if not told:
+            return None
+        is_transfer = event.actions.transfer_to_agent is not None or any(
+            call.name == TRANSFER_TOOL for call in content.function_calls()
+        )
+        is_transfer = is_transfer or any(response.name == TRANSFER_TOOL for response in content.function_responses())
+        return Entry(
+            invocation_id=event.invocation_id,
+            content=Content(role=USER, parts=[Part(text="For context:"), *told]),
+            opens=not is_transfer,
+        )
+
+
+def _of_parts(role: str, parts: list[Part]) -> Content | None:
+    return Content(role=role, parts=parts) if parts else None
+
+
+def _quote(author: str, part: Part) -> Part:
+    """What another did, told in words. Images and the like stay as they are."""
+    if part.function_call is not None:
+        call = part.function_call
+        return Part(text=f"[{author}] called tool `{call.name}` with parameters: {_json(call.args)}")
+    if part.function_response is not None:
+        response = part.function_response
+        return Part(text=f"[{author}] `{response.name}` tool returned result: {_json(response.response)}")
+    if part.text:
+        return Part(text=f"[{author}] said: {part.text}")
+    return part
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# ------------------------------------------------------------------------------------------------------- arrangement
+def arrange(entries: Sequence[Entry]) -> list[Content]:
+    """The contents of a request, oldest first.
+
+    Every call is directly followed by one content with the latest answer to each; calls without an answer are left
+    out unless they are long-running. When the newest entry is a late answer, its call moves down to it, and what the agent
+    itself said in that turn in between goes.
+    """
+    answers = {response.id: response for entry in entries for response in entry.responses if response.id}
+    contents: list[Content] = []
+    for entry in _late_answer_last(entries):
+        _put(contents, entry, answers)
+    return contents
+
+
+def _put(contents: list[Content], entry: Entry, answers: Mapping[str, FunctionResponse]) -> None:
+    if not entry.calls:
+        if entry.content is not None:
+            contents.append(entry.content)
+        return
+    answered = [answers[call_id] for call_id in entry.calls if call_id in answers]
+    content = _without_open_calls(entry, answers)
+    if content is not None:
+        contents.append(content)
+    if answered:
+        contents.append(Content(role=USER, parts=[Part(function_response=response) for response in answered]))
+
+
+def _without_open_calls(entry: Entry, answers: Mapping[str, FunctionResponse]) -> Content | None:
+    content = entry.content
+    if content is None or all(call_id in answers or call_id in entry.long_running for call_id in entry.calls):
+        return content
+    kept = [
+        part
+        for part in content.parts
+        if part.function_call is None or part.function_call.id in answers or part.function_call.id in entry.long_running
+    ]
+    return _of_parts(content.role or "model", kept)
+
+
+def _late_answer_last(entries: Sequence[Entry]) -> Iterable[Entry]:
+    """The entries, with the calls that the newest one answers moved to directly before it."""
+    answered = {response.id for response in entries[-1].responses} if entries else set()
+    if not answered:
+        return entries
+    # Only entries from the first such call on can move, so the loop may stop there: walk backwards until all are found.
+    asked: list[int] = []
+    for index in range(len(entries) - 1, -1, -1):
+        if not answered.isdisjoint(entries[index].calls):
+            asked.append(index)
+            answered.difference_update(entries[index].calls)
+            if not answered:
+                break
+    if not asked or asked == [len(entries) - 2]:
+        return entries
+    first = asked[-1]
+    moved = [entries[index] for index in reversed(asked)]
+    asked_in = {entries[index].invocation_id: index for index in asked}
+    kept = [
+        entry
+        for index, entry in enumerate(entries[first:-1], start=first)
+        if index not in asked and not (entry.own and asked_in.get(entry.invocation_id, index) < index)
+    ]
+    return [*entries[:first], *kept, *moved, entries[-1]]
+
+
+def latest_slice(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """What include_contents="none" shows: from the newest event of the user or of another agent on.
+
+    An answer in it whose call stands further up takes the slice back to the message of the turn that made the call.
+    """
+    start = next((index for index in range(len(entries) - 1, -1, -1) if entries[index].opens), 0)
+    shown = {call_id for entry in entries[start:] for call_id in entry.calls}
+    wanted = {response.id for entry in entries[start:] for response in entry.responses} - shown
+    for index in range(start - 1, -1, -1):
+        if not wanted:
+            break
+        if not wanted.isdisjoint(entries[index].calls):
+            wanted.difference_update(entries[index].calls)
+            start = _start_of_turn(entries, index)
+    return entries[start:]
+
+
+def _start_of_turn(entries: Sequence[Entry], index: int) -> int:
+    """Where the turn of the entry at `index` was opened by a message of the user."""
+    invocation_id = entries[index].invocation_id
+    for earlier in range(index, -1, -1):
+        entry = entries[earlier]
+        if entry.by_user and entry.opens and entry.invocation_id == invocation_id:
+            return earlier
+    return index
+
+
+class View:
+    """The compiled log of one session for one agent on one branch, kept up to date event by event."""
+
+    def __init__(self, agent: str, branch: str | None = None) -> None:
+        self._compiler = Compiler(agent, branch)
+        self._entries: list[Entry] = []
+        self._contents: list[Content] = []
+        self._settled = 0
+        self._is_arranged = True
+
+    def add(self, event: Event) -> None:
+        """Take in the next event of the log."""
+        reused = not self._compiler.own_calls.isdisjoint(_ids(event)) if event.content is not None else False
+        entry = self._compiler.entry(event)
+        if entry is None:
+            return
+        before = self._entries[-1] if self._entries else None
+        self._entries.append(entry)
+        if not self._is_arranged:
+            return
+        if reused:
+            self._is_arranged = False
+        elif entry.responses:
+            self._answer(before, entry)
+        else:
+            self._settled = len(self._contents)
+            _put(self._contents, entry, {})
+
+    def _answer(self, before: Entry | None, entry: Entry) -> None:
+        answers = {response.id: response for response in entry.responses if response.id}
+        if before is None or not set(answers) <= set(before.calls):
+            self._is_arranged = False
+            return
+        del self._contents[self._settled :]
+        _put(self._contents, before, answers)
+        if entry.content is not None:
+            self._contents.append(entry.content)
+
+    def contents(self, include: IncludeContents = "default") -> list[Content]:
+        """The contents of a request, oldest first: equal to what `arrange` gives for the whole log."""
+        if include == "none":
+            return arrange(latest_slice(self._entries))
+        if self._is_arranged:
+            return list(self._contents)
+        if self._entries[-1].responses:
+            return arrange(self._entries)
+        self._contents = arrange(self._entries)
+        self._settled = len(self._contents)
+        self._is_arranged = not self._entries[-1].calls
+        return list(self._contents)
+
+    def still_open(self, answered: Iterable[str | None]) -> tuple[str, ...]:
+        """The long-running calls that were made together with one of the `answered` and have no answer yet, in order."""
+        ids = {call_id for call_id in answered if call_id}
+        if not ids:
+            return ()
+        given = {response.id for entry in self._entries for response in entry.responses}
+        together = [entry for entry in self._entries if not ids.isdisjoint(entry.calls)]
+        return tuple(call_id for entry in together for call_id in entry.calls if call_id in entry.long_running - given)
+
+    def has_call(self, call_id: str) -> bool:
+        """True when the agent has made a call with that id in what is seen."""
+        return call_id in self._compiler.own_calls
+
+
+def _ids(event: Event) -> set[str]:
+    return {call.id for call in event.function_calls() if call.id}

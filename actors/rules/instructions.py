@@ -1,0 +1,79 @@
+"""The system instruction of an LLM agent: its parts, their order, and the templates in them (semantics.md 5.2, 5.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.errors import TemplateError
+
+_PLACEHOLDER = re.compile(
+    r"[$\\]\{+[^{}]*\}*"  # ${x} and \{x} stay as they are
+    r"|\{\{(?P<double>[^{}]*)\}\}"
+    r"|\{(?P<single>[^{}]*)\}"
+)
+_STATE_NAME = re.compile(r"(?:(?:app|user|temp):)?[^\W\d]\w*")
+_ARTIFACT = "artifact."
+
+
+def render(template: str, state: Mapping[str, Any], artifacts: Mapping[str, str | None], agent: str) -> str:
+    """Fill a template in; filled-in values are not looked at again.
+
+    Args:
+        template: the text with its placeholders.
+        state: all scopes by prefixed keys.
+        artifacts: the text of every artifact that `artifact_names` tells, None for one that is not there.
+        agent: whose instruction it is, for the message of the error.
+
+    Raises:
+        TemplateError: a name that is not optional has no value.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        name, optional = _name(match)
+        if name is None:
+            return match[0]
+        if name.startswith(_ARTIFACT):
+            filename = name.removeprefix(_ARTIFACT)
+            value: Any = artifacts.get(filename)
+            if value is None and not optional:
+                raise TemplateError(agent, name, f"the session has no artifact {filename!r}")
+        else:
+            if name not in state and not optional:
+                raise TemplateError(agent, name, "the session's state has no such key")
+            value = state.get(name)
+        return "" if value is None else str(value)
+
+    return _PLACEHOLDER.sub(fill, template)
+
+
+def artifact_names(template: str) -> list[str]:
+    """The artifacts that a template wants, in order."""
+    names = (_name(match)[0] for match in _PLACEHOLDER.finditer(template))
+    return [name.removeprefix(_ARTIFACT) for name in names if name is not None and name.startswith(_ARTIFACT)]
+
+
+def _name(match: re.Match[str]) -> tuple[str | None, bool]:
+    """The variable that a placeholder names, or None when it is just text; and whether it may be missing."""
+    inside = match["double"] if match["double"] is not None else match["single"]
+    if inside is None:
+        return None, False
+    name = inside.strip()
+    optional = name.endswith("?")
+    name = name.removesuffix("?")
+    is_artifact = name.startswith(_ARTIFACT) and len(name) > len(_ARTIFACT) and not re.search(r"\s", name)
+    if is_artifact or _STATE_NAME.fullmatch(name):
+        return name, optional
+    return None, False
+
+
+def identity(name: str, description: str) -> str:
+    """What an agent is told about itself."""
+    told = f'You are an agent. Your internal name is "{name}".'
+    return f'{told} The description about you is "{description}".' if description else told
+
+
+def join(parts: Iterable[str]) -> str:
+    """The system instruction out of its parts, in order; empty parts are left out."""
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,40 @@
+"""Which agent gets the next user message (seed 000; semantics.md section 1).
+
+Everything that decides it stands here. The scan over the log is given as the authors by recency, the most recent first
+and each once: the first transferable one among them is what a scan of all events, newest to oldest, would find.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from actors.messages.topology import Topology
+
+logger = logging.getLogger(__name__)
+
+
+def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -> str:
+    """The agent to run.
+
+    Args:
+        topology: the parent map.
+        authors: authors of the log without `user`, the most recent first.
+        caller: who made the call that the message answers; "" when it answers none.
+
+    Returns:
+        The caller, if the tree has it; else the most recent author that is transferable; else the root.
+    """
+    if caller and topology.find(caller) is not None:
+        return caller
+    for author in authors:
+        if topology.find(author) is None:
+            logger.warning("author %r of the log is not in the agent tree: looking at older events", author)
+        elif is_transferable(topology, author):
+            return author
+    return topology.root.name
+
+
+def is_transferable(topology: Topology, name: str) -> bool:
+    """True when control may stay with the agent: it and all above it are LLM agents that may hand back to their parent."""
+    return all(node.is_llm and not node.disallow_transfer_to_parent for node in topology.lineage(name))

@@ -1,0 +1,19 @@
+"""Tools: what an agent can do besides talking."""
+
+from actors.tools.base import Tool
+from actors.tools.context import Actions, CallbackContext, ReadonlyContext, State, ToolContext
+from actors.tools.exit_loop import exit_loop
+from actors.tools.function import FunctionTool, LongRunningTool, tool
+
+__all__ = [
+    "Actions",
+    "CallbackContext",
+    "FunctionTool",
+    "LongRunningTool",
+    "ReadonlyContext",
+    "State",
+    "Tool",
+    "ToolContext",
+    "exit_loop",
+    "tool",
+]

@@ -1,0 +1,177 @@
+"""A Python function as a tool: its schema comes from the signature, its descriptions from the docstring."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from typing import Any, overload
+
+import pydantic
+from pydantic.fields import FieldInfo
+
+from actors.errors import DefinitionError
+from actors.messages.model import FunctionDeclaration
+from actors.tools.base import Tool
+from actors.tools.context import CallbackContext, ReadonlyContext, ToolContext
+
+
+class FunctionTool(Tool):
+    """A tool that calls a function.
+
+    The function may be sync, then it runs in a thread, or async. A parameter annotated as `ToolContext` (or called
+    `tool_context`) is filled in and not shown to the model.
+
+    Args:
+        function: what to call.
+        name: for the model; by default the function's name.
+        description: for the model; by default the docstring up to its sections.
+
+    Raises:
+        DefinitionError: the signature cannot be told as a JSON schema.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, name: str | None = None, description: str | None = None) -> None:
+        self.function = function
+        self.name = name if name is not None else str(getattr(function, "__name__", ""))
+        if not self.name or self.name == "<lambda>":
+            raise DefinitionError(f"a tool needs a name: give one to FunctionTool(…, name=…) for {function!r}")
+        summary, told = _docstring(inspect.getdoc(function) or "")
+        self.description = description if description is not None else summary
+        # An object with an async __call__ is as good a tool as an async function.
+        self._is_async = inspect.iscoroutinefunction(function if inspect.isroutine(function) else type(function).__call__)
+        self._context_parameter, self._arguments = _arguments(self.name, function, told)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, as for any other caller."""
+        return self.function(*args, **kwargs)
+
+    def declaration(self) -> FunctionDeclaration:
+        """The tool as the model sees it."""
+        schema = self._arguments.model_json_schema()
+        schema.pop("title", None)
+        for field in schema.get("properties", {}).values():
+            field.pop("title", None)
+        return FunctionDeclaration(
+            name=self.name, description=self.description, parameters=schema if schema.get("properties") else None
+        )
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
+        """Check the arguments and call the function.
+
+        Raises:
+            ValueError: an argument is missing, unknown or of the wrong type; told so that the model can mend it.
+            Exception: whatever the function raises.
+        """
+        given = self._checked(args)
+        if self._context_parameter is not None:
+            given[self._context_parameter] = context
+        if self._is_async:
+            return await self.function(**given)
+        return await asyncio.to_thread(self.function, **given)
+
+    def _checked(self, args: dict[str, Any]) -> dict[str, Any]:
+        try:
+            checked = self._arguments.model_validate(args)
+        except pydantic.ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
+            takes = ", ".join(self._arguments.model_fields) or "no arguments"
+            raise ValueError(f"wrong arguments for {self.name}: {wrong}. It takes: {takes}") from error
+        return {name: getattr(checked, name) for name in checked.model_fields_set}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The argument model is made from the function and need not travel.
+        return _again, (type(self), self.function, self.name, self.description)
+
+
+def _again(cls: type[FunctionTool], function: Callable[..., Any], name: str, description: str) -> FunctionTool:
+    return cls(function, name=name, description=description)
+
+
+class LongRunningTool(FunctionTool):
+    """A function whose answer may come in a later turn: returning None means "not yet", and pauses the turn."""
+
+    is_long_running = True
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, long_running: bool = False
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    long_running: bool = False,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool of a function, as `@tool` or `@tool(name=…, long_running=True)`.
+
+    Args:
+        name: for the model; by default the function's name.
+        description: for the model; by default the docstring up to its sections.
+        long_running: the answer may come in a later turn.
+    """
+    cls = LongRunningTool if long_running else FunctionTool
+    if function is not None:
+        return cls(function)
+    return lambda decorated: cls(decorated, name=name, description=description)
+
+
+def _arguments(tool_name: str, function: Callable[..., Any], told: dict[str, str]) -> tuple[str | None, type[pydantic.BaseModel]]:
+    """The parameter that takes the context, if any; and a model of all others."""
+    signature = inspect.signature(function)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise DefinitionError(f"tool {tool_name!r}: an annotation cannot be resolved: {error}") from error
+    context_parameter = None
+    fields: dict[str, Any] = {}
+    for parameter in signature.parameters.values():
+        annotation = hints.get(parameter.name, Any)
+        if parameter.name == "tool_context" or annotation in (ToolContext, CallbackContext, ReadonlyContext):
+            context_parameter = parameter.name
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise DefinitionError(f"tool {tool_name!r}: parameter {parameter.name!r} must be an ordinary named one")
+        else:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (annotation, FieldInfo(default=default, description=told.get(parameter.name)))
+    try:
+        # Names that begin with an underscore or shadow BaseModel's are refused here, with pydantic's own words.
+        config = pydantic.ConfigDict(extra="forbid")
+        model = pydantic.create_model(tool_name, __config__=config, **fields)
+        model.model_json_schema()
+    except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
+        raise DefinitionError(f"tool {tool_name!r}: its signature has no JSON schema: {error}") from error
+    return context_parameter, model
+
+
+_SECTION = re.compile(r"^\s*(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
+_ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+
+
+def _docstring(text: str) -> tuple[str, dict[str, str]]:
+    """A docstring's text before its sections, and what its Args section says of each parameter."""
+    summary: list[str] = []
+    told: dict[str, str] = {}
+    section = ""
+    current = ""
+    for line in text.splitlines():
+        if header := _SECTION.match(line):
+            section = header[1]
+        elif not section:
+            summary.append(line)
+        elif section in ("Args", "Arguments", "Parameters"):
+            argument = _ARGUMENT.match(line.strip())
+            indent = len(line) - len(line.lstrip())
+            if argument and indent <= 4:
+                current = argument[1]
+                told[current] = argument[2]
+            elif current and line.strip():
+                told[current] = f"{told[current]} {line.strip()}".strip()
+    return "\n".join(summary).strip(), told

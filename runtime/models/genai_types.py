@@ -1,0 +1,251 @@
+"""Between our nouns and google-genai's: the only file that knows both worlds.
+
+Four conversions, all pure:
+
+- `from_genai`, `to_genai`: a content in one form is the same content in the other, whatever it holds.
+- `wire_content`: the JSON object that the REST body wants, made without the SDK's models, which cost 0.23 ms a content.
+- `generate_config`: everything else of a request, as the SDK's own configuration.
+- `from_response`: what the service answered, and whether that is an answer.
+
+Bytes are raw in our structs' own fields, and base64 inside the dictionaries that only pass through us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from google.genai import types
+from pydantic import ValidationError
+
+from actors.errors import ModelConfigurationError
+from actors.messages.content import Content
+from actors.messages.event import Usage
+from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
+
+OWN_CALL_ID = "call-"
+"""How the ids begin that we gave to calls which came without one; the service does not know them."""
+
+_NUDGE = "Go on as your instructions say."
+
+
+def from_genai(content: types.Content) -> Content:
+    """Our form of the SDK's content.
+
+    Args:
+        content: any content of the SDK; it is not changed.
+
+    Returns:
+        The same with enums as their string values. What the SDK leaves open (None) and what is empty are one.
+    """
+    plain = msgspec.to_builtins(content.model_dump(by_alias=True, exclude_none=True), builtin_types=(bytes,))
+    for part in plain.get("parts", ()):
+        for kind, value in part.items():
+            if isinstance(value, dict) and kind != "inlineData":
+                part[kind] = msgspec.to_builtins(value)
+    return msgspec.convert(plain, Content)
+
+
+def to_genai(content: Content) -> types.Content:
+    """The SDK's form of our content.
+
+    Raises:
+        pydantic.ValidationError: a dictionary that passes through us is not what the SDK has in that place.
+    """
+    return types.Content.model_validate_json(msgspec.json.encode(content))
+
+
+class _Refused(NamedTuple):
+    """The keys that one of the two services rejects and the other takes, by where they stand."""
+
+    part: frozenset[str]
+    function_call: frozenset[str]
+    function_response: frozenset[str]
+    function_response_part: frozenset[str]
+
+
+_NONE: frozenset[str] = frozenset()
+_BY_GEMINI_API = _Refused(_NONE, frozenset({"partialArgs", "willContinue"}), _NONE, _NONE)
+_BY_VERTEX = _Refused(
+    frozenset({"toolCall", "toolResponse", "partMetadata"}),
+    _NONE,
+    frozenset({"willContinue"}),
+    frozenset({"mediaProcessing"}),
+)
+
+
+def wire_content(content: Content, *, vertex: bool = False) -> dict[str, Any]:
+    """The content as a JSON object of the REST body: camelCase keys, bytes as base64.
+
+    Left out are the ids that we made up (`call-…`), parts that say nothing, and what the service addressed rejects.
+
+    Args:
+        content: the content; it is not changed.
+        vertex: for Vertex AI, which knows other fields than the Gemini API.
+
+    Returns:
+        A fresh dictionary with `parts`, which may be empty, and `role` if it is known.
+    """
+    wire: dict[str, Any] = msgspec.to_builtins(content)
+    refused = _BY_VERTEX if vertex else _BY_GEMINI_API
+    wire["parts"] = [part for part in wire.get("parts", ()) if _made_ready(part, refused)]
+    return wire
+
+
+def _made_ready(part: dict[str, Any], refused: _Refused) -> bool:
+    """Bring a fresh part into the service's form, in place; False when it then says nothing."""
+    _drop(part, refused.part)
+    if (call := part.get("functionCall")) is not None:
+        _drop_own_id(call)
+        _drop(call, refused.function_call)
+        return True
+    if (response := part.get("functionResponse")) is not None:
+        _drop_own_id(response)
+        _drop(response, refused.function_response)
+        for piece in response.get("parts") or ():
+            _drop(piece, refused.function_response_part)
+        response.setdefault("response", {})  # required, even when a tool has nothing to say
+        return True
+    if part.get("text"):
+        return True
+    if part.keys() <= {"thoughtSignature", "thought", "text"}:
+        part["text"] = ""  # a signature that came alone must go back in a part of its own, which needs some data
+        return "thoughtSignature" in part
+    return True
+
+
+def _drop(wire: dict[str, Any], keys: frozenset[str]) -> None:
+    for key in keys:
+        wire.pop(key, None)
+
+
+def _drop_own_id(wire: dict[str, Any]) -> None:
+    if wire.get("id", "").startswith(OWN_CALL_ID):
+        del wire["id"]
+
+
+def _wire_contents(contents: Sequence[Content], vertex: bool) -> Iterator[dict[str, Any]]:
+    """The conversation as the service takes it: nothing empty, and the last word is not the model's own."""
+    last: dict[str, Any] = {}
+    for content in contents:
+        wire = wire_content(content, vertex=vertex)
+        if wire["parts"]:
+            yield (last := wire)
+    if last.get("role", "model") == "model":
+        yield {"role": "user", "parts": [{"text": _NUDGE}]}
+
+
+def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[str, Any]:
+    """The configuration of one call by the SDK, with the conversation as a ready body inside.
+
+    It is a dictionary and not a GenerateContentConfig because the SDK copies the latter deeply, conversation included.
+
+    Args:
+        request: what the agent asks.
+        model: the model's name, for the error.
+        vertex: for Vertex AI, which knows other fields than the Gemini API.
+
+    Returns:
+        Keyword arguments of `types.GenerateContentConfig`, of which `http_options.extra_body` holds the contents. It can
+        serve several attempts.
+
+    Raises:
+        ModelConfigurationError: `request.config` does not fit GenerateContentConfig.
+    """
+    given = _validated({**request.config, **_asked(request)}, model)
+    options: types.HttpOptions = given.get("http_options") or types.HttpOptions()
+    body = {**(options.extra_body or {}), "contents": list(_wire_contents(request.contents, vertex))}
+    return {**given, "http_options": options.model_copy(update={"extra_body": body})}
+
+
+def _asked(request: LlmRequest) -> dict[str, Any]:
+    """What the request says besides its contents, in the SDK's words."""
+    asked: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
+    if request.system_instruction:
+        asked["system_instruction"] = request.system_instruction
+    if request.tools:
+        declared = {"function_declarations": [_declaration(tool) for tool in request.tools]}
+        asked["tools"] = [*(request.config.get("tools") or ()), declared]
+    if request.output_schema is not None:
+        asked["response_json_schema"] = request.output_schema
+        asked["response_mime_type"] = "application/json"
+    return asked
+
+
+def _declaration(tool: FunctionDeclaration) -> dict[str, Any]:
+    declaration: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    return declaration if tool.parameters is None else {**declaration, "parameters_json_schema": tool.parameters}
+
+
+def _validated(config: dict[str, Any], model: str) -> dict[str, Any]:
+    try:
+        checked = types.GenerateContentConfig(**config)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(step) for step in found["loc"])
+        raise ModelConfigurationError(model, f"generate_content_config field {where!r}: {found['msg']}") from error
+    return {name: getattr(checked, name) for name in checked.model_fields_set}
+
+
+def from_response(response: types.GenerateContentResponse) -> LlmResponse:
+    """What the service answered.
+
+    Args:
+        response: a whole answer, or one chunk of a stream.
+
+    Returns:
+        The first candidate's content and finish reason, and the usage. Without an answer, `error_code` is the reason that the
+        service gave, for the prompt or for stopping, and `error_message` its explanation; a stop without content (STOP) is no
+        error: the model had nothing to say.
+    """
+    usage = _usage(response.usage_metadata)
+    if not response.candidates:
+        feedback = response.prompt_feedback
+        if feedback is None or feedback.block_reason is None:
+            return LlmResponse(usage=usage)
+        code = feedback.block_reason.value
+        message = feedback.block_reason_message or f"the prompt was blocked ({code})"
+        return LlmResponse(error_code=code, error_message=message, usage=usage)
+    candidate = response.candidates[0]
+    content = from_genai(candidate.content) if candidate.content is not None else None
+    return judged(
+        LlmResponse(
+            content=None if content is None or content.is_empty() else content,
+            finish_reason=candidate.finish_reason.value if candidate.finish_reason is not None else None,
+            error_message=candidate.finish_message,
+            usage=usage,
+            custom_metadata=_grounds(candidate),
+        )
+    )
+
+
+def judged(response: LlmResponse) -> LlmResponse:
+    """The response with its error filled in when it has none of the answer, and without one when it has.
+
+    Thoughts alone are no answer if the service stopped for another reason than being done: a budget that went into
+    thinking (MAX_TOKENS) is the usual case.
+    """
+    reason = response.finish_reason
+    answers = response.content is not None and any(not part.thought for part in response.content.parts)
+    if answers or reason in (None, "STOP"):
+        return msgspec.structs.replace(response, error_code=None, error_message=None)
+    message = response.error_message or f"the model stopped without an answer ({reason})"
+    return msgspec.structs.replace(response, error_code=reason, error_message=message)
+
+
+def _usage(metadata: types.GenerateContentResponseUsageMetadata | None) -> Usage | None:
+    if metadata is None:
+        return None
+    return Usage(**{name: getattr(metadata, name) for name in Usage.__struct_fields__})
+
+
+def _grounds(candidate: types.Candidate) -> dict[str, Any] | None:
+    """The sources of the answer, which must be shown beside it when a search tool was used; camelCase keys."""
+    found = {
+        "groundingMetadata": candidate.grounding_metadata,
+        "citationMetadata": candidate.citation_metadata,
+        "urlContextMetadata": candidate.url_context_metadata,
+    }
+    grounds = {key: value.model_dump(mode="json", by_alias=True, exclude_none=True) for key, value in found.items() if value}
+    return grounds or None

@@ -1,0 +1,100 @@
+"""When a model call is tried again, and after how long. No waiting here: decisions only.
+
+The SDK's own HttpRetryOptions cover neither a Retry-After header nor a connection that drops after it was made, nor a
+stream that breaks before its first chunk; two layers of retries would multiply. So the SDK is told to try once.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import time
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+"""HTTP statuses that may be gone the next time."""
+
+LONGEST_BACKOFF_S = 60.0
+"""Where doubling ends."""
+
+LONGEST_ADVICE_S = 120.0
+"""A service that asks for more patience than this gets none: the turn fails at once instead of hanging."""
+
+_CONNECTION_ERRORS = (
+    ("httpx", ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError")),
+    ("httpx2", ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError")),
+    ("aiohttp", ("ClientConnectionError", "ClientPayloadError")),
+    ("google.auth.exceptions", ("TransportError",)),
+)
+
+
+def connection_errors() -> tuple[type[Exception], ...]:
+    """The exceptions that mean "no answer came", of every HTTP library that is loaded in this process.
+
+    The SDK takes aiohttp when it is installed, else httpx2 or httpx, and lets their exceptions through.
+    """
+    libraries = ((sys.modules[name], errors) for name, errors in _CONNECTION_ERRORS if name in sys.modules)
+    return (ConnectionError, TimeoutError, *(getattr(library, error) for library, errors in libraries for error in errors))
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Doubling waits with jitter.
+
+    Attributes:
+        retries: how often a call is repeated after its first attempt.
+        initial_delay_s: the wait before the first repetition, in seconds; it doubles with each.
+    """
+
+    retries: int
+    initial_delay_s: float
+
+    def delay_s(self, attempt: int, advised_s: float | None) -> float | None:
+        """Seconds to wait before the next attempt; None when there is to be none.
+
+        Args:
+            attempt: how many attempts have failed, from 1.
+            advised_s: what the service asked for. It replaces the doubling wait.
+        """
+        if attempt > self.retries or (advised_s or 0.0) > LONGEST_ADVICE_S:
+            return None
+        if advised_s is not None:
+            return advised_s
+        whole = min(self.initial_delay_s * 2.0 ** (attempt - 1), LONGEST_BACKOFF_S)
+        return whole * random.uniform(0.5, 1.0)  # halves overlap enough to spread a herd, and never wait for nothing
+
+
+def advised_delay_s(headers: Any, details: Any, now_s: float | None = None) -> float | None:
+    """The wait that the service asked for, in seconds from now; None when it asked for none.
+
+    Args:
+        headers: headers of the answer, a mapping or None. `Retry-After` is seconds or an HTTP date.
+        details: the JSON body of the error. Gemini's quota errors put `retryDelay` ("34.5s") into a RetryInfo there.
+        now_s: seconds since the epoch; None takes the clock's.
+    """
+    header = (headers or {}).get("retry-after") or (headers or {}).get("Retry-After")
+    if header:
+        return _after_s(str(header), time.time() if now_s is None else now_s)
+    infos = _error_infos(details)
+    delays = (re.fullmatch(r"(\d+(?:\.\d+)?)s", str(info.get("retryDelay", ""))) for info in infos if isinstance(info, dict))
+    return next((float(delay[1]) for delay in delays if delay), None)
+
+
+def _after_s(header: str, now_s: float) -> float | None:
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now_s)
+    except ValueError:
+        return None
+
+
+def _error_infos(details: Any) -> list[Any]:
+    error = details.get("error") if isinstance(details, dict) else None
+    infos = error.get("details") if isinstance(error, dict) else None
+    return infos if isinstance(infos, list) else []

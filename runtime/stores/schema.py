@@ -1,0 +1,165 @@
+"""The tables of the session store, the same ones on SQLite and on PostgreSQL.
+
+Rules of this file:
+
+- A session has a small integer of its own, `sid`; rows of its log carry that and not the three names of its key.
+- Nothing that a reader asks for on every turn may need a pass over a log. `EVENTS_BY_AUTHOR` and `TURNS_RUNNING` hold
+  only the rows that are looked for, so both stay small however long a log gets.
+- Names begin with `raygrove_`, since a PostgreSQL database is often shared.
+- Long values come last in a row: SQLite then reads the short columns without touching the pages of the long ones.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Double,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    insert,
+    literal_column,
+    select,
+    text,
+)
+
+from actors.errors import SchemaVersionError
+
+VERSION = 1
+"""The version of the tables below. Raise it with every change that an older program could not work with."""
+
+RUNNING: ColumnElement[str] = literal_column("'running'")
+"""The status of a turn that has not ended. A literal, since a planner matches a partial index with literals only."""
+
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+_SID = BigInteger().with_variant(Integer, "sqlite")
+
+metadata = MetaData()
+
+schema_version = Table("raygrove_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
+
+sessions = Table(
+    "raygrove_sessions",
+    metadata,
+    Column("sid", _SID, primary_key=True),
+    Column("app", _TEXT, nullable=False),
+    Column("user", _TEXT, nullable=False),
+    Column("session", _TEXT, nullable=False),
+    Column("rewinds", Integer, nullable=False),
+    Column("created_s", Double, nullable=False),
+    Column("updated_s", Double, nullable=False),
+    UniqueConstraint("app", "user", "session"),
+    # A sid is never given out twice: a writer that still holds the sid of a removed session must not reach another one.
+    sqlite_autoincrement=True,
+)
+
+events = Table(
+    "raygrove_events",
+    metadata,
+    Column("sid", _SID, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("id", _TEXT, nullable=False),
+    Column("invocation_id", _TEXT, nullable=False),
+    Column("author", _TEXT, nullable=False),
+    Column("timestamp", Double, nullable=False),
+    Column("hidden", Boolean, nullable=False, server_default=false()),
+    Column("undo", LargeBinary),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("sid", "seq"),
+    UniqueConstraint("sid", "id"),
+    ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
+)
+
+EVENTS_BY_AUTHOR = Index(
+    "raygrove_events_by_author",
+    events.c.sid,
+    events.c.author,
+    events.c.seq,
+    sqlite_where=events.c.hidden.is_(false()),
+    postgresql_where=events.c.hidden.is_(false()),
+)
+
+calls = Table(
+    "raygrove_calls",
+    metadata,
+    Column("sid", _SID, nullable=False),
+    Column("call_id", _TEXT, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint("sid", "call_id", "seq"),
+    ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
+    sqlite_with_rowid=False,
+)
+
+turns = Table(
+    "raygrove_turns",
+    metadata,
+    Column("sid", _SID, nullable=False),
+    Column("invocation_id", _TEXT, nullable=False),
+    Column("status", _TEXT, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("opened_seq", BigInteger, nullable=False),
+    Column("agent", _TEXT, nullable=False),
+    Column("outcome", LargeBinary, nullable=False),
+    Column("temp", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("sid", "invocation_id"),
+    ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
+)
+
+TURNS_RUNNING = Index(
+    "raygrove_turns_running",
+    turns.c.sid,
+    sqlite_where=turns.c.status == RUNNING,
+    postgresql_where=turns.c.status == RUNNING,
+)
+
+session_state = Table(
+    "raygrove_session_state",
+    metadata,
+    Column("sid", _SID, nullable=False),
+    Column("key", _TEXT, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("sid", "key"),
+    ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
+)
+
+shared_state = Table(
+    "raygrove_shared_state",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("user", _TEXT, nullable=False, comment="'' for what all users of the app share"),
+    Column("key", _TEXT, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("app", "user", "key"),
+)
+
+
+def prepare(connection: Connection) -> None:
+    """Make the tables, or check that this program can work with those that are there.
+
+    The caller has begun a transaction and ends it.
+
+    Raises:
+        SchemaVersionError: the tables were made by a newer version; nothing was changed.
+    """
+    if connection.dialect.name == "postgresql":
+        # Two processes that both see no tables would both make them; the lock is gone with the transaction.
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('raygrove_schema'))"))
+    if not connection.dialect.has_table(connection, schema_version.name):
+        metadata.create_all(connection)
+        connection.execute(insert(schema_version).values(version=VERSION))
+        return
+    found = connection.execute(select(schema_version.c.version)).scalar_one()
+    if found > VERSION:
+        raise SchemaVersionError(found, VERSION)
