@@ -1,0 +1,53 @@
+"""Definitions of agents, tools and flows, the messages they exchange, and the actors that run them.
+
+`from actors import LlmAgent, tool` is all that most programs need of it; `runtime.Runtime` makes a tree of agents live.
+"""
+
+from actors.agents import Agent, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, SequentialAgent
+from actors.interfaces.context import InvocationContext
+from actors.interfaces.model import Model
+from actors.messages.config import RunConfig
+from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+from actors.messages.event import Event, EventActions
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.protocol import Cancelled, Failed, Finished, Outcome, Paused, Transfer
+from actors.messages.session import Session
+from actors.tools import CallbackContext, FunctionTool, LongRunningTool, ReadonlyContext, Tool, ToolContext, exit_loop, tool
+
+__all__ = [
+    "Agent",
+    "Blob",
+    "CallbackContext",
+    "Cancelled",
+    "Content",
+    "CustomAgent",
+    "Event",
+    "EventActions",
+    "Failed",
+    "FileData",
+    "Finished",
+    "FunctionCall",
+    "FunctionResponse",
+    "FunctionTool",
+    "InvocationContext",
+    "LlmAgent",
+    "LlmRequest",
+    "LlmResponse",
+    "LongRunningTool",
+    "LoopAgent",
+    "Model",
+    "Outcome",
+    "ParallelAgent",
+    "Part",
+    "Paused",
+    "Placement",
+    "ReadonlyContext",
+    "RunConfig",
+    "SequentialAgent",
+    "Session",
+    "Tool",
+    "ToolContext",
+    "Transfer",
+    "exit_loop",
+    "tool",
+]

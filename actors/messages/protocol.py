@@ -89,6 +89,13 @@ class Cancelled(Outcome, frozen=True, kw_only=True):
 
 AnyOutcome = Finished | Transfer | Paused | Failed | Cancelled
 
+_outcomes: msgspec.msgpack.Decoder[AnyOutcome] = msgspec.msgpack.Decoder(AnyOutcome)
+
+
+def decode_outcome(raw: bytes) -> AnyOutcome:
+    """Read an outcome back."""
+    return _outcomes.decode(raw)
+
 
 # ---------------------------------------------------------------------------------------------------------- small facts
 class Done(Message, frozen=True, kw_only=True):
@@ -104,10 +111,15 @@ class Refused(Message, frozen=True, kw_only=True):
 
 # --------------------------------------------------------------------------------------------------- driver -> Runner
 class StartTurn(Message, frozen=True, kw_only=True):
-    """Run a turn. `invocation_id` "" lets the Runner make one; `subscriber` is told of the turn's events."""
+    """Run a turn. `subscriber` is told of its events.
+
+    Attributes:
+        repeatable: a turn of this id may be there already, and is joined then: the caller gave the id, or asks again.
+    """
 
     key: SessionKey
-    invocation_id: str = ""
+    invocation_id: str
+    repeatable: bool = False
     content: Content
     config: RunConfig = RunConfig()
     state_delta: dict[str, Any] = {}
@@ -124,7 +136,10 @@ class TurnStarted(Message, frozen=True, kw_only=True):
 
 
 class CancelTurn(Message, frozen=True, kw_only=True):
-    """Stop a turn, wherever it is. One that has ended is left as it is."""
+    """Stop a turn, wherever it is: the Runner stops one that runs, the Session actor one that waits in line.
+
+    One that has ended is left as it is.
+    """
 
     key: SessionKey
     invocation_id: str
@@ -163,10 +178,12 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     Attributes:
         event: the user's event, encoded.
         answers: ids of the calls that it answers.
+        repeatable: see StartTurn.
     """
 
     key: SessionKey
     invocation_id: str
+    repeatable: bool = False
     event: bytes
     answers: tuple[str, ...] = ()
     state_delta: dict[str, Any] = {}
@@ -181,7 +198,7 @@ class TurnOpened(Message, frozen=True, kw_only=True):
     Attributes:
         epoch: to be given with everything that is written for it.
         seq: the place of the user's event.
-        rewinds: how often the log has been rewound; a view made before the last rewind is void.
+        generation: names the log; another one after a rewind, and what was compiled of the old one is void.
         authors: the log's agents, the most recent first.
         state: the session's state, all scopes, encoded.
         attached: the turn was there already and is not to be run again.
@@ -190,7 +207,7 @@ class TurnOpened(Message, frozen=True, kw_only=True):
 
     epoch: int = 0
     seq: int = 0
-    rewinds: int = 0
+    generation: str = ""
     authors: tuple[str, ...] = ()
     state: bytes = b""
     agent: str = ""
@@ -228,7 +245,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     branch: str | None = None
     user_event: StoredEvent
     fresh: bool = False
-    rewinds: int = 0
+    generation: str = ""
     state: bytes = b""
     streaming: bool = False
     llm_calls: int | None = None
@@ -276,10 +293,10 @@ class Appended(Message, frozen=True, kw_only=True):
 
 
 class TellPartial(Message, frozen=True, kw_only=True):
-    """A piece of a streamed answer, for the turn's subscribers; it is not stored."""
+    """Pieces of a streamed answer, for the turn's subscribers; they are not stored."""
 
     turn: TurnRef
-    event: bytes
+    events: Sequence[bytes]
 
 
 class Fetch(Message, frozen=True, kw_only=True):
@@ -288,20 +305,20 @@ class Fetch(Message, frozen=True, kw_only=True):
     key: SessionKey
     invocation_id: str = ""
     after_seq: int = 0
-    rewinds: int = 0
+    generation: str = ""
 
 
 class Fetched(Message, frozen=True, kw_only=True):
     """What is new.
 
     Attributes:
-        rewinds: when it is not what was asked with, `events` begin at the log's start.
+        generation: when it is not what was asked with, `events` begin at the log's start.
         more: there is more behind the last event; ask again.
         state: the session's state, all scopes with the turn's `temp:`, encoded.
     """
 
     events: Sequence[StoredEvent]
-    rewinds: int
+    generation: str
     more: bool = False
     state: bytes = b""
 

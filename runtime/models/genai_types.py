@@ -23,6 +23,7 @@ from actors.errors import ModelConfigurationError
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
+from runtime.models.streaming import judged
 
 OWN_CALL_ID = "call-"
 """How the ids begin that we gave to calls which came without one; the service does not know them."""
@@ -147,8 +148,8 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
         vertex: for Vertex AI, which knows other fields than the Gemini API.
 
     Returns:
-        Keyword arguments of `types.GenerateContentConfig`, of which `http_options.extra_body` holds the contents. It can
-        serve several attempts.
+        Keyword arguments of `types.GenerateContentConfig`, of which `http_options.extra_body` holds contents and tools. It
+        can serve several attempts.
 
     Raises:
         ModelConfigurationError: `request.config` does not fit GenerateContentConfig.
@@ -156,6 +157,8 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
     given = _validated({**request.config, **_asked(request)}, model)
     options: types.HttpOptions = given.get("http_options") or types.HttpOptions()
     body = {**(options.extra_body or {}), "contents": list(_wire_contents(request.contents, vertex))}
+    if tools := [*_wire_tools(given.pop("tools", None) or ()), *_declared(request.tools)]:
+        body["tools"] = tools
     return {**given, "http_options": options.model_copy(update={"extra_body": body})}
 
 
@@ -164,18 +167,26 @@ def _asked(request: LlmRequest) -> dict[str, Any]:
     asked: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
     if request.system_instruction:
         asked["system_instruction"] = request.system_instruction
-    if request.tools:
-        declared = {"function_declarations": [_declaration(tool) for tool in request.tools]}
-        asked["tools"] = [*(request.config.get("tools") or ()), declared]
     if request.output_schema is not None:
         asked["response_json_schema"] = request.output_schema
         asked["response_mime_type"] = "application/json"
     return asked
 
 
+def _declared(tools: Sequence[FunctionDeclaration]) -> Iterator[dict[str, Any]]:
+    """One tool entry that declares all functions; none if there are none."""
+    if tools:
+        yield {"functionDeclarations": [_declaration(tool) for tool in tools]}
+
+
 def _declaration(tool: FunctionDeclaration) -> dict[str, Any]:
     declaration: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    return declaration if tool.parameters is None else {**declaration, "parameters_json_schema": tool.parameters}
+    return declaration if tool.parameters is None else {**declaration, "parametersJsonSchema": tool.parameters}
+
+
+def _wire_tools(tools: Sequence[types.Tool]) -> Iterator[dict[str, Any]]:
+    """The service's own tools (search, code execution, …), which are given in the configuration."""
+    return (tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools)
 
 
 def _validated(config: dict[str, Any], model: str) -> dict[str, Any]:
@@ -218,20 +229,6 @@ def from_response(response: types.GenerateContentResponse) -> LlmResponse:
             custom_metadata=_grounds(candidate),
         )
     )
-
-
-def judged(response: LlmResponse) -> LlmResponse:
-    """The response with its error filled in when it has none of the answer, and without one when it has.
-
-    Thoughts alone are no answer if the service stopped for another reason than being done: a budget that went into
-    thinking (MAX_TOKENS) is the usual case.
-    """
-    reason = response.finish_reason
-    answers = response.content is not None and any(not part.thought for part in response.content.parts)
-    if answers or reason in (None, "STOP"):
-        return msgspec.structs.replace(response, error_code=None, error_message=None)
-    message = response.error_message or f"the model stopped without an answer ({reason})"
-    return msgspec.structs.replace(response, error_code=reason, error_message=message)
 
 
 def _usage(metadata: types.GenerateContentResponseUsageMetadata | None) -> Usage | None:

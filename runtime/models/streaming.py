@@ -13,7 +13,24 @@ from actors.messages.event import Usage
 from actors.messages.model import LlmResponse
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
-_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+_VALUES = ("stringValue", "numberValue", "boolValue")  # null is the absence of all
+
+
+def judged(response: LlmResponse) -> LlmResponse:
+    """The response with an error if it has no answer and none if it has one.
+
+    Thoughts alone are no answer when the service stopped for another reason than being done (STOP): a budget that went
+    into thinking (MAX_TOKENS) is the usual case. An error that is there already is kept, so is its explanation.
+    """
+    reason = response.finish_reason
+    if response.content is not None and any(not part.thought for part in response.content.parts):
+        return msgspec.structs.replace(response, error_code=None, error_message=None)
+    if response.error_code is not None:
+        return response
+    if reason in (None, "STOP"):
+        return msgspec.structs.replace(response, error_message=None)
+    message = response.error_message or f"the model stopped without an answer ({reason})"
+    return msgspec.structs.replace(response, error_code=reason, error_message=message)
 
 
 class Aggregate:
@@ -48,7 +65,7 @@ class Aggregate:
         """All pieces as one answer; its `error_code` is that of the piece that ended it."""
         self._close_text()
         self._close_call()
-        return LlmResponse(
+        whole = LlmResponse(
             content=Content(role=self._role or "model", parts=list(self._parts)) if self._parts else None,
             finish_reason=self._end.finish_reason,
             error_code=self._end.error_code,
@@ -56,6 +73,7 @@ class Aggregate:
             usage=self._usage,
             custom_metadata=self._metadata or None,
         )
+        return judged(whole)
 
     def _add_part(self, part: Part) -> None:
         if part.function_call is not None and (self._call is not None or _is_growing(part.function_call)):
@@ -111,7 +129,8 @@ class _GrowingCall:
         self._signature = self._signature or part.thought_signature
         self._args |= call.args
         for piece in call.partial_args or ():
-            _put(self._args, list(_steps(str(piece.get("jsonPath", "")))), piece)
+            if steps := list(_steps(str(piece.get("jsonPath", "")))):
+                self._args = _placed(self._args, steps, _value(piece))
 
     def part(self) -> Part:
         """The call as if it had come at once."""
@@ -125,31 +144,20 @@ def _steps(json_path: str) -> Iterator[str | int]:
         yield int(index) if index else (name or quoted)
 
 
-def _put(root: dict[str, Any], steps: list[str | int], piece: dict[str, Any]) -> None:
-    """Set the value of one piece at its place, making the objects and lists on the way; strings are continued."""
+def _value(piece: dict[str, Any]) -> Any:
+    return next((piece[key] for key in _VALUES if key in piece), None)
+
+
+def _placed(at: Any, steps: list[str | int], value: Any) -> Any:
+    """`at` with the value at the end of the steps, the way there made where it is missing; a string is continued."""
     if not steps:
-        return
-    at: Any = root
-    for step, following in zip(steps, steps[1:], strict=False):
-        at = _entered(at, step, [] if isinstance(following, int) else {})
-    key = next((key for key in _VALUES if key in piece), None)
-    value = None if key in (None, "nullValue") else piece[key]
-    present = _entered(at, steps[-1], None)
-    _assign(at, steps[-1], present + value if isinstance(present, str) and isinstance(value, str) else value)
-
-
-def _entered(at: Any, step: str | int, empty: Any) -> Any:
-    """What is at the step; `empty` is put there if nothing is."""
-    known = at.get(step) if isinstance(at, dict) else at[step] if step < len(at) else None
-    if known is None:
-        _assign(at, step, empty)
-        return empty
-    return known
-
-
-def _assign(at: Any, step: str | int, value: Any) -> None:
-    if isinstance(at, list):
-        at.extend([None] * (int(step) + 1 - len(at)))
-        at[int(step)] = value
-    else:
-        at[step] = value
+        return at + value if isinstance(at, str) and isinstance(value, str) else value
+    step, *rest = steps
+    if isinstance(step, int):
+        items = list(at or ())
+        items.extend([None] * (step + 1 - len(items)))
+        items[step] = _placed(items[step], rest, value)
+        return items
+    fields = dict(at or {})
+    fields[step] = _placed(fields.get(step), rest, value)
+    return fields

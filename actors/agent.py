@@ -1,0 +1,164 @@
+"""The actor of one agent: it runs its agent's behaviour for any number of sessions at once.
+
+It holds nothing that the log does not: its compiled views are a cache, and may be lost at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from actors.actor import Actor, Handler, Ref
+from actors.agents.tree import AgentSpec
+from actors.behaviours.custom import run_custom
+from actors.behaviours.llm import run_llm
+from actors.errors import FencedError, RaygroveError
+from actors.interfaces.model import Model
+from actors.interfaces.stores import ArtifactStore
+from actors.invocation import Invocation
+from actors.messages import protocol as p
+from actors.messages.event import Event
+from actors.messages.session import SessionKey
+from actors.session import SessionRef
+from actors.views import SessionView
+
+VIEWS = 1_000
+"""Compiled views that are kept; beyond it, the one unused for longest is dropped and made again when it is needed."""
+
+
+class AgentRef(Ref):
+    """A client of an agent's actor."""
+
+    async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
+        """Run the agent and return how its run ended."""
+        return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
+
+    async def stop_run(self, message: p.StopRun) -> None:
+        """Stop the runs of a turn."""
+        await self._ask(message, p.Done)
+
+    async def statistics(self) -> p.Statistics:
+        """What it has done."""
+        return await self._ask(p.GetStatistics(), p.Statistics)
+
+
+class AgentActor(Actor):
+    """See the head of this file.
+
+    Args:
+        spec: the agent's definition and its place in the tree.
+        session: the Session actor.
+        runner: makes a client of the Runner actor, for agents that run others.
+        artifacts: the artifact store.
+        resolve: gives the model for a name, or the model that was given itself.
+    """
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        session: SessionRef,
+        runner: Callable[[], Any],
+        artifacts: ArtifactStore,
+        resolve: Callable[[str, Any], Model],
+    ) -> None:
+        super().__init__(spec.name)
+        self._spec = spec
+        self._session = session
+        self._runner = runner
+        self._artifacts = artifacts
+        self._resolve = resolve
+        self._model: Model | None = None
+        self._views: OrderedDict[tuple[SessionKey, str | None], SessionView] = OrderedDict()
+        self._runs: dict[tuple[SessionKey, str], set[asyncio.Task[p.AnyOutcome]]] = {}
+        self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
+
+    def handlers(self) -> Mapping[type[p.Message], Handler]:
+        """The messages that an agent's actor takes."""
+        return {p.Invoke: self.invoke, p.StopRun: self.stop_run, p.GetStatistics: self.statistics, p.Stop: self.stop}
+
+    async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
+        """Run the agent, in a task of its own that `stop_run` can cancel."""
+        self._counts["runs"] += 1
+        where = (message.turn.key, message.turn.invocation_id)
+        task = asyncio.create_task(self._run(message))
+        self._runs.setdefault(where, set()).add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return p.Cancelled(agent=self._spec.name)
+        finally:
+            self._runs[where].discard(task)
+            if not self._runs[where]:
+                del self._runs[where]
+
+    async def _run(self, message: p.Invoke) -> p.AnyOutcome:
+        run = Invocation(self._spec, message, self._session, self._runner, self._artifacts, self._view(message), self._counts)
+        try:
+            await run.begin()
+            outcome = await self._behave(run)
+        except FencedError:
+            # The turn belongs to somebody else now, or has ended: nothing that this run does may be seen.
+            return p.Cancelled(agent=self._spec.name)
+        except Exception as error:
+            # The border of the agent: its code, its tools' and its model's client may raise anything.
+            outcome = await self._failed(run, error)
+        return msgspec.structs.replace(
+            outcome, agent=self._spec.name, llm_calls=run.llm_calls, escalated=outcome.escalated or run.escalated
+        )
+
+    async def _behave(self, run: Invocation) -> p.AnyOutcome:
+        kind = self._spec.definition.kind
+        if kind == "llm":
+            if self._model is None:
+                self._model = self._resolve(self._spec.name, self._spec.model)
+            return await run_llm(self._spec, self._model, run)
+        if kind == "custom":
+            return await run_custom(self._spec, run)
+        raise RaygroveError(f"agent {self._spec.name!r}: {kind} agents cannot run yet")
+
+    async def _failed(self, run: Invocation, error: Exception) -> p.AnyOutcome:
+        """Leave the one event of the failure."""
+        code = type(error).__name__
+        try:
+            await run.emit(Event(error_code=code, error_message=str(error)))
+        except FencedError:
+            return p.Cancelled()
+        args = list(error.args) if isinstance(error, RaygroveError) else None
+        return p.Failed(error_code=code, error_message=str(error), error_args=args)
+
+    def _view(self, message: p.Invoke) -> SessionView:
+        where = (message.turn.key, message.branch)
+        view = self._views.get(where)
+        if view is None:
+            view = self._views[where] = SessionView(self._spec.name, message.branch)
+            if len(self._views) > VIEWS:
+                self._views.popitem(last=False)
+        self._views.move_to_end(where)
+        return view
+
+    async def stop_run(self, message: p.StopRun) -> p.Done:
+        """Cancel the runs of a turn; returns when they have ended."""
+        tasks = list(self._runs.get((message.key, message.invocation_id), ()))
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        return p.Done()
+
+    async def statistics(self, _: p.GetStatistics) -> p.Statistics:
+        """Tell what has been done."""
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts={**self._counts, "views": len(self._views)})
+
+    async def stop(self, _: p.Stop) -> p.Done:
+        """Cancel every run, and let go of the model's connections."""
+        for key, invocation_id in list(self._runs):
+            await self.stop_run(p.StopRun(key=key, invocation_id=invocation_id))
+        close = getattr(self._model, "aclose", None)
+        if close is not None:
+            await close()
+        return p.Done()

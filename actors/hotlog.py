@@ -1,0 +1,227 @@
+"""The part of a session that the Session actor keeps in memory: state, authors by recency, the log's tail, its turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from actors.interfaces.stores import AddEvent, EventHead, EventRow, PutState, PutTurn, SessionRow, TurnRow, Write
+from actors.messages.event import USER, Event
+from actors.messages.protocol import StoredEvent, TurnRef
+from actors.messages.session import SessionKey
+from actors.messages.wire import encode
+from actors.rules import state as scopes
+
+TAIL = 128
+"""Events of a log that are kept in memory; readers that are further behind are served from the store."""
+
+
+class _CallScan(msgspec.Struct, gc=False):
+    id: str | None = None
+    name: str = ""
+
+
+class _PartScan(msgspec.Struct, rename="camel", gc=False):
+    function_call: _CallScan | None = None
+    function_response: _CallScan | None = None
+
+
+class _ContentScan(msgspec.Struct, gc=False):
+    parts: Sequence[_PartScan] = ()
+
+
+class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
+    state_delta: dict[str, Any] = {}
+
+
+class EventScan(msgspec.Struct, rename="camel", gc=False):
+    """As much of an event as its keeper must know. The rest of its bytes is passed over, not decoded."""
+
+    id: str
+    invocation_id: str
+    author: str
+    timestamp: float = 0.0
+    content: _ContentScan | None = None
+    actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
+
+    def calls(self) -> dict[str, str]:
+        """Names of the functions called, by the calls' ids."""
+        parts = self.content.parts if self.content is not None else ()
+        return {call.id: call.name for part in parts if (call := part.function_call) is not None and call.id}
+
+    def answered(self) -> list[str]:
+        """Ids of the calls answered."""
+        parts = self.content.parts if self.content is not None else ()
+        return [answer.id for part in parts if (answer := part.function_response) is not None and answer.id]
+
+
+_scanner = msgspec.msgpack.Decoder(EventScan)
+
+
+def scan(raw: bytes) -> EventScan:
+    """Look into an encoded event. Raises msgspec.ValidationError when it is none."""
+    return _scanner.decode(raw)
+
+
+class OpenTurn:
+    """The turn that runs in a session."""
+
+    def __init__(self, row: TurnRow, temp: dict[str, Any]) -> None:
+        self.row = row
+        self.temp = temp
+        self.stored: dict[str, int] = {}
+        self.open_calls: dict[str, tuple[str, str]] = {}
+
+    def record(self) -> TurnRow:
+        """Its record as it is now."""
+        return msgspec.structs.replace(self.row, temp=encode(self.temp) if self.temp else b"")
+
+    def note(self, event: EventScan, seq: int) -> None:
+        """Keep in mind what an event of the turn leaves open."""
+        self.stored[event.id] = seq
+        self.open_calls.update((call_id, (event.author, name)) for call_id, name in event.calls().items())
+        for call_id in event.answered():
+            self.open_calls.pop(call_id, None)
+
+
+class Waiter:
+    """A turn in line."""
+
+    def __init__(self, invocation_id: str) -> None:
+        self.invocation_id = invocation_id
+        self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class HotLog:
+    """One session in memory. Everything it does is synchronous: it changes memory and returns what has to be written."""
+
+    def __init__(self, row: SessionRow, app_state: dict[str, Any], user_state: dict[str, Any]) -> None:
+        self.key: SessionKey = row.key
+        self.turn: OpenTurn | None = None
+        self.is_taken = False
+        self.queue: deque[Waiter] = deque()
+        self._tail: deque[StoredEvent] = deque(maxlen=TAIL)
+        self.reload(row, app_state, user_state)
+
+    def reload(self, row: SessionRow, app_state: dict[str, Any], user_state: dict[str, Any]) -> None:
+        """Take over what the store has; the running turn and those in line stay."""
+        self.head_seq = row.head_seq
+        self.generation = f"{row.created_s}/{row.rewinds}"
+        self.updated_s = row.updated_s
+        self.state = row.state
+        # Shared with all sessions of the app, or of the user.
+        self.app_state = app_state
+        self.user_state = user_state
+        self.set_authors(row.authors)
+        self.forget_tail()
+        self.is_stale = False
+
+    # ------------------------------------------------------------------------------------------------------- reading
+    def authors(self) -> tuple[str, ...]:
+        """Agents that have spoken, the most recent first."""
+        return tuple(author for author in reversed(self._authors) if author != USER)
+
+    def set_authors(self, authors: Sequence[tuple[str, int]]) -> None:
+        """Take over the authors, the most recent first, with the places of their last events."""
+        self._authors = dict.fromkeys(author for author, _ in reversed(authors))
+
+    def merged_state(self) -> dict[str, Any]:
+        """All scopes by prefixed keys, with the running turn's `temp:`."""
+        temp = self.turn.temp if self.turn is not None else {}
+        return scopes.merge(scopes.Scopes(self.state, self.user_state, self.app_state, temp))
+
+    def behind(self, after_seq: int) -> list[StoredEvent] | None:
+        """The stored events behind `after_seq`, or None when they are not all in memory."""
+        if after_seq < self._tail_after:
+            return None
+        return [event for event in self._tail if event.seq > after_seq]
+
+    def is_idle(self) -> bool:
+        """True when nothing would be lost by forgetting it."""
+        return not self.is_taken and not self.queue
+
+    # ------------------------------------------------------------------------------------------------------- writing
+    def add(self, raw: bytes, event: EventScan) -> tuple[StoredEvent, list[Write]]:
+        """Give an event its place and fold it in. Returns it and what has to be written."""
+        self.head_seq += 1
+        seq = self.head_seq
+        self.updated_s = event.timestamp
+        self._authors.pop(event.author, None)
+        self._authors[event.author] = None
+        delta = scopes.split(event.actions.state_delta) if event.actions.state_delta else None
+        undo = encode(scopes.overwritten(self.state, delta.session)) if delta is not None and delta.session else b""
+        head = EventHead(id=event.id, invocation_id=event.invocation_id, author=event.author, timestamp=event.timestamp)
+        row = EventRow(seq=seq, head=head, raw=raw, calls=tuple(event.calls()), undo=undo)
+        writes: list[Write] = [AddEvent(self.key, row)]
+        if delta is not None:
+            writes += self.fold(delta)
+        if self.turn is not None:
+            self.turn.note(event, seq)
+        return StoredEvent(seq, raw), writes
+
+    def fold(self, delta: scopes.Scopes) -> list[Write]:
+        """Take changes of state in. Returns what has to be written."""
+        self.state.update(delta.session)
+        self.user_state.update(delta.user)
+        self.app_state.update(delta.app)
+        if self.turn is not None:
+            self.turn.temp.update(delta.temp)
+        app, user = self.key.app, self.key.user
+        by_scope = ((self.key, delta.session), (SessionKey(app, user, ""), delta.user), (SessionKey(app, "", ""), delta.app))
+        return [PutState(key, values) for key, values in by_scope if values]
+
+    def settle(self, event: StoredEvent) -> None:
+        """The event is on disk: readers may see it."""
+        if len(self._tail) == TAIL:
+            self._tail_after = self._tail[0].seq
+        self._tail.append(event)
+
+    def forget_tail(self) -> None:
+        """The log was rewound: what is in memory may not be seen any more."""
+        self._tail.clear()
+        self._tail_after = self.head_seq
+
+    def open(self, row: TurnRow, temp: dict[str, Any]) -> PutTurn:
+        """A turn begins. Returns what has to be written."""
+        self.turn = OpenTurn(row, temp)
+        return self.put_turn(self.turn.record())
+
+    def admit_next(self) -> None:
+        """Let the next turn in line begin. The session stays taken meanwhile, so that nobody can step in between."""
+        while self.queue:
+            waiter = self.queue.popleft()
+            if not waiter.admitted.done():
+                waiter.admitted.set_result(None)
+                return
+        self.is_taken = False
+
+    def waits(self, invocation_id: str) -> bool:
+        """True when the turn stands in line."""
+        return any(waiter.invocation_id == invocation_id for waiter in self.queue)
+
+    def runs(self, invocation_id: str) -> TurnRow | None:
+        """The record of the turn, if it runs."""
+        return self.turn.row if self.turn is not None and self.turn.row.invocation_id == invocation_id else None
+
+    def busy_with(self) -> str:
+        """The invocation id of the turn that runs, "" when none does."""
+        return self.turn.row.invocation_id if self.turn is not None else ""
+
+    def put_turn(self, row: TurnRow) -> PutTurn:
+        """What has to be written of a turn's record."""
+        return PutTurn(self.key, row, self.updated_s)
+
+    def is_current(self, turn: TurnRef) -> bool:
+        """True when the turn runs, with that epoch."""
+        running = self.turn.row if self.turn is not None else None
+        return running is not None and running.invocation_id == turn.invocation_id and running.epoch == turn.epoch
+
+
+def new_event(event: Event) -> tuple[bytes, EventScan]:
+    """An event that the Session actor itself makes, in the form that it handles."""
+    raw = encode(event)
+    return raw, scan(raw)

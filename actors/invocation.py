@@ -1,0 +1,221 @@
+"""One run of one agent in one turn, as its behaviour sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from actors.agents.tree import AgentSpec
+from actors.errors import LlmCallsLimitExceededError, UnknownAgentError
+from actors.interfaces.context import ArtifactAccess
+from actors.interfaces.stores import ArtifactStore
+from actors.messages import protocol as p
+from actors.messages.content import Content, Part
+from actors.messages.event import Event, new_event_id, now_s
+from actors.messages.session import SessionKey
+from actors.messages.wire import decode, decode_event, encode
+from actors.nearest import did_you_mean
+from actors.rules.contents import View
+from actors.rules.state import only_temp, without_temp
+from actors.session import SessionRef
+from actors.views import SessionView
+
+if TYPE_CHECKING:
+    from actors.runner import RunnerRef
+
+
+class Invocation:
+    """Implements `actors.interfaces.context.Context`.
+
+    Args:
+        spec: the agent.
+        message: what to run.
+        session: the Session actor.
+        runner: makes a client of the Runner actor.
+        artifacts: the artifact store.
+        view: what the actor remembers of the session.
+        counts: the actor's figures.
+    """
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        message: p.Invoke,
+        session: SessionRef,
+        runner: Callable[[], Any],
+        artifacts: ArtifactStore,
+        view: SessionView,
+        counts: dict[str, int],
+    ) -> None:
+        self.agent_name = spec.name
+        self.invocation_id = message.turn.invocation_id
+        self.user_id = message.turn.key.user
+        self.session_id = message.turn.key.session
+        self.branch = message.branch
+        self.artifacts: ArtifactAccess = SessionArtifacts(artifacts, message.turn.key)
+        self.streaming = message.streaming
+        self.resumed = message.resume
+        self.escalated = False
+        self.llm_calls = 0
+        self._children = spec.children
+        self._message = message
+        self._turn = message.turn
+        self._session = session
+        self._runner = runner
+        self._remembered = view
+        self._counts = counts
+        self._state: dict[str, Any] = {}
+        self._partials = _Partials(session, message.turn)
+        self._is_behind = False
+        self.user_content: Content = decode_event(message.user_event.raw, message.user_event.seq).content or Content()
+
+    async def begin(self) -> None:
+        """Bring the state up to date; the view follows when it is asked for."""
+        message = self._message
+        if message.fresh and self._remembered.can_follow(message.user_event, message.generation):
+            self._remembered.follow(message.user_event, message.state)
+        elif message.fresh:
+            self._is_behind = True
+            self._state = decode(message.state, dict)
+            return
+        else:
+            await self._catch_up()
+        self._state = self._remembered.state
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """Session state by prefixed keys, as of the last event."""
+        return self._state
+
+    async def view(self) -> View:
+        """The log as the agent sees it."""
+        if self._is_behind:
+            await self._catch_up()
+        return self._remembered.view
+
+    async def _catch_up(self) -> None:
+        self._is_behind = False
+        more = True
+        while more:
+            fetched = await self._session.fetch(
+                p.Fetch(
+                    key=self._turn.key,
+                    invocation_id=self.invocation_id,
+                    after_seq=self._remembered.seq,
+                    generation=self._remembered.generation,
+                )
+            )
+            self._remembered.take_in(fetched)
+            more = fetched.more
+        self._state = self._remembered.state
+
+    async def emit(self, event: Event) -> Event:
+        """Make an event known: see Context."""
+        changed = event.actions.state_delta
+        temp = only_temp(changed) if changed else {}
+        if temp:
+            actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
+            event = msgspec.structs.replace(event, actions=actions)
+        event = msgspec.structs.replace(
+            event,
+            id=event.id or new_event_id(),
+            invocation_id=self.invocation_id,
+            seq=0,
+            author=event.author or self.agent_name,
+            timestamp=event.timestamp or now_s(),
+            branch=event.branch or self.branch,
+        )
+        raw = encode(event)
+        if event.partial:
+            self._counts["partials"] += 1
+            await self._partials.send(raw)
+            return event
+        return await self._store(event, raw, temp, changed)
+
+    async def _store(self, event: Event, raw: bytes, temp: dict[str, Any], changed: Mapping[str, Any]) -> Event:
+        await self._partials.flush()
+        seq = await self._session.append(p.Append(turn=self._turn, events=[raw], temp=temp))
+        stored = msgspec.structs.replace(event, seq=seq)
+        self._counts["events"] += 1
+        self.escalated = self.escalated or bool(event.actions.escalate)
+        self._state.update(changed)
+        if self._is_behind or not self._remembered.add_own(stored):
+            # Others wrote in between, or the log was never read: what is missing is fetched when it is needed.
+            self._is_behind = True
+        return stored
+
+    async def take_llm_call(self) -> None:
+        """Count one model call, out of what the Invoke allowed or by asking the Runner."""
+        self._counts["llm_calls"] += 1
+        if self._message.llm_calls is None:
+            await self._runner_ref().take_llm_call(p.TakeLlmCall(turn=self._turn, agent=self.agent_name))
+        elif self.llm_calls >= self._message.llm_calls:
+            raise LlmCallsLimitExceededError(self.agent_name, self._message.llm_limit)
+        else:
+            self.llm_calls += 1
+
+    async def run_agent(self, name: str) -> p.AnyOutcome:
+        """Run a child: see InvocationContext."""
+        if name not in self._children:
+            raise UnknownAgentError(
+                name,
+                f" {self.agent_name!r} has the children: {', '.join(self._children) or 'none'}."
+                + did_you_mean(name, self._children),
+            )
+        outcome = await self._runner_ref().run_child(
+            p.RunChild(turn=self._turn, parent=self.agent_name, child=name, branch=self.branch)
+        )
+        self.escalated = self.escalated or outcome.escalated
+        await self._catch_up()
+        return outcome
+
+    def _runner_ref(self) -> RunnerRef:
+        return cast("RunnerRef", self._runner())
+
+
+class SessionArtifacts:
+    """The artifacts of one session. The store blocks, so it works in a thread."""
+
+    def __init__(self, store: ArtifactStore, key: SessionKey) -> None:
+        self._store = store
+        self._key = key
+
+    async def save(self, filename: str, part: Part) -> int:
+        """Store a part and return its version, from 0. Raises ArtifactError or OSError."""
+        return await asyncio.to_thread(self._store.save, self._key, filename, part)
+
+    async def load(self, filename: str, version: int | None = None) -> Part | None:
+        """The part of that version, or the latest; None when there is none."""
+        return await asyncio.to_thread(self._store.load, self._key, filename, version)
+
+
+class _Partials:
+    """Sends pieces of an answer: the first at once, and what comes while one is on its way together."""
+
+    def __init__(self, session: SessionRef, turn: p.TurnRef) -> None:
+        self._session = session
+        self._turn = turn
+        self._waiting: list[bytes] = []
+        self._sender: asyncio.Task[None] | None = None
+
+    async def send(self, raw: bytes) -> None:
+        self._waiting.append(raw)
+        if self._sender is None or self._sender.done():
+            if self._sender is not None:
+                self._sender.result()
+            self._sender = asyncio.create_task(self._send_all())
+        # Let the sender begin: a model that never waits would otherwise keep the first piece back.
+        await asyncio.sleep(0)
+
+    async def _send_all(self) -> None:
+        while self._waiting:
+            events, self._waiting = self._waiting, []
+            await self._session.tell_partial(p.TellPartial(turn=self._turn, events=events))
+
+    async def flush(self) -> None:
+        if self._sender is not None:
+            await self._sender
+            self._sender = None

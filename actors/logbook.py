@@ -1,0 +1,215 @@
+"""All logs of the Session actor: those in memory, and the store behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from actors.commit import GroupCommit
+from actors.errors import SessionExistsError, SessionNotFoundError
+from actors.hotlog import EventScan, HotLog
+from actors.interfaces.stores import CreateSession, SessionRow, SessionStore, Write
+from actors.messages.event import now_s
+from actors.messages.protocol import StoredEvent
+from actors.messages.session import SessionKey
+from actors.rules import state as scopes
+
+HOT_SESSIONS = 10_000
+"""Sessions that are kept in memory; beyond it, the one idle for longest is forgotten."""
+
+T = TypeVar("T")
+
+
+class LogBook:
+    """Finds, makes and writes logs. The store is used in one thread, which it has for itself."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self.store = store
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._commits = GroupCommit(self._commit)
+        self._hot: OrderedDict[SessionKey, HotLog] = OrderedDict()
+        self._locks: dict[SessionKey, tuple[asyncio.Lock, list[None]]] = {}
+        self._app_state: dict[str, dict[str, Any]] = {}
+        self._user_state: dict[tuple[str, str], dict[str, Any]] = {}
+        self._opening = asyncio.Lock()
+        self._is_open = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Figures by name."""
+        return {"commits": self._commits.commits, "sessions_in_memory": len(self._hot)}
+
+    def in_memory(self, key: SessionKey) -> HotLog | None:
+        """The log, if it is in memory."""
+        return self._hot.get(key)
+
+    async def take_up(self, key: SessionKey, *, auto_create: bool = False) -> HotLog:
+        """The log, in memory and as the store has it.
+
+        Raises:
+            SessionNotFoundError: there is no such session, and it is not to be created.
+        """
+        hot = await self.find(key)
+        if hot is not None:
+            return hot
+        if not auto_create:
+            raise SessionNotFoundError(key.app, key.user, key.session)
+        return await self._create(key, {}, exist_ok=True)
+
+    async def find(self, key: SessionKey) -> HotLog | None:
+        """The log, in memory and as the store has it; None when there is no such session."""
+        hot = self._hot.get(key)
+        if hot is not None and not hot.is_stale:
+            self._hot.move_to_end(key)
+            return hot
+        async with self._locked(key):
+            hot = self._hot.get(key)
+            if hot is None or hot.is_stale:
+                row = await self.read(self.store.session, key)
+                if row is None:
+                    return None
+                hot = await self._load(row, hot)
+            return hot
+
+    async def create(self, key: SessionKey, state: Mapping[str, Any]) -> HotLog:
+        """Make a session. Raises SessionExistsError."""
+        return await self._create(key, state, exist_ok=False)
+
+    async def _create(self, key: SessionKey, state: Mapping[str, Any], *, exist_ok: bool) -> HotLog:
+        async with self._locked(key):
+            hot = self._hot.get(key)
+            if hot is None and (row := await self.read(self.store.session, key)) is not None:
+                hot = await self._load(row, None)
+            if hot is not None:
+                if exist_ok:
+                    return hot
+                raise SessionExistsError(key.app, key.user, key.session)
+            created_s = now_s()
+            row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
+            hot = HotLog(row, *await self.shared_state(key))
+            delta = hot.fold(scopes.split(state))
+            await self._commits.submit(key, [CreateSession(key, created_s), *delta])
+            self._keep(hot)
+            return hot
+
+    async def _load(self, row: SessionRow, stale: HotLog | None) -> HotLog:
+        shared = await self.shared_state(row.key, again=stale is not None)
+        if stale is not None:
+            stale.reload(row, *shared)
+            self._commits.forgive(row.key)
+            return stale
+        hot = HotLog(row, *shared)
+        self._keep(hot)
+        return hot
+
+    def _keep(self, hot: HotLog) -> None:
+        self._hot[hot.key] = hot
+        if len(self._hot) > HOT_SESSIONS:
+            idle = next((key for key, other in self._hot.items() if other.is_idle() and other is not hot), None)
+            if idle is not None:
+                del self._hot[idle]
+
+    def forget(self, key: SessionKey) -> None:
+        """The session was deleted."""
+        self._hot.pop(key, None)
+
+    async def shared_state(self, key: SessionKey, *, again: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The app's and the user's state: one object each for all their sessions."""
+        if again or key.app not in self._app_state or (key.app, key.user) not in self._user_state:
+            for known, stored in zip(
+                (self._app_state.setdefault(key.app, {}), self._user_state.setdefault((key.app, key.user), {})),
+                await self.read(self.store.state, key.app, key.user),
+                strict=True,
+            ):
+                known.clear()
+                known.update(stored)
+        return self._app_state[key.app], self._user_state[key.app, key.user]
+
+    # ------------------------------------------------------------------------------------------------- writing
+    async def add(
+        self,
+        hot: HotLog,
+        events: Sequence[tuple[bytes, EventScan]],
+        writes: Sequence[Write],
+        show: Callable[[StoredEvent, EventScan], None],
+    ) -> int:
+        """Give events their places and store them together with `writes`; then readers may see them.
+
+        Args:
+            show: called for each event, in order, once all are on disk.
+
+        Returns:
+            The place of the first.
+        """
+        first_seq = hot.head_seq + 1
+        placed: list[tuple[StoredEvent, EventScan]] = []
+        all_writes: list[Write] = []
+        for raw, event in events:
+            stored, of_event = hot.add(raw, event)
+            placed.append((stored, event))
+            all_writes += of_event
+
+        def settle() -> None:
+            for stored, event in placed:
+                hot.settle(stored)
+                show(stored, event)
+
+        await self.write(hot, [*all_writes, *writes], settle)
+        return first_seq
+
+    async def write(self, hot: HotLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
+        """Have writes of a log on disk."""
+        try:
+            await self._commits.submit(hot.key, writes, then)
+        except Exception:
+            # Memory is ahead of the store now; it is read again when the log is touched.
+            hot.is_stale = True
+            raise
+
+    async def flush(self) -> None:
+        """Wait until nothing waits to be written."""
+        await self._commits.flush()
+
+    # ------------------------------------------------------------------------------------------------- the store
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a method of the store, in the store's thread."""
+        await self._open()
+        return await self._in_thread(function, *args)
+
+    async def _commit(self, writes: Sequence[Write]) -> None:
+        await self._open()
+        await self._in_thread(self.store.commit, writes)
+
+    async def _open(self) -> None:
+        if not self._is_open:
+            async with self._opening:
+                if not self._is_open:
+                    await self._in_thread(self.store.open)
+                    self._is_open = True
+
+    async def close(self) -> None:
+        """Write what waits, and let go of the store."""
+        await self._commits.flush()
+        if self._is_open:
+            await self._in_thread(self.store.close)
+            self._is_open = False
+
+    async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+
+    @asynccontextmanager
+    async def _locked(self, key: SessionKey) -> AsyncIterator[None]:
+        """One at a time per session; the lock goes with the last who wants it."""
+        lock, users = self._locks.setdefault(key, (asyncio.Lock(), []))
+        users.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            users.pop()
+            if not users:
+                self._locks.pop(key, None)

@@ -1,0 +1,351 @@
+"""The Runner actor: it selects the agent of every turn and routes `transfer_to_agent` between agents.
+
+It sees no event but the user's. It sends `Invoke` to one agent after the other and awaits their outcomes; supervisors ask it to
+run their children, so that this is the one place that knows how an agent is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import cast
+
+from actors.actor import Actor, Handler, Ref
+from actors.agent import AgentRef
+from actors.errors import (
+    ActorLostError,
+    FencedError,
+    LlmCallsLimitExceededError,
+    ModelConfigurationError,
+    RaygroveError,
+    TransferLimitExceededError,
+    TransferTargetError,
+)
+from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.transport import Directory
+from actors.messages import protocol as p
+from actors.messages.config import RunConfig
+from actors.messages.content import Content, Part
+from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
+from actors.messages.session import SessionKey
+from actors.messages.topology import Topology
+from actors.messages.wire import encode
+from actors.rules import messages
+from actors.rules.selection import select_agent
+from actors.rules.state import without_temp
+from actors.rules.transfer import route_refusal
+from actors.session import SessionRef
+
+UNLIMITED = 2**31
+
+
+class RunnerRef(Ref):
+    """A client of the Runner actor."""
+
+    async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
+        """Run a turn; returns when it is open. Raises what is wrong with it, nothing being stored then."""
+        return await self._ask(message, p.TurnStarted)
+
+    async def cancel_turn(self, message: p.CancelTurn) -> None:
+        """Stop a turn; returns when its log is sealed."""
+        await self._ask(message, p.Done)
+
+    async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
+        """Run an agent below a supervisor and return how it ended. Raises UnknownAgentError, FencedError."""
+        return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
+
+    async def take_llm_call(self, message: p.TakeLlmCall) -> None:
+        """Count a model call. Raises LlmCallsLimitExceededError."""
+        await self._ask(message, p.Done)
+
+    async def statistics(self) -> p.Statistics:
+        """What it has done, and what every live agent has."""
+        return await self._ask(p.GetStatistics(), p.Statistics)
+
+    async def stop(self) -> None:
+        """Cancel the turns that run, and stop every agent."""
+        await self._ask(p.Stop(), p.Done)
+
+
+class _Turn:
+    """A turn that runs."""
+
+    def __init__(self, ref: p.TurnRef, agent: str, opened: p.TurnOpened, user_event: p.StoredEvent, config: RunConfig) -> None:
+        self.ref = ref
+        self.agent = agent
+        self.user_event = user_event
+        self.config = config
+        self.generation = opened.generation
+        self.state = opened.state
+        self.is_fresh = True
+        self.llm_calls = 0
+        self.transfers = 0
+        self.agents: set[str] = set()
+        self.is_cancelled = False
+        self.task: asyncio.Task[None] | None = None
+
+    def llm_calls_left(self) -> int:
+        limit = self.config.max_llm_calls
+        return UNLIMITED if limit <= 0 else limit - self.llm_calls
+
+
+class RunnerActor(Actor):
+    """See the head of this file.
+
+    Args:
+        session: the Session actor.
+        directory: who makes agents' actors live.
+        artifacts: where data in users' messages goes.
+        name: for messages and statistics.
+    """
+
+    def __init__(self, session: SessionRef, directory: Directory, artifacts: ArtifactStore, name: str = "runner") -> None:
+        super().__init__(name)
+        self._session = session
+        self._directory = directory
+        self._artifacts = artifacts
+        self._topology: Topology | None = None
+        self._turns: dict[tuple[SessionKey, str], _Turn] = {}
+        self._counts = {"turns": 0, "invocations": 0, "transfers": 0}
+
+    def handlers(self) -> Mapping[type[p.Message], Handler]:
+        """The messages that the Runner takes."""
+        return {
+            p.StartTurn: self.start_turn,
+            p.CancelTurn: self.cancel_turn,
+            p.RunChild: self.run_child,
+            p.TakeLlmCall: self.take_llm_call,
+            p.GetStatistics: self.statistics,
+            p.Stop: self.stop,
+        }
+
+    # ------------------------------------------------------------------------------------------------- starting a turn
+    async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
+        """Check the message, select the agent, store the message and let the agent run."""
+        topology = await self._tree()
+        content = messages.checked(message.content)
+        found = await self._looked_ahead(topology, message, content)
+        invocation_id = found.invocation_id or message.invocation_id
+        content = await self._without_blobs(message, content, invocation_id)
+        raw = encode(self._user_event(message, content, invocation_id))
+        opened = await self._opened(message, invocation_id, content, raw)
+        if opened.attached:
+            running = self._turns.get((message.key, invocation_id))
+            return p.TurnStarted(invocation_id=invocation_id, agent=running.agent if running else opened.agent, attached=True)
+        agent = select_agent(topology, opened.authors, found.caller)
+        ref = p.TurnRef(message.key, invocation_id, opened.epoch)
+        turn = _Turn(ref, agent, opened, p.StoredEvent(opened.seq, raw), message.config)
+        self._turns[message.key, invocation_id] = turn
+        self._counts["turns"] += 1
+        turn.task = asyncio.create_task(self._run(turn))
+        return p.TurnStarted(invocation_id=invocation_id, agent=agent)
+
+    async def _looked_ahead(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnFound:
+        """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""
+        answers = _answers(content)
+        saves = message.config.save_input_blobs_as_artifacts and messages.has_blobs(content)
+        obstacles = any(self._directory.obstacle(node.name) for node in topology.nodes)
+        if not (answers or saves or obstacles):
+            return p.TurnFound(authors=())
+        found = await self._session.find_turn(p.FindTurn(key=message.key, call_ids=answers, auto_create=message.auto_create))
+        agent = select_agent(topology, found.authors, found.caller)
+        if obstacle := self._directory.obstacle(agent):
+            raise ModelConfigurationError(f"of agent {agent!r}", obstacle)
+        return found
+
+    async def _without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:
+        """The message with its inline data moved to the artifact store, if that is wanted."""
+        if not message.config.save_input_blobs_as_artifacts or not messages.has_blobs(content):
+            return content
+        parts: list[Part] = []
+        for index, part in enumerate(content.parts):
+            if part.inline_data is not None:
+                filename = messages.artifact_name(invocation_id, index)
+                await asyncio.to_thread(self._artifacts.save, message.key, filename, part)
+                part = messages.placeholder(filename)
+            parts.append(part)
+        return Content(role=USER, parts=parts)
+
+    def _user_event(self, message: p.StartTurn, content: Content, invocation_id: str) -> Event:
+        return Event(
+            id=new_event_id(),
+            invocation_id=invocation_id,
+            author=USER,
+            timestamp=now_s(),
+            content=content,
+            custom_metadata=message.config.custom_metadata,
+            actions=EventActions(state_delta=without_temp(message.state_delta)),
+        )
+
+    async def _opened(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.TurnOpened:
+        request = p.OpenTurn(
+            key=message.key,
+            invocation_id=invocation_id,
+            repeatable=message.repeatable,
+            event=raw,
+            answers=_answers(content),
+            state_delta=message.state_delta,
+            auto_create=message.auto_create,
+            on_concurrent_turn=message.config.on_concurrent_turn,
+            subscriber=message.subscriber,
+        )
+        while (opened := await self._session.open_turn(request)).interrupted:
+            await self.cancel_turn(p.CancelTurn(key=message.key, invocation_id=opened.interrupted))
+        return opened
+
+    # ------------------------------------------------------------------------------------------------- running a turn
+    async def _run(self, turn: _Turn) -> None:
+        outcome: p.AnyOutcome
+        try:
+            async with asyncio.timeout(turn.config.timeout):
+                outcome = await self._dispatch(turn, turn.agent, branch=None, scope=None)
+        except TimeoutError:
+            outcome = p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)
+        except asyncio.CancelledError:
+            outcome = p.Cancelled(agent=turn.agent)
+        except RaygroveError as error:
+            outcome = _failed(turn.agent, error)
+        if isinstance(outcome, p.Cancelled):
+            await self._stop_agents(turn)
+        self._turns.pop((turn.ref.key, turn.ref.invocation_id), None)
+        with suppress(FencedError):
+            # Fenced: somebody else has taken the turn up, and closes it.
+            await self._session.close_turn(p.CloseTurn(turn=turn.ref, agent=turn.agent, outcome=outcome))
+
+    async def _dispatch(self, turn: _Turn, agent: str, *, branch: str | None, scope: str | None) -> p.AnyOutcome:
+        """Run an agent, and whomever it hands over to.
+
+        Args:
+            scope: the child of a workflow within which transfers have to stay; None for the turn's own agent.
+        """
+        while True:
+            outcome = await self._invoke(turn, agent, branch=branch, nested=scope is not None)
+            if not isinstance(outcome, p.Transfer):
+                return outcome
+            refused = self._refused(turn, outcome, scope)
+            if refused is not None:
+                return await self._fail(turn, agent, refused, branch)
+            turn.transfers += 1
+            self._counts["transfers"] += 1
+            agent = outcome.to
+
+    def _refused(self, turn: _Turn, asked: p.Transfer, scope: str | None) -> RaygroveError | None:
+        assert self._topology is not None
+        reason = route_refusal(self._topology, asked.to, scope)
+        if reason is not None:
+            return TransferTargetError(asked.agent, asked.to, reason)
+        if turn.transfers >= turn.config.max_transfers:
+            return TransferLimitExceededError(asked.agent, asked.to, turn.config.max_transfers)
+        return None
+
+    async def _invoke(self, turn: _Turn, agent: str, *, branch: str | None, nested: bool) -> p.AnyOutcome:
+        """One run of one agent."""
+        is_fresh, turn.is_fresh = turn.is_fresh, False
+        turn.agents.add(agent)
+        self._counts["invocations"] += 1
+        message = p.Invoke(
+            turn=turn.ref,
+            agent=agent,
+            branch=branch,
+            user_event=turn.user_event,
+            fresh=is_fresh,
+            generation=turn.generation,
+            state=turn.state if is_fresh else b"",
+            streaming=turn.config.streaming == "sse",
+            # Runs below a supervisor may go on side by side, so each of their calls is counted here.
+            llm_calls=None if nested else turn.llm_calls_left(),
+            llm_limit=turn.config.max_llm_calls,
+        )
+        try:
+            outcome = await AgentRef(await self._directory.link(agent)).invoke(message)
+        except ActorLostError as error:
+            self._directory.forget(agent)
+            return await self._fail(turn, agent, error, branch)
+        turn.llm_calls += outcome.llm_calls
+        return outcome
+
+    async def _fail(self, turn: _Turn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
+        """Leave the event of a failure that the agent cannot leave itself."""
+        event = Event(
+            id=new_event_id(),
+            invocation_id=turn.ref.invocation_id,
+            author=agent,
+            timestamp=now_s(),
+            branch=branch,
+            error_code=type(error).__name__,
+            error_message=str(error),
+        )
+        await self._session.append(p.Append(turn=turn.ref, events=[encode(event)]))
+        return _failed(agent, error)
+
+    async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
+        """Run an agent for its supervisor."""
+        turn = self._turn(message.turn)
+        return await self._dispatch(turn, message.child, branch=message.branch, scope=message.child)
+
+    async def take_llm_call(self, message: p.TakeLlmCall) -> p.Done:
+        """Count one model call of a run below a supervisor."""
+        turn = self._turn(message.turn)
+        if turn.llm_calls_left() <= 0:
+            raise LlmCallsLimitExceededError(message.agent, turn.config.max_llm_calls)
+        turn.llm_calls += 1
+        return p.Done()
+
+    def _turn(self, ref: p.TurnRef) -> _Turn:
+        turn = self._turns.get((ref.key, ref.invocation_id))
+        if turn is None or turn.ref != ref:
+            raise FencedError(ref.invocation_id, ref.epoch)
+        return turn
+
+    # ------------------------------------------------------------------------------------------------- stopping
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Done:
+        """Stop a turn that runs or waits in line; returns when it is closed."""
+        turn = self._turns.get((message.key, message.invocation_id))
+        if turn is None or turn.task is None:
+            await self._session.cancel_turn(message)
+            return p.Done()
+        if not turn.is_cancelled:
+            turn.is_cancelled = True
+            turn.task.cancel()
+        await asyncio.wait([turn.task])
+        return p.Done()
+
+    async def _stop_agents(self, turn: _Turn) -> None:
+        stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id)
+        for agent, link in self._directory.live():
+            if agent in turn.agents:
+                with suppress(ActorLostError):
+                    await AgentRef(link).stop_run(stop)
+
+    async def statistics(self, _: p.GetStatistics) -> p.Statistics:
+        """Tell what has been done, here and by every live agent."""
+        agents = []
+        for agent, link in self._directory.live():
+            try:
+                agents.append(await AgentRef(link).statistics())
+            except ActorLostError:
+                self._directory.forget(agent)
+        counts = {**self._counts, "running": len(self._turns)}
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents)
+
+    async def stop(self, _: p.Stop) -> p.Done:
+        """Cancel what runs, and stop every agent."""
+        for key, invocation_id in list(self._turns):
+            await self.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
+        await self._directory.close()
+        return p.Done()
+
+    async def _tree(self) -> Topology:
+        if self._topology is None:
+            self._topology = await self._session.topology()
+        return self._topology
+
+
+def _answers(content: Content) -> tuple[str, ...]:
+    return tuple(response.id for response in content.function_responses() if response.id)
+
+
+def _failed(agent: str, error: RaygroveError) -> p.Failed:
+    return p.Failed(agent=agent, error_code=type(error).__name__, error_message=str(error), error_args=list(error.args))

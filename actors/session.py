@@ -1,0 +1,491 @@
+"""The Session actor: the one writer and reader of every log, and the keeper of the parent map.
+
+It numbers events and stores them, folds state, lets one turn of a session run at a time, and tells drivers what happens. What
+it acknowledges is on disk; nobody sees an event that is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from actors.actor import Actor, Handler, Ref
+from actors.errors import (
+    FencedError,
+    InvocationNotFoundError,
+    SessionBusyError,
+    SessionNotFoundError,
+    TurnCancelledError,
+    UnknownFunctionCallError,
+)
+from actors.followers import Followers
+from actors.hotlog import EventScan, HotLog, OpenTurn, Waiter, new_event, scan
+from actors.interfaces.stores import CallRow, HideEvents, PutState, RemoveSession, SessionStore, TurnRow, Write
+from actors.logbook import LogBook
+from actors.messages import protocol as p
+from actors.messages.content import Content, FunctionResponse, Part
+from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.messages.session import SessionKey
+from actors.messages.topology import Topology
+from actors.messages.wire import decode, encode
+from actors.rules import state as scopes
+
+PAGE = 1_000
+"""Events that are read from the store at once."""
+
+
+class SessionRef(Ref):
+    """A client of the Session actor."""
+
+    async def topology(self) -> Topology:
+        """The parent map."""
+        return (await self._ask(p.GetTopology(), p.TopologyIs)).topology
+
+    async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
+        """Who could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
+        return await self._ask(message, p.TurnFound)
+
+    async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
+        """Begin a turn, once none runs. Raises SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, StoreError."""
+        return await self._ask(message, p.TurnOpened)
+
+    async def close_turn(self, message: p.CloseTurn) -> None:
+        """End a turn. Raises FencedError, StoreError."""
+        await self._ask(message, p.Done)
+
+    async def cancel_turn(self, message: p.CancelTurn) -> None:
+        """Take a turn that has not begun out of the line."""
+        await self._ask(message, p.Done)
+
+    async def append(self, message: p.Append) -> int:
+        """Store events and return the place of the first. Raises FencedError, StoreError."""
+        return (await self._ask(message, p.Appended)).first_seq
+
+    async def tell_partial(self, message: p.TellPartial) -> None:
+        """Deliver pieces of an answer."""
+        await self._ask(message, p.Done)
+
+    async def fetch(self, message: p.Fetch) -> p.Fetched:
+        """What is new in a log. Raises SessionNotFoundError."""
+        return await self._ask(message, p.Fetched)
+
+    async def subscribe(self, message: p.Subscribe) -> None:
+        """Follow a turn. Raises InvocationNotFoundError, SessionNotFoundError."""
+        await self._ask(message, p.Done)
+
+    async def poll(self, message: p.Poll) -> p.News:
+        """Wait for news."""
+        return await self._ask(message, p.News)
+
+    async def unsubscribe(self, message: p.Unsubscribe) -> None:
+        """Go away."""
+        await self._ask(message, p.Done)
+
+    async def create_session(self, message: p.CreateSessionRequest) -> p.SessionIs:
+        """Create a session. Raises SessionExistsError, StoreError."""
+        return await self._ask(message, p.SessionIs)
+
+    async def get_session(self, message: p.GetSessionRequest) -> p.SessionIs:
+        """Read a session, None when there is none."""
+        return await self._ask(message, p.SessionIs)
+
+    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsAre:
+        """List sessions, the one written last first."""
+        return await self._ask(message, p.SessionsAre)
+
+    async def delete_session(self, message: p.DeleteSessionRequest) -> None:
+        """Delete a session. Raises SessionBusyError."""
+        await self._ask(message, p.Done)
+
+    async def append_event(self, message: p.AppendEventRequest) -> int:
+        """Add an event outside of turns and return its place. Raises SessionNotFoundError, SessionBusyError."""
+        return (await self._ask(message, p.Appended)).first_seq
+
+    async def rewind(self, message: p.RewindRequest) -> None:
+        """See a session as before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
+        await self._ask(message, p.Done)
+
+    async def statistics(self) -> p.Statistics:
+        """What it has done."""
+        return await self._ask(p.GetStatistics(), p.Statistics)
+
+    async def stop(self) -> None:
+        """Write what waits, close the store."""
+        await self._ask(p.Stop(), p.Done)
+
+
+class SessionActor(Actor):
+    """See the head of this file.
+
+    Args:
+        store: where logs last.
+        topology: the parent map.
+        name: for messages and statistics.
+        clock: seconds that only go forward; by default those of the event loop.
+    """
+
+    def __init__(
+        self, store: SessionStore, topology: Topology, name: str = "session", clock: Callable[[], float] | None = None
+    ) -> None:
+        super().__init__(name)
+        self._topology = topology
+        self._book = LogBook(store)
+        self._store = store
+        self._followers = Followers(clock)
+        self._counts = {"turns": 0, "events": 0, "partials": 0, "polls": 0}
+
+    def handlers(self) -> Mapping[type[p.Message], Handler]:
+        """The messages that the Session actor takes."""
+        return {
+            p.GetTopology: self.get_topology,
+            p.FindTurn: self.find_turn,
+            p.OpenTurn: self.open_turn,
+            p.CloseTurn: self.close_turn,
+            p.CancelTurn: self.cancel_turn,
+            p.Append: self.append,
+            p.TellPartial: self.tell_partial,
+            p.Fetch: self.fetch,
+            p.Subscribe: self.subscribe,
+            p.Poll: self.poll,
+            p.Unsubscribe: self.unsubscribe,
+            p.CreateSessionRequest: self.create_session,
+            p.GetSessionRequest: self.get_session,
+            p.ListSessionsRequest: self.list_sessions,
+            p.DeleteSessionRequest: self.delete_session,
+            p.AppendEventRequest: self.append_event,
+            p.RewindRequest: self.rewind,
+            p.GetStatistics: self.statistics,
+            p.Stop: self.stop,
+        }
+
+    # ------------------------------------------------------------------------------------------------- turns
+    async def get_topology(self, _: p.GetTopology) -> p.TopologyIs:
+        """Tell the parent map."""
+        return p.TopologyIs(topology=self._topology)
+
+    async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
+        """Tell who could take a message; nothing is stored, not even a session that would be created."""
+        key = message.key
+        hot = await self._book.find(key)
+        if hot is None:
+            if not message.auto_create:
+                raise SessionNotFoundError(key.app, key.user, key.session)
+            if message.call_ids:
+                raise UnknownFunctionCallError(message.call_ids[0], key.session)
+            return p.TurnFound(authors=())
+        calls = await self._calls(key, message.call_ids)
+        if not calls:
+            return p.TurnFound(authors=hot.authors())
+        return p.TurnFound(authors=hot.authors(), caller=calls[0].author, invocation_id=calls[0].invocation_id)
+
+    async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
+        """Store the user's event and let the turn run, once no other turn of the session does."""
+        hot = await self._book.take_up(message.key, auto_create=message.auto_create)
+        if message.repeatable and not message.answers:
+            joined = await self._join(hot, message)
+            if joined is not None:
+                return joined
+        if hot.is_taken:
+            if message.on_concurrent_turn == "reject":
+                raise SessionBusyError(message.key.session, hot.busy_with())
+            if message.on_concurrent_turn == "interrupt" and hot.turn is not None:
+                return p.TurnOpened(interrupted=hot.busy_with())
+            waiter = Waiter(message.invocation_id)
+            hot.queue.append(waiter)
+            await waiter.admitted
+        hot.is_taken = True
+        try:
+            return await self._begin(await self._book.take_up(message.key), message)
+        except BaseException:
+            hot.turn = None
+            hot.admit_next()
+            raise
+
+    async def _join(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened | None:
+        """The reply to a turn that is there already, or None."""
+        row = hot.runs(message.invocation_id)
+        waits = hot.waits(message.invocation_id)
+        if row is None and not waits:
+            await self._book.flush()
+            row = await self._book.read(self._store.turn, hot.key, message.invocation_id)
+            if row is None:
+                return None
+        await self._follow(hot, message.invocation_id, message.subscriber, row.first_seq if row is not None else hot.head_seq)
+        return p.TurnOpened(attached=True, agent=row.agent if row is not None else "")
+
+    async def _begin(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened:
+        before = None
+        if message.answers:
+            # What was found when the message was checked may have been rewound while it waited in line.
+            await self._calls(message.key, message.answers)
+            before = await self._book.read(self._store.turn, message.key, message.invocation_id)
+        seq = hot.head_seq + 1
+        row = TurnRow(
+            invocation_id=message.invocation_id,
+            status="running",
+            epoch=before.epoch + 1 if before is not None else 1,
+            first_seq=before.first_seq if before is not None else seq,
+            opened_seq=seq,
+        )
+        temp = decode(before.temp, dict) if before is not None and before.temp else {}
+        record = hot.open(row, {**temp, **scopes.only_temp(message.state_delta)})
+        self._followers.add(message.subscriber, message.key, message.invocation_id)
+        self._counts["turns"] += 1
+        await self._add(hot, [(message.event, scan(message.event))], [record])
+        return p.TurnOpened(
+            epoch=row.epoch, seq=seq, generation=hot.generation, authors=hot.authors(), state=encode(hot.merged_state())
+        )
+
+    async def close_turn(self, message: p.CloseTurn) -> p.Done:
+        """Write how the turn ended, tell its followers, and let the next one run."""
+        hot, running = await self._current(message.turn)
+        if isinstance(message.outcome, p.Cancelled):
+            await self._answer_open_calls(hot, running)
+        status = _STATUS[type(message.outcome)]
+        row = TurnRow(
+            invocation_id=running.row.invocation_id,
+            status=status,
+            epoch=running.row.epoch,
+            first_seq=running.row.first_seq,
+            opened_seq=running.row.opened_seq,
+            agent=message.agent,
+            outcome=encode(message.outcome),
+            temp=encode(running.temp) if status == "paused" and running.temp else b"",
+        )
+        hot.turn = None
+        written = self._book.write(hot, [hot.put_turn(row)])
+        # The end is told before its record is on disk: a turn whose record was lost is taken up again, and ends at once.
+        self._followers.tell_end(message.turn.key, message.turn.invocation_id, message.outcome)
+        hot.admit_next()
+        await written
+        return p.Done()
+
+    async def _answer_open_calls(self, hot: HotLog, running: OpenTurn) -> None:
+        """Calls that a cancelled turn leaves open get an answer, so that no model ever sees them without one."""
+        by_author: dict[str, list[Part]] = {}
+        for call_id, (author, name) in running.open_calls.items():
+            response = FunctionResponse(id=call_id, name=name, response={"error": "cancelled"})
+            by_author.setdefault(author, []).append(Part(function_response=response))
+        for author, parts in by_author.items():
+            content = Content(role=USER, parts=parts)
+            await self._add(hot, [_made_here(running.row.invocation_id, author, content=content)], [])
+
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Done:
+        """Take a turn out of the line."""
+        hot = self._book.in_memory(message.key)
+        for waiter in hot.queue if hot is not None else ():
+            if waiter.invocation_id == message.invocation_id and not waiter.admitted.done():
+                waiter.admitted.set_exception(TurnCancelledError(message.invocation_id))
+        return p.Done()
+
+    # ------------------------------------------------------------------------------------------------- events
+    async def append(self, message: p.Append) -> p.Appended:
+        """Store events of the running turn. What is stored already, because it was sent again, is not stored twice."""
+        hot, running = await self._current(message.turn)
+        events = [(raw, scan(raw)) for raw in message.events]
+        if events and events[0][1].id in running.stored:
+            return p.Appended(first_seq=running.stored[events[0][1].id])
+        writes: list[Write] = []
+        if message.temp:
+            running.temp.update(message.temp)
+            writes.append(hot.put_turn(running.record()))
+        return p.Appended(first_seq=await self._add(hot, events, writes))
+
+    async def _add(self, hot: HotLog, events: Sequence[tuple[bytes, EventScan]], writes: Sequence[Write]) -> int:
+        def show(stored: p.StoredEvent, event: EventScan) -> None:
+            if event.author != USER:
+                self._followers.tell(hot.key, event.invocation_id, stored)
+
+        self._counts["events"] += len(events)
+        return await self._book.add(hot, events, writes, show)
+
+    async def tell_partial(self, message: p.TellPartial) -> p.Done:
+        """Pass pieces of an answer on."""
+        await self._current(message.turn)
+        self._counts["partials"] += len(message.events)
+        for raw in message.events:
+            self._followers.tell(message.turn.key, message.turn.invocation_id, p.StoredEvent(0, raw))
+        return p.Done()
+
+    async def fetch(self, message: p.Fetch) -> p.Fetched:
+        """Tell what is new in a log; from its start when it was rewound meanwhile."""
+        hot = await self._book.take_up(message.key)
+        generation = hot.generation
+        after_seq = message.after_seq if message.generation == generation else 0
+        events = hot.behind(after_seq)
+        more = False
+        if events is None:
+            events = await self._page(message.key, after_seq)
+            more = len(events) == PAGE
+        return p.Fetched(events=events, generation=generation, more=more, state=encode(hot.merged_state()))
+
+    async def _page(self, key: SessionKey, after_seq: int) -> list[p.StoredEvent]:
+        rows = await self._book.read(lambda: self._store.events(key, after_seq=after_seq, limit=PAGE))
+        return [p.StoredEvent(seq, raw) for seq, raw in rows]
+
+    # ------------------------------------------------------------------------------------------------- followers
+    async def subscribe(self, message: p.Subscribe) -> p.Done:
+        """Tell a subscriber of a turn's events behind a place, those in the log first."""
+        hot = await self._book.take_up(message.key)
+        row = hot.runs(message.invocation_id)
+        if row is None:
+            await self._book.flush()
+            row = await self._book.read(self._store.turn, message.key, message.invocation_id)
+        if row is None and not hot.waits(message.invocation_id):
+            raise InvocationNotFoundError(message.invocation_id, message.key.session)
+        first_seq = row.first_seq if row is not None else hot.head_seq
+        await self._follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
+        return p.Done()
+
+    async def _follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
+        if not subscriber:
+            return
+        while (events := hot.behind(after_seq)) is None:
+            events = await self._page(hot.key, after_seq)
+            self._followers.replay(subscriber, hot.key, invocation_id, events)
+            after_seq = events[-1].seq if events else hot.head_seq
+        # Nothing is awaited between the replay and the following: no event can fall in between.
+        self._followers.replay(subscriber, hot.key, invocation_id, events)
+        if hot.waits(invocation_id) or hot.runs(invocation_id) is not None:
+            self._followers.add(subscriber, hot.key, invocation_id)
+            return
+        await self._book.flush()
+        row = await self._book.read(self._store.turn, hot.key, invocation_id)
+        if row is not None and row.outcome:
+            self._followers.replay_end(subscriber, hot.key, invocation_id, p.decode_outcome(row.outcome))
+
+    async def poll(self, message: p.Poll) -> p.News:
+        """Give a subscriber its news, when there is some."""
+        self._counts["polls"] += 1
+        return await self._followers.poll(message)
+
+    async def unsubscribe(self, message: p.Unsubscribe) -> p.Done:
+        """Forget a subscriber."""
+        self._followers.drop(message.subscriber)
+        return p.Done()
+
+    # ------------------------------------------------------------------------------------------------- sessions
+    async def create_session(self, message: p.CreateSessionRequest) -> p.SessionIs:
+        """Create a session."""
+        return p.SessionIs(session=_info(await self._book.create(message.key, message.state)))
+
+    async def get_session(self, message: p.GetSessionRequest) -> p.SessionIs:
+        """Read a session."""
+        hot = await self._book.find(message.key)
+        if hot is None:
+            return p.SessionIs()
+        limit, after_s = message.num_recent_events, message.after_timestamp
+        rows: list[tuple[int, bytes]] = []
+        if limit is None or limit > 0:
+            rows = await self._book.read(
+                lambda: self._store.events(message.key, limit=limit, after_s=after_s, newest=limit is not None)
+            )
+        return p.SessionIs(session=_info(hot, [p.StoredEvent(seq, raw) for seq, raw in rows]))
+
+    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsAre:
+        """List sessions."""
+        await self._book.flush()
+        infos = []
+        for row in await self._book.read(self._store.sessions, message.app, message.user):
+            app_state, user_state = await self._book.shared_state(row.key)
+            state = scopes.merge(scopes.Scopes(row.state, user_state, app_state, {}))
+            infos.append(p.SessionInfo(key=row.key, state=state, updated_s=row.updated_s))
+        return p.SessionsAre(sessions=infos)
+
+    async def delete_session(self, message: p.DeleteSessionRequest) -> p.Done:
+        """Delete a session that no turn uses."""
+        hot = await self._book.find(message.key)
+        if hot is not None:
+            _refuse_if_busy(hot)
+            await self._book.write(hot, [RemoveSession(message.key)])
+            self._book.forget(message.key)
+        return p.Done()
+
+    async def append_event(self, message: p.AppendEventRequest) -> p.Appended:
+        """Store an event that belongs to no turn."""
+        hot = await self._book.take_up(message.key)
+        _refuse_if_busy(hot)
+        return p.Appended(first_seq=await self._add(hot, [(message.event, scan(message.event))], []))
+
+    async def rewind(self, message: p.RewindRequest) -> p.Done:
+        """Append the event that makes readers see the session as before a turn."""
+        hot = await self._book.take_up(message.key)
+        _refuse_if_busy(hot)
+        hot.is_taken = True
+        try:
+            await self._book.flush()
+            row = await self._book.read(self._store.turn, message.key, message.invocation_id)
+            if row is None:
+                raise InvocationNotFoundError(message.invocation_id, message.key.session)
+            await self._rewind_to(hot, row)
+        finally:
+            hot.admit_next()
+        return p.Done()
+
+    async def _rewind_to(self, hot: HotLog, row: TurnRow) -> None:
+        undos = await self._book.read(self._store.undos, hot.key, row.first_seq)
+        before = scopes.take_back([decode(undo, dict) for _, undo in undos])
+        removed = tuple(key for key, value in before.items() if not value)
+        restored = {key: value[0] for key, value in before.items() if value}
+        actions = EventActions(rewind_before_invocation_id=row.invocation_id, state_delta={**restored, **dict.fromkeys(removed)})
+        hidden = HideEvents(hot.key, row.first_seq, hot.head_seq)
+        event = _made_here(new_invocation_id(), USER, actions=actions)
+        await self._add(hot, [event], [PutState(hot.key, {}, removed), hidden])
+        # Rare enough to read anew what the store has made of it.
+        hot.is_stale = True
+        await self._book.take_up(hot.key)
+
+    # ------------------------------------------------------------------------------------------------- everything else
+    async def statistics(self, _: p.GetStatistics) -> p.Statistics:
+        """Tell what has been done."""
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts={**self._counts, **self._book.counts})
+
+    async def stop(self, _: p.Stop) -> p.Done:
+        """Write what waits, and close the store."""
+        await self._book.close()
+        return p.Done()
+
+    async def _current(self, turn: p.TurnRef) -> tuple[HotLog, OpenTurn]:
+        """The session of a turn that runs with that epoch. Raises FencedError when it does not."""
+        hot = self._book.in_memory(turn.key)
+        if hot is not None and hot.is_stale:
+            hot = await self._book.find(turn.key)
+        if hot is None or hot.turn is None or not hot.is_current(turn):
+            raise FencedError(turn.invocation_id, turn.epoch)
+        return hot, hot.turn
+
+    async def _calls(self, key: SessionKey, call_ids: Sequence[str]) -> list[CallRow]:
+        """Who made these calls. Raises UnknownFunctionCallError for one that nobody made."""
+        if call_ids:
+            await self._book.flush()
+        calls = []
+        for call_id in call_ids:
+            found = await self._book.read(self._store.call, key, call_id)
+            if found is None:
+                raise UnknownFunctionCallError(call_id, key.session)
+            calls.append(found)
+        return calls
+
+
+_STATUS: dict[type[p.Message], str] = {
+    p.Finished: "finished",
+    p.Transfer: "finished",
+    p.Paused: "paused",
+    p.Failed: "failed",
+    p.Cancelled: "cancelled",
+}
+
+
+def _refuse_if_busy(hot: HotLog) -> None:
+    if not hot.is_idle():
+        raise SessionBusyError(hot.key.session, hot.busy_with())
+
+
+def _info(hot: HotLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
+    return p.SessionInfo(key=hot.key, state=hot.merged_state(), events=events, updated_s=hot.updated_s)
+
+
+def _made_here(invocation_id: str, author: str, **said: Any) -> tuple[bytes, EventScan]:
+    """An event that the Session actor itself makes."""
+    return new_event(Event(id=new_event_id(), invocation_id=invocation_id, author=author, timestamp=now_s(), **said))

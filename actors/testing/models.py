@@ -1,0 +1,175 @@
+"""Models without a service behind them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from actors.errors import DefinitionError, ScriptExhaustedError
+from actors.messages.content import Content, FunctionCall, Part
+from actors.messages.event import USER
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.wire import decode, encode
+from actors.rules.transfer import TRANSFER_TOOL
+
+Reply = str | Mapping[str, Any] | Content | LlmResponse | BaseException | None
+"""What a fake model says: see `ScriptedModel`."""
+
+
+class _State(msgspec.Struct):
+    taken: int
+    requests: list[LlmRequest]
+
+
+class ScriptedModel:
+    """Gives the replies of a list, one a call, to all agents that share the object, on every engine.
+
+    A reply is one of:
+        a text; a Content; an LlmResponse;
+        `{"call": name, "args": {…}}`: a function call;
+        `{"transfer": agent}`: a call of transfer_to_agent;
+        `{"thought": text}`: a thought;
+        `{"parts": [reply, …]}`: one response of several of the above;
+        `{"stream": [text, …]}`: one text, in these pieces when it is streamed;
+        None: the model returns nothing;
+        an exception: the model raises it.
+
+    Running out of replies is an error.
+
+    Attributes:
+        requests: what was asked so far, in order.
+        remaining: how many replies are left.
+    """
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self.replies = list(replies)
+        for reply in self.replies:
+            if not isinstance(reply, BaseException):
+                pieces_of(reply)
+        self._taken = 0
+        self._requests: list[LlmRequest] = []
+        self._refresh: Callable[[], None] | None = None
+
+    @property
+    def requests(self) -> Sequence[LlmRequest]:
+        """What was asked so far, in order."""
+        self._update()
+        return self._requests
+
+    @property
+    def remaining(self) -> int:
+        """How many replies are left."""
+        self._update()
+        return len(self.replies) - self._taken
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Give the next reply."""
+        self._requests.append(request)
+        if self._taken == len(self.replies):
+            raise ScriptExhaustedError(len(self.replies), request.agent)
+        reply = self.replies[self._taken]
+        self._taken += 1
+        for response in responses(reply, stream=stream):
+            yield response
+
+    # ------------------------------------------------------------------------------- one living copy for all agents
+    def state(self) -> bytes:
+        """See SharedModel."""
+        return encode(_State(self._taken, self._requests))
+
+    def adopt(self, state: bytes) -> None:
+        """See SharedModel."""
+        copy = decode(state, _State)
+        self._taken, self._requests = copy.taken, copy.requests
+
+    def follow(self, refresh: Callable[[], None] | None) -> None:
+        """Have `refresh` called before anybody looks: it brings home what the living copy has become."""
+        self._refresh = refresh
+
+    def _update(self) -> None:
+        if self._refresh is not None:
+            self._refresh()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_refresh": None}
+
+
+class PatternModel:
+    """Answers by the first pattern that is found in the newest text of the user. It has no state.
+
+    Args:
+        patterns: regular expressions, searched without regard to case, each with a reply as for `ScriptedModel`. When the
+            agent's own tool has just answered, the text searched is `tool:<name>` followed by the response as JSON.
+        default: the reply when none is found.
+    """
+
+    def __init__(self, patterns: Sequence[tuple[str, Reply]], default: Reply = "I do not know.") -> None:
+        self._patterns = [(re.compile(pattern, re.IGNORECASE), reply) for pattern, reply in patterns]
+        self._default = default
+        for _, reply in patterns:
+            if not isinstance(reply, BaseException):
+                pieces_of(reply)
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer the newest text."""
+        text = _newest_text(request.contents)
+        reply = next((reply for pattern, reply in self._patterns if pattern.search(text)), self._default)
+        for response in responses(reply, stream=stream):
+            yield response
+
+
+def _newest_text(contents: Sequence[Content]) -> str:
+    for content in reversed(contents):
+        for response in content.function_responses():
+            return f"tool:{response.name} {msgspec.json.encode(response.response).decode()}"
+        if content.role == USER and content.text and content.parts[0].text != "For context:":
+            return content.text
+    return ""
+
+
+def responses(reply: Reply, *, stream: bool) -> list[LlmResponse]:
+    """What a model yields that says this. Raises the reply when it is an exception."""
+    if isinstance(reply, BaseException):
+        raise reply
+    if isinstance(reply, LlmResponse):
+        return [reply]
+    if reply is None:
+        return [LlmResponse()]
+    parts, chunks = pieces_of(reply)
+    whole = LlmResponse(content=Content(role="model", parts=parts))
+    if not stream:
+        return [whole]
+    return [*(LlmResponse(content=Content.of_text(chunk, role="model"), partial=True) for chunk in chunks), whole]
+
+
+def pieces_of(reply: Reply) -> tuple[list[Part], list[str]]:
+    """The parts of a reply, and the texts in which it is streamed.
+
+    Raises:
+        DefinitionError: it is none of the forms of a reply.
+    """
+    match reply:
+        case None | LlmResponse():
+            return [], []
+        case str():
+            return [Part(text=reply)], [reply]
+        case Content():
+            return list(reply.parts), [part.text for part in reply.parts if part.text and not part.thought]
+        case {"call": str(name), **rest}:
+            return [Part(function_call=FunctionCall(id=rest.get("id"), name=name, args=dict(rest.get("args") or {})))], []
+        case {"transfer": str(agent)}:
+            return [Part(function_call=FunctionCall(name=TRANSFER_TOOL, args={"agent_name": agent}))], []
+        case {"thought": str(text)}:
+            return [Part(text=text, thought=True)], []
+        case {"stream": [*texts]}:
+            return [Part(text="".join(texts))], list(texts)
+        case {"parts": [*pieces]}:
+            each = [pieces_of(piece) for piece in pieces]
+            return [part for parts, _ in each for part in parts], [chunk for _, chunks in each for chunk in chunks]
+    raise DefinitionError(
+        f"{reply!r} is no reply of a model: use a text, a Content, None, an exception, or a dictionary with one of "
+        "the keys call, transfer, thought, stream, parts"
+    )

@@ -1,0 +1,59 @@
+"""What an agent's actor remembers of one session between turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.messages.event import Event
+from actors.messages.protocol import Fetched, StoredEvent
+from actors.messages.wire import decode, decode_event
+from actors.rules.contents import View
+
+
+class SessionView:
+    """The compiled log of a session up to place `seq`, and the session's state as last told.
+
+    Attributes:
+        seq: the last event taken in.
+        generation: which log that was.
+        state: all scopes by prefixed keys.
+    """
+
+    def __init__(self, agent: str, branch: str | None) -> None:
+        self._agent = agent
+        self._branch = branch
+        self.seq = 0
+        self.generation = ""
+        self.view = View(agent, branch)
+        self.state: dict[str, Any] = {}
+
+    def take_in(self, fetched: Fetched) -> None:
+        """Take in what is new, or everything anew after a rewind."""
+        if fetched.generation != self.generation:
+            self.view = View(self._agent, self._branch)
+            self.generation = fetched.generation
+            self.seq = 0
+        for stored in fetched.events:
+            self._add(stored)
+        self.state = decode(fetched.state, dict)
+
+    def can_follow(self, stored: StoredEvent, generation: str) -> bool:
+        """True when the event is the next one."""
+        return self.seq == stored.seq - 1 and self.generation == generation
+
+    def follow(self, stored: StoredEvent, state: bytes) -> None:
+        """Take in the next event, with the state as it is behind it."""
+        self._add(stored)
+        self.state = decode(state, dict)
+
+    def add_own(self, event: Event) -> bool:
+        """Take in an event of the agent's own, if it is the next one."""
+        if event.seq != self.seq + 1:
+            return False
+        self.view.add(event)
+        self.seq = event.seq
+        return True
+
+    def _add(self, stored: StoredEvent) -> None:
+        self.view.add(decode_event(stored.raw, stored.seq))
+        self.seq = stored.seq

@@ -1,0 +1,252 @@
+"""The artifact store on any file system that fsspec knows: a local folder, memory, S3, Google Storage, …
+
+Layout under the root, each component escaped:
+
+    <app>/<user>/sessions/<session>/<name>/<version>
+    <app>/<user>/shared/<name>/<version>                  names that begin with `user:`
+
+Rules of this file:
+
+- A version is one file with everything in it, the part as MessagePack; it appears complete or not at all.
+- A version is written only where there is none. Who comes second takes the next number.
+- Whatever an id or name holds, it stays one component: what could mean something to a file system is percent-encoded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import uuid
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import quote, unquote
+
+import fsspec  # type: ignore[import-untyped]
+import msgspec
+from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from fsspec.registry import known_implementations  # type: ignore[import-untyped]
+
+from actors.errors import ArtifactError, StoreError
+from actors.messages.content import Part
+from actors.messages.session import SessionKey
+from actors.messages.wire import decode, encode
+
+USER_PREFIX = "user:"
+"""What the names of artifacts begin with that all sessions of a user share."""
+
+LONGEST_COMPONENT = 200
+"""Longer escaped names, in characters, become a hash; most file systems end at 255."""
+
+_USAGE = "use a folder, 'file://folder', 'memory://name', 's3://bucket/folder' or 'gs://bucket/folder'"
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    """A version as it lies in its file. The name is there for those that became a hash."""
+
+    filename: str
+    part: Part
+
+
+class FsspecArtifactStore:
+    """An `ArtifactStore` on fsspec. Several processes may share one folder, if its file system knows hard links.
+
+    Args:
+        url: a folder, `file://folder` (both absolute or relative), `memory://name`, or a URL of another file system
+            whose package is installed, such as `s3://bucket/folder`.
+
+    Raises:
+        StoreError: the URL is of no known kind, or its package is missing.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._files, self._root = _file_system(url)
+        self._saving = threading.Lock()
+
+    def __str__(self) -> str:
+        return f"artifact store {self._url!r}"
+
+    def save(self, key: SessionKey, filename: str, part: Part) -> int:
+        """Store a part and return its version, from 0.
+
+        Raises:
+            ArtifactError: the name is empty, or the part has neither inline data nor text.
+            NotEncodableError: something in the part has no wire form.
+            OSError: the store could not do it.
+        """
+        folder = self._folder(key, filename)
+        if part.inline_data is None and part.text is None:
+            raise ArtifactError(filename, "the part to save has neither inline_data nor text")
+        raw = encode(_Saved(filename, part))
+        with self._saving:
+            version = max(self._versions(folder), default=-1) + 1
+            while not self._create(f"{folder}/{version}", raw):
+                version += 1
+        return version
+
+    def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
+        """The part of that version, or the latest; None when there is none.
+
+        Raises:
+            ArtifactError: the name is empty, or the file is no version of an artifact.
+            OSError: the store could not do it.
+        """
+        folder = self._folder(key, filename)
+        if version is None:
+            version = max(self._versions(folder), default=-1)
+        if version < 0:
+            return None
+        saved = self._read(f"{folder}/{version}", filename)
+        return saved.part if saved is not None else None
+
+    def keys(self, key: SessionKey) -> list[str]:
+        """The names of all artifacts that the session sees, sorted.
+
+        Raises:
+            ArtifactError: a file in the folder of an artifact is no version of it.
+            OSError: the store could not do it.
+        """
+        folders = (self._session_folder(key), self._shared_folder(key))
+        return sorted(
+            name for folder in folders for entry in self._list(folder) if (name := self._name(folder, entry)) is not None
+        )
+
+    def versions(self, key: SessionKey, filename: str) -> list[int]:
+        """All versions of an artifact, oldest first.
+
+        Raises:
+            ArtifactError: the name is empty.
+            OSError: the store could not do it.
+        """
+        return self._versions(self._folder(key, filename))
+
+    def delete(self, key: SessionKey, filename: str) -> None:
+        """Remove an artifact with all its versions. A missing one is no error.
+
+        Raises:
+            ArtifactError: the name is empty.
+            OSError: the store could not do it.
+        """
+        folder = self._folder(key, filename)
+        with self._saving:
+            if self._list(folder):
+                self._files.rm(folder, recursive=True)
+
+    def _session_folder(self, key: SessionKey) -> str:
+        return f"{self._user_folder(key)}/sessions/{_component(key.session)}"
+
+    def _shared_folder(self, key: SessionKey) -> str:
+        return f"{self._user_folder(key)}/shared"
+
+    def _user_folder(self, key: SessionKey) -> str:
+        return f"{self._root}/{_component(key.app)}/{_component(key.user)}"
+
+    def _folder(self, key: SessionKey, filename: str) -> str:
+        if not filename.removeprefix(USER_PREFIX):
+            raise ArtifactError(filename, "an artifact needs a name")
+        shared = filename.startswith(USER_PREFIX)
+        return f"{self._shared_folder(key) if shared else self._session_folder(key)}/{_component(filename)}"
+
+    def _versions(self, folder: str) -> list[int]:
+        return sorted(int(entry) for entry in self._list(folder) if entry.isdecimal())
+
+    def _list(self, folder: str) -> list[str]:
+        try:
+            found = self._files.ls(folder, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        # Object stores list a folder's own marker among its entries.
+        return [PurePosixPath(path).name for path in found if path.rstrip("/") != folder]
+
+    def _name(self, folder: str, entry: str) -> str | None:
+        versions = self._versions(f"{folder}/{entry}")
+        if not versions:
+            return None
+        if not entry.startswith("="):
+            return unquote(entry, errors="surrogatepass")
+        saved = self._read(f"{folder}/{entry}/{versions[-1]}", entry)
+        return saved.filename if saved is not None else None
+
+    def _read(self, path: str, filename: str) -> _Saved | None:
+        try:
+            raw: bytes = self._files.cat_file(path)
+        except FileNotFoundError:
+            return None
+        try:
+            return decode(raw, _Saved)
+        except msgspec.DecodeError as error:
+            raise ArtifactError(filename, f"the file {path} holds no version of it: {error}") from error
+
+    def _create(self, path: str, raw: bytes) -> bool:
+        """Make a file with everything in it. False, and nothing done, when there is one already."""
+        try:
+            if isinstance(self._files, LocalFileSystem):
+                _create_local(Path(path), raw)
+            else:
+                # Object stores and memory show an object only when it is complete.
+                self._files.pipe_file(path, raw, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    if not url:
+        raise StoreError(f"the artifact store needs a URL: {_USAGE}")
+    try:
+        # Another process may have saved since the last listing, so none may be kept.
+        files, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        raise StoreError(f"artifact store {url!r} needs a package that is missing: {_missing(url, error)}") from error
+    except ValueError as error:
+        raise StoreError(f"artifact store {url!r} cannot be used ({error}): {_USAGE}") from error
+    return files, str(root).rstrip("/")
+
+
+def _missing(url: str, error: ImportError) -> str:
+    protocol = url.partition("://")[0]
+    package = known_implementations.get(protocol, {}).get("class", "fsspec").partition(".")[0]
+    return str(error) if package == "fsspec" else f"pip install {package}"
+
+
+def _component(name: str) -> str:
+    # Safe are only ASCII letters, digits, "_", "-" and "." inside; the rest becomes %XX. "=" is free to mark what
+    # cannot be written so, since quote() never leaves one.
+    if not name:
+        return "="
+    escaped = quote(name, safe="", errors="surrogatepass").replace("~", "%7E")
+    if escaped.startswith("."):
+        escaped = "%2E" + escaped[1:]
+    if escaped.endswith("."):
+        escaped = escaped[:-1] + "%2E"
+    if len(escaped) > LONGEST_COMPONENT:
+        return "=" + hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+    return escaped
+
+
+def _create_local(path: Path, raw: bytes) -> None:
+    """Raises FileExistsError when the file is there; when it returns the file is on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{uuid.uuid4().hex}")
+    try:
+        with draft.open("xb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        # A rename would replace what another process has just put there; a link refuses to.
+        os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    if os.name == "nt":
+        # Windows opens no folders; its file systems keep names in a journal of their own.
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

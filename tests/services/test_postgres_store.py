@@ -1,0 +1,170 @@
+"""The session store on a real PostgreSQL server: the contract, and what is particular to a server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy.dialects import postgresql
+
+from actors.errors import SchemaVersionError, StoreConflictError, StoreError
+from actors.interfaces.stores import CreateSession, HideEvents, PutState, RemoveSession, SessionStore
+from runtime.stores import queries, schema
+from runtime.stores.sql import SqlSessionStore
+from tests.services.postgres_server import NoPostgresError, postgres
+from tests.services.store_conformance import APP, S1, S2, LastingStoreConformance, event, filled, places, turn
+from tests.services.test_sqlite_store import in_threads
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    # A short path that every account may enter: it holds the socket, and the server may not be root.
+    folder = Path(tempfile.mkdtemp(prefix="raygrove-pg-", dir="/tmp"))
+    folder.chmod(0o755)
+    try:
+        with postgres(folder) as url:
+            yield url
+    except NoPostgresError as error:
+        pytest.skip(str(error))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def url(server: str) -> str:
+    """A database without tables."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        for table in schema.metadata.tables:
+            connection.execute(f'DROP TABLE IF EXISTS "{table}" CASCADE'.encode())
+    return server
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[SqlSessionStore]:
+    store = SqlSessionStore(url)
+    store.open()
+    yield store
+    store.close()
+
+
+class TestPostgres(LastingStoreConformance):
+    @pytest.fixture
+    def store(self, store: SqlSessionStore) -> SessionStore:
+        return store
+
+
+def cut_connections(url: str) -> None:
+    """What a restart of the server, or a proxy with a time limit, does to a client."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        cut = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
+        connection.execute(cut, [connection.info.backend_pid])
+
+
+def test_a_write_after_the_server_cut_the_connection_goes_through(store: SqlSessionStore, url: str) -> None:
+    filled(store, S1, length=2)
+    cut_connections(url)
+    store.commit([event(S1, 3)])
+    assert places(store.events(S1)) == [1, 2, 3]
+
+
+def test_a_read_after_the_server_cut_the_connection_goes_through(store: SqlSessionStore, url: str) -> None:
+    filled(store, S1, length=2)
+    cut_connections(url)
+    assert places(store.events(S1)) == [1, 2]
+
+
+def test_a_connection_cut_within_a_transaction_stores_nothing_and_the_next_call_works(store: SqlSessionStore, url: str) -> None:
+    filled(store, S1, length=2)
+
+    class Cutting(dict[str, Any]):
+        def items(self) -> Any:
+            cut_connections(url)
+            return super().items()
+
+    with pytest.raises(StoreError):
+        store.commit([HideEvents(S1, 1, 1), PutState(S1, Cutting(k=1))])
+    assert places(store.events(S1)) == [1, 2]
+    store.commit([event(S1, 3)])
+    assert places(store.events(S1)) == [1, 2, 3]
+
+
+def test_a_server_that_cannot_be_reached_is_a_store_error_without_the_password(tmp_path: Path) -> None:
+    store = SqlSessionStore(f"postgresql://ada:secret@/db?host={tmp_path}")
+    with pytest.raises(StoreError, match="session store 'postgresql") as caught:
+        store.open()
+    assert "secret" not in str(caught.value)
+
+
+def test_tables_of_a_newer_version_are_left_alone(store: SqlSessionStore, url: str) -> None:
+    store.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE raygrove_schema SET version = 99")
+    with pytest.raises(SchemaVersionError):
+        store.open()
+
+
+def test_many_openers_of_an_empty_database_make_its_tables_once(url: str) -> None:
+    stores = [SqlSessionStore(url) for _ in range(8)]
+    assert in_threads([store.open for store in stores]) == []
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT version FROM raygrove_schema").fetchall() == [(schema.VERSION,)]
+    for store in stores:
+        store.close()
+
+
+def test_a_second_writer_of_a_session_is_told_of_the_first(store: SqlSessionStore, url: str) -> None:
+    other = SqlSessionStore(url)
+    other.open()
+    filled(store, S1, S2, length=2)
+    other.commit([event(S1, 3, id="theirs"), RemoveSession(S2)])
+    with pytest.raises(StoreConflictError, match="place 3"):
+        store.commit([event(S1, 3, id="ours")])
+    store.session(S1)
+    for write in (event(S2, 3), turn(S2), PutState(S2, {"k": 1})):
+        with pytest.raises(StoreConflictError, match="not there"):
+            store.commit([write])
+    other.close()
+
+
+def test_a_read_leaves_no_transaction_open(store: SqlSessionStore, url: str) -> None:
+    filled(store, S1, length=2)
+    store.events(S1)
+    with psycopg.connect(url) as connection:
+        states = connection.execute(
+            "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchall()
+    assert states == [("idle",)]
+
+
+def test_a_text_with_a_null_character_is_a_store_error(store: SqlSessionStore) -> None:
+    filled(store, S1)
+    with pytest.raises(StoreError):
+        store.commit([PutState(S1, {"a\x00b": 1})])
+    store.commit([CreateSession(S2, 1.0)])
+    assert [row.key for row in store.sessions(APP, "ada")] == [S2, S1]
+
+
+def test_taking_a_session_up_reads_as_few_rows_with_a_long_log(store: SqlSessionStore, url: str) -> None:
+    filled(store, S1, S2, length=5000)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+        (sid,) = connection.execute("SELECT sid FROM raygrove_sessions WHERE session = 's1'").fetchone() or (0,)
+        for query in (queries.SESSION.params(app=APP, user="ada", session="s1"), queries.AUTHORS.params(sid=sid)):
+            text = str(query.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}))  # type: ignore[no-untyped-call]
+            row = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}".encode()).fetchone()
+            assert row is not None
+            assert rows_read(json.loads(json.dumps(row[0]))[0]["Plan"]) <= 12
+
+
+def rows_read(node: dict[str, Any]) -> float:
+    """How many rows of events a plan has touched, those that it threw away included."""
+    own = 0.0
+    if node.get("Relation Name") == "raygrove_events":
+        own = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+    return own + sum(rows_read(child) for child in node.get("Plans", []))

@@ -1,0 +1,127 @@
+"""Which model a name means, and what is missing to use it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actors.errors import UnknownModelError
+from actors.messages.model import LlmRequest, LlmResponse
+from runtime.models.gemini import Gemini
+from runtime.models.registry import FACTORIES, check, resolve
+
+VARIABLES = [
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_GENAI_USE_VERTEXAI",
+    "GOOGLE_GENAI_USE_ENTERPRISE",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_LOCATION",
+]
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+class Echo:
+    """A model of one's own."""
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        yield LlmResponse()
+
+
+@pytest.mark.parametrize(
+    "name", ["gemini-2.5-flash", "models/gemini-x", "tunedModels/mine", "projects/p/locations/l/endpoints/1"]
+)
+def test_every_form_of_a_gemini_name_is_known(name: str) -> None:
+    model = resolve("writer", name)
+    assert isinstance(model, Gemini)
+    assert model.model == name
+
+
+def test_an_unknown_name_is_refused_with_what_would_be_right() -> None:
+    with pytest.raises(UnknownModelError) as caught:
+        resolve("writer", "gpt-17")
+    message = str(caught.value)
+    assert message.startswith("agent 'writer': no model is known by the name 'gpt-17'.")
+    assert all(prefix in message for prefix in FACTORIES)
+    assert "generate(request, *, stream)" in message
+
+
+def test_a_misspelt_name_is_told_the_nearest() -> None:
+    with pytest.raises(UnknownModelError, match=r"Did you mean 'gemini'\?"):
+        resolve("writer", "gemni-2.5-flash")
+
+
+def test_any_object_that_generates_is_a_model() -> None:
+    echo = Echo()
+    assert resolve("writer", echo) is echo
+    assert check("writer", echo) is None
+
+
+def test_an_object_that_does_not_generate_is_refused() -> None:
+    with pytest.raises(UnknownModelError, match=r"'object'. It has no `generate`"):
+        resolve("writer", object())  # type: ignore[arg-type]
+
+
+def test_the_table_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        FACTORIES["gpt-"] = lambda name: Echo()  # type: ignore[index]
+
+
+def test_without_a_key_the_check_says_how_to_give_one() -> None:
+    missing = check("writer", "gemini-2.5-flash")
+    assert missing is not None
+    assert missing.startswith("agent 'writer': model 'gemini-2.5-flash' cannot be used: there is no API key")
+    assert "GOOGLE_API_KEY" in missing
+    assert "GOOGLE_GENAI_USE_VERTEXAI" in missing
+
+
+@pytest.mark.parametrize("variable", ["GOOGLE_API_KEY", "GEMINI_API_KEY"])
+def test_with_a_key_nothing_is_missing(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "k")
+    assert check("writer", "gemini-2.5-flash") is None
+    assert check("writer", Gemini(model="gemini-2.5-flash")) is None
+
+
+def test_a_key_of_its_own_is_enough_for_a_model() -> None:
+    assert check("writer", Gemini(model="gemini-2.5-flash", api_key="k")) is None
+
+
+@pytest.mark.parametrize("variable", ["GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"])
+def test_with_vertex_switched_on_no_key_is_missed(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "True")
+    assert check("writer", "gemini-2.5-flash") is None
+
+
+def test_the_newer_vertex_switch_goes_before_the_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    monkeypatch.setenv("GOOGLE_GENAI_USE_ENTERPRISE", "false")
+    assert check("writer", "gemini-2.5-flash") is not None
+
+
+def test_a_vertex_resource_needs_vertex_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "k")
+    missing = check("writer", "projects/p/locations/l/endpoints/1")
+    assert missing is not None
+    assert "GOOGLE_GENAI_USE_VERTEXAI=true" in missing
+
+
+def test_an_unknown_name_is_a_thing_missing_too() -> None:
+    missing = check("writer", "gpt-17")
+    assert missing is not None
+    assert "no model is known by the name 'gpt-17'" in missing
+
+
+def test_asking_what_is_missing_does_not_load_the_sdk() -> None:
+    program = (
+        "import sys; from runtime.models.registry import check; "
+        "assert check('writer', 'gemini-x') is not None; assert 'google.genai' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
