@@ -56,6 +56,7 @@ class AgentActor(Actor):
         runner: makes a client of the Runner actor, for agents that run others.
         artifacts: the artifact store.
         resolve: gives the model for a name, or the model that was given itself.
+        name: the actor's, for messages and statistics; by default the agent's.
     """
 
     def __init__(
@@ -65,8 +66,9 @@ class AgentActor(Actor):
         runner: Callable[[], Any],
         artifacts: ArtifactStore,
         resolve: Callable[[str, Any], Model],
+        name: str = "",
     ) -> None:
-        super().__init__(spec.name)
+        super().__init__(name or spec.name)
         self._spec = spec
         self._session = session
         self._runner = runner
@@ -152,7 +154,9 @@ class AgentActor(Actor):
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Tell what has been done."""
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts={**self._counts, "views": len(self._views)})
+        return p.Statistics(
+            actor=self.name, agent=self._spec.name, pid=os.getpid(), counts={**self._counts, "views": len(self._views)}
+        )
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Cancel every run, and let go of the model's connections."""

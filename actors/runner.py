@@ -146,13 +146,12 @@ class RunnerActor(Actor):
         """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""
         answers = _answers(content)
         saves = message.config.save_input_blobs_as_artifacts and messages.has_blobs(content)
-        obstacles = any(self._directory.obstacle(node.name) for node in topology.nodes)
-        if not (answers or saves or obstacles):
+        if not (answers or saves or self._directory.obstacles):
             return p.TurnFound(authors=())
         found = await self._session.find_turn(p.FindTurn(key=message.key, call_ids=answers, auto_create=message.auto_create))
         agent = select_agent(topology, found.authors, found.caller)
-        if obstacle := self._directory.obstacle(agent):
-            raise ModelConfigurationError(f"of agent {agent!r}", obstacle)
+        if agent in self._directory.obstacles:
+            raise ModelConfigurationError(*self._directory.obstacles[agent])
         return found
 
     async def _without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:

@@ -1,1 +1,7 @@
 """Makes the actors live: the driver, the engines, the stores and the models."""
+
+from runtime.driver import Runtime, RuntimeStatistics
+from runtime.settings import Settings
+from runtime.turn import Turn, TurnResult
+
+__all__ = ["Runtime", "RuntimeStatistics", "Settings", "Turn", "TurnResult"]

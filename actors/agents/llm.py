@@ -100,6 +100,10 @@ class LlmAgent(Agent):
                 raise ValueError(f"generate_content_config.{field}: give it as the agent's {meant}")
         return self
 
+    def alone(self) -> LlmAgent:
+        """The same definition without its children and its model, which may come from an agent above."""
+        return self.model_copy(update={"sub_agents": (), "model": ""})
+
     @cached_property
     def output_json_schema(self) -> dict[str, Any] | None:
         """The JSON schema of `output_schema`."""

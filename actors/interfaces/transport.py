@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
@@ -19,7 +19,13 @@ class Link(Protocol):
 
 
 class Directory(Protocol):
-    """Who makes agents' actors live. Only the Runner asks it."""
+    """Who makes agents' actors live. Only the Runner asks it.
+
+    Attributes:
+        obstacles: what keeps an agent from running at all here, such as a missing API key: its model and the reason, by agent.
+    """
+
+    obstacles: Mapping[str, tuple[str, str]]
 
     async def link(self, agent: str) -> Link:
         """A way to the agent's actor, which is started if it does not live."""
@@ -31,10 +37,6 @@ class Directory(Protocol):
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live now."""
-        ...
-
-    def obstacle(self, agent: str) -> str | None:
-        """What keeps the agent from running at all here, such as a missing API key; None when nothing does."""
         ...
 
     async def close(self) -> None:

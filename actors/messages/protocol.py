@@ -437,11 +437,19 @@ class GetStatistics(Message, frozen=True, kw_only=True):
 
 
 class Statistics(Message, frozen=True, kw_only=True):
-    """What an actor has done since it lives. `counts` by name; `agents`: what each live agent says, on a Runner."""
+    """What an actor has done since it lives.
+
+    Attributes:
+        actor: its name; on Ray the one under which `ray.get_actor` finds it.
+        agent: the agent whose actor it is, "" for the others.
+        pid: its process.
+        counts: figures by name.
+        agents: on the Runner, what every live agent tells.
+    """
 
     actor: str
+    agent: str = ""
     pid: int
-    node: str = ""
     counts: dict[str, int] = {}
     agents: Sequence[Statistics] = ()
 

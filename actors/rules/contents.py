@@ -20,6 +20,9 @@ from actors.rules.transfer import TRANSFER_TOOL
 
 logger = logging.getLogger(__name__)
 
+FOREIGN_MARK = "For context:"
+"""The first part of every content that tells what another agent did."""
+
 IncludeContents = Literal["default", "none"]
 
 
@@ -122,7 +125,7 @@ class Compiler:
         is_transfer = is_transfer or any(response.name == TRANSFER_TOOL for response in content.function_responses())
         return Entry(
             invocation_id=event.invocation_id,
-            content=Content(role=USER, parts=[Part(text="For context:"), *told]),
+            content=Content(role=USER, parts=[Part(text=FOREIGN_MARK), *told]),
             opens=not is_transfer,
         )
 

@@ -13,6 +13,7 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.wire import decode, encode
+from actors.rules.contents import FOREIGN_MARK
 from actors.rules.transfer import TRANSFER_TOOL
 
 Reply = str | Mapping[str, Any] | Content | LlmResponse | BaseException | None
@@ -100,10 +101,12 @@ class ScriptedModel:
 class PatternModel:
     """Answers by the first pattern that is found in the newest text of the user. It has no state.
 
+    When a tool has just answered, only patterns that begin with `tool:` count, and the text that they are searched in is
+    `tool:<name>` followed by the response as JSON; without such a pattern the model tells that response.
+
     Args:
-        patterns: regular expressions, searched without regard to case, each with a reply as for `ScriptedModel`. When the
-            agent's own tool has just answered, the text searched is `tool:<name>` followed by the response as JSON.
-        default: the reply when none is found.
+        patterns: regular expressions, searched without regard to case, each with a reply as for `ScriptedModel`.
+        default: the reply when none is found in the user's text.
     """
 
     def __init__(self, patterns: Sequence[tuple[str, Reply]], default: Reply = "I do not know.") -> None:
@@ -115,19 +118,30 @@ class PatternModel:
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Answer the newest text."""
-        text = _newest_text(request.contents)
-        reply = next((reply for pattern, reply in self._patterns if pattern.search(text)), self._default)
-        for response in responses(reply, stream=stream):
+        for response in responses(self._reply(request.contents), stream=stream):
             yield response
+
+    def _reply(self, contents: Sequence[Content]) -> Reply:
+        answered = next(contents[-1].function_responses(), None) if contents else None
+        if answered is None:
+            return self._found(_newest_text(contents), of_tools=False, default=self._default)
+        told = msgspec.json.encode(answered.response).decode()
+        return self._found(f"{_TOOL}{answered.name} {told}", of_tools=True, default=told)
+
+    def _found(self, text: str, *, of_tools: bool, default: Reply) -> Reply:
+        for pattern, reply in self._patterns:
+            if pattern.pattern.startswith(_TOOL) == of_tools and pattern.search(text):
+                return reply
+        return default
+
+
+_TOOL = "tool:"
 
 
 def _newest_text(contents: Sequence[Content]) -> str:
-    for content in reversed(contents):
-        for response in content.function_responses():
-            return f"tool:{response.name} {msgspec.json.encode(response.response).decode()}"
-        if content.role == USER and content.text and content.parts[0].text != "For context:":
-            return content.text
-    return ""
+    """What the user said last; what other agents said is told in the user's role too, but begins with a mark."""
+    said = (content.text for content in reversed(contents) if content.role == USER and content.parts[0].text != FOREIGN_MARK)
+    return next((text for text in said if text), "")
 
 
 def responses(reply: Reply, *, stream: bool) -> list[LlmResponse]:
@@ -158,8 +172,8 @@ def pieces_of(reply: Reply) -> tuple[list[Part], list[str]]:
             return [Part(text=reply)], [reply]
         case Content():
             return list(reply.parts), [part.text for part in reply.parts if part.text and not part.thought]
-        case {"call": str(name), **rest}:
-            return [Part(function_call=FunctionCall(id=rest.get("id"), name=name, args=dict(rest.get("args") or {})))], []
+        case {"call": str(name)}:
+            return [Part(function_call=_call(name, reply))], []
         case {"transfer": str(agent)}:
             return [Part(function_call=FunctionCall(name=TRANSFER_TOOL, args={"agent_name": agent}))], []
         case {"thought": str(text)}:
@@ -169,7 +183,13 @@ def pieces_of(reply: Reply) -> tuple[list[Part], list[str]]:
         case {"parts": [*pieces]}:
             each = [pieces_of(piece) for piece in pieces]
             return [part for parts, _ in each for part in parts], [chunk for _, chunks in each for chunk in chunks]
+        case _:
+            pass
     raise DefinitionError(
         f"{reply!r} is no reply of a model: use a text, a Content, None, an exception, or a dictionary with one of "
         "the keys call, transfer, thought, stream, parts"
     )
+
+
+def _call(name: str, reply: Any) -> FunctionCall:
+    return FunctionCall(id=reply.get("id"), name=name, args=dict(reply.get("args") or {}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +16,13 @@ import msgspec
 
 from actors.errors import ModelConfigurationError, ModelResponseError, ModelServiceError
 from actors.messages.model import LlmRequest, LlmResponse
+from runtime.models import credentials
 from runtime.models.retries import RETRIED_STATUSES, Backoff, advised_delay_s, connection_errors
 from runtime.models.streaming import Aggregate
 
 if TYPE_CHECKING:
     from google.genai import Client, types
 
-_ON = {"true", "1"}
-_HOW_TO_GIVE_A_KEY = (
-    "set GOOGLE_API_KEY (or GEMINI_API_KEY) where the agents run, or pass Gemini(model=…, api_key=…); for Vertex AI set "
-    "GOOGLE_GENAI_USE_VERTEXAI=true with GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"
-)
 _STAND_IN = "."
 """Takes the place of the contents in the SDK's own arguments, which must not be empty; the body overwrites it."""
 
@@ -101,16 +97,9 @@ class Gemini:
     def missing_configuration(self) -> str | None:
         """What this process lacks to use the model and how to give it; None if nothing.
 
-        Looks at the arguments and the environment only. A Vertex project that is neither there nor here may still come from
-        the machine's own credentials, so it is not missed before the first call.
+        Looks at the arguments and the environment only, and loads nothing.
         """
-        if _uses_vertex(os.environ):
-            return None
-        if self.model.startswith("projects/"):
-            return "it is a resource of Vertex AI: set GOOGLE_GENAI_USE_VERTEXAI=true where the agents run"
-        if self._api_key or os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY"):
-            return None
-        return f"there is no API key: {_HOW_TO_GIVE_A_KEY}"
+        return credentials.missing(self.model, self._api_key, os.environ)
 
     async def aclose(self) -> None:
         """Close the client of the running event loop. The next call makes a new one."""
@@ -143,9 +132,9 @@ class Gemini:
         import runtime.models.genai_types  # noqa: F401  (loaded here, off the event loop)
 
         try:
-            return Client(**_credentials(self._api_key, os.environ), http_options=self._http_options())
+            return Client(**credentials.client_arguments(self._api_key, os.environ), http_options=self._http_options())
         except (ValueError, GoogleAuthError) as error:
-            raise ModelConfigurationError(model, f"{error} ({_HOW_TO_GIVE_A_KEY})") from error
+            raise ModelConfigurationError(model, f"{error} ({credentials.HOW_TO_GIVE})") from error
 
     def _http_options(self) -> types.HttpOptions:
         from google.genai import types
@@ -201,26 +190,6 @@ class _Connection:
     def __init__(self) -> None:
         self.making = asyncio.Lock()
         self.client: Client | None = None
-
-
-def _uses_vertex(environ: Mapping[str, str]) -> bool:
-    """The client's own rule: the newer name of the switch goes before the older one."""
-    switch = environ.get("GOOGLE_GENAI_USE_ENTERPRISE", environ.get("GOOGLE_GENAI_USE_VERTEXAI", ""))
-    return switch.lower() in _ON
-
-
-def _credentials(api_key: str | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Who asks, as the client's arguments.
-
-    Vertex is named although the client would find it by itself: it looks for a default endpoint before it looks there. With
-    an endpoint of one's own it also needs the project as an argument; else it would send requests to the bare endpoint.
-    """
-    if not _uses_vertex(environ):
-        return {"vertexai": False, "api_key": api_key}
-    project = environ.get("GOOGLE_CLOUD_PROJECT")
-    if api_key or not project:
-        return {"vertexai": True, "api_key": api_key}
-    return {"vertexai": True, "project": project, "location": environ.get("GOOGLE_CLOUD_LOCATION") or "global"}
 
 
 async def _attempt(client: Client, model: str, config: Any, stream: bool) -> AsyncGenerator[types.GenerateContentResponse, None]:

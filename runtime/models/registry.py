@@ -49,22 +49,16 @@ def resolve(agent: str, model: str | Model) -> Model:
     raise UnknownModelError(agent, model, _what_is_right() + _nearest_prefix(model))
 
 
-def check(agent: str, model: str | Model) -> str | None:
-    """What is missing to use an agent's model in this process, as a sentence; None if nothing.
+def missing(model: str | Model) -> str | None:
+    """What is missing to use a model in this process and how to give it; None if nothing.
 
     Loads no model SDK and connects to nothing. A model object may have `missing_configuration() -> str | None` to be asked.
+
+    Raises:
+        UnknownModelError: as `resolve`.
     """
-    try:
-        resolved = resolve(agent, model)
-    except UnknownModelError as error:
-        return str(error)
-    missing: Callable[[], str | None] | None = getattr(resolved, "missing_configuration", None)
-    reason = missing() if missing is not None else None
-    return f"agent {agent!r}: model {_name(model)!r} cannot be used: {reason}" if reason is not None else None
-
-
-def _name(model: str | Model) -> str:
-    return model if isinstance(model, str) else str(getattr(model, "model", type(model).__name__))
+    ask: Callable[[], str | None] | None = getattr(resolve("", model), "missing_configuration", None)
+    return ask() if ask is not None else None
 
 
 def _what_is_right() -> str:

@@ -1,0 +1,1 @@
+"""What of the running system can be watched."""

@@ -71,7 +71,7 @@ class FsspecArtifactStore:
         """Store a part and return its version, from 0.
 
         Raises:
-            ArtifactError: the name is empty, or the part has neither inline data nor text.
+            ArtifactError: the name is empty or no valid Unicode, or the part has neither inline data nor text.
             NotEncodableError: something in the part has no wire form.
             OSError: the store could not do it.
         """
@@ -164,7 +164,7 @@ class FsspecArtifactStore:
         if not versions:
             return None
         if not entry.startswith("="):
-            return unquote(entry, errors="surrogatepass")
+            return unquote(entry)
         saved = self._read(f"{folder}/{entry}/{versions[-1]}", entry)
         return saved.filename if saved is not None else None
 
@@ -215,13 +215,16 @@ def _component(name: str) -> str:
     # cannot be written so, since quote() never leaves one.
     if not name:
         return "="
-    escaped = quote(name, safe="", errors="surrogatepass").replace("~", "%7E")
+    try:
+        escaped = quote(name, safe="").replace("~", "%7E")
+    except UnicodeEncodeError as error:
+        raise ArtifactError(name, f"a name or id must be text that UTF-8 can encode: {error.reason}") from error
     if escaped.startswith("."):
         escaped = "%2E" + escaped[1:]
     if escaped.endswith("."):
         escaped = escaped[:-1] + "%2E"
     if len(escaped) > LONGEST_COMPONENT:
-        return "=" + hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+        return "=" + hashlib.sha256(name.encode()).hexdigest()
     return escaped
 
 

@@ -114,7 +114,7 @@ def _writes(app: str) -> st.SearchStrategy[Write]:
     events = st.builds(
         event,
         keys,
-        seqs,
+        st.integers(1, 30),
         st.sampled_from(["user", "a", "b", "ä"]),
         id=st.sampled_from(["", "", "", "", "id-x", "id-y"]),
         raw=st.binary(max_size=4),

@@ -158,3 +158,4 @@ def _do_in_log(log: _Log, write: AddEvent | HideEvents | PutTurn) -> None:
         if any(event.seq == row.seq for event in log.events):
             raise StoreConflictError(write.key.session, f"place {row.seq} of its log is taken")
         log.events.append(row)
+        log.events.sort(key=lambda event: event.seq)

@@ -11,7 +11,7 @@ import pytest
 from actors.errors import UnknownModelError
 from actors.messages.model import LlmRequest, LlmResponse
 from runtime.models.gemini import Gemini
-from runtime.models.registry import FACTORIES, check, resolve
+from runtime.models.registry import FACTORIES, missing, resolve
 
 VARIABLES = [
     "GOOGLE_API_KEY",
@@ -62,7 +62,7 @@ def test_a_misspelt_name_is_told_the_nearest() -> None:
 def test_any_object_that_generates_is_a_model() -> None:
     echo = Echo()
     assert resolve("writer", echo) is echo
-    assert check("writer", echo) is None
+    assert missing(echo) is None
 
 
 def test_an_object_that_does_not_generate_is_refused() -> None:
@@ -76,52 +76,51 @@ def test_the_table_cannot_be_changed() -> None:
 
 
 def test_without_a_key_the_check_says_how_to_give_one() -> None:
-    missing = check("writer", "gemini-2.5-flash")
-    assert missing is not None
-    assert missing.startswith("agent 'writer': model 'gemini-2.5-flash' cannot be used: there is no API key")
-    assert "GOOGLE_API_KEY" in missing
-    assert "GOOGLE_GENAI_USE_VERTEXAI" in missing
+    reason = missing("gemini-2.5-flash")
+    assert reason is not None
+    assert reason.startswith("there is no API key")
+    assert "GOOGLE_API_KEY" in reason
+    assert "GOOGLE_GENAI_USE_VERTEXAI" in reason
 
 
 @pytest.mark.parametrize("variable", ["GOOGLE_API_KEY", "GEMINI_API_KEY"])
 def test_with_a_key_nothing_is_missing(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, "k")
-    assert check("writer", "gemini-2.5-flash") is None
-    assert check("writer", Gemini(model="gemini-2.5-flash")) is None
+    assert missing("gemini-2.5-flash") is None
+    assert missing(Gemini(model="gemini-2.5-flash")) is None
 
 
 def test_a_key_of_its_own_is_enough_for_a_model() -> None:
-    assert check("writer", Gemini(model="gemini-2.5-flash", api_key="k")) is None
+    assert missing(Gemini(model="gemini-2.5-flash", api_key="k")) is None
 
 
 @pytest.mark.parametrize("variable", ["GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"])
 def test_with_vertex_switched_on_no_key_is_missed(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, "True")
-    assert check("writer", "gemini-2.5-flash") is None
+    assert missing("gemini-2.5-flash") is None
 
 
 def test_the_newer_vertex_switch_goes_before_the_older(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
     monkeypatch.setenv("GOOGLE_GENAI_USE_ENTERPRISE", "false")
-    assert check("writer", "gemini-2.5-flash") is not None
+    assert missing("gemini-2.5-flash") is not None
 
 
 def test_a_vertex_resource_needs_vertex_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "k")
-    missing = check("writer", "projects/p/locations/l/endpoints/1")
-    assert missing is not None
-    assert "GOOGLE_GENAI_USE_VERTEXAI=true" in missing
+    reason = missing("projects/p/locations/l/endpoints/1")
+    assert reason is not None
+    assert "GOOGLE_GENAI_USE_VERTEXAI=true" in reason
 
 
-def test_an_unknown_name_is_a_thing_missing_too() -> None:
-    missing = check("writer", "gpt-17")
-    assert missing is not None
-    assert "no model is known by the name 'gpt-17'" in missing
+def test_of_an_unknown_name_nothing_can_be_told() -> None:
+    with pytest.raises(UnknownModelError, match="no model is known by the name 'gpt-17'"):
+        missing("gpt-17")
 
 
 def test_asking_what_is_missing_does_not_load_the_sdk() -> None:
     program = (
-        "import sys; from runtime.models.registry import check; "
-        "assert check('writer', 'gemini-x') is not None; assert 'google.genai' not in sys.modules"
+        "import sys; from runtime.models.registry import missing; "
+        "assert missing('gemini-x') is not None; assert 'google.genai' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,134 @@
+"""Makes agents' actors live on the cluster, when they are spoken to first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import ray
+from ray import cloudpickle
+
+from actors.actor import Actor
+from actors.agent import AgentActor
+from actors.agents import AgentSpec, Placement
+from actors.errors import ActorLostError
+from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.transport import Link
+from actors.messages.protocol import Stop
+from actors.messages.wire import encode
+from actors.runner import RunnerRef
+from actors.session import SessionRef
+from runtime.cluster.remote import AgentHost, Handle, RayLink, start
+from runtime.deployment import open_artifact_store
+from runtime.models.registry import resolve
+from runtime.settings import Settings
+
+
+class RayDirectory:
+    """Lives in the Runner's process, and starts one Ray actor per agent that is spoken to.
+
+    Args:
+        specs: every agent's AgentSpec and Placement, pickled by Ray's pickler.
+        session: the Session actor.
+        artifact_store: URL or store.
+        obstacles: see Directory.
+        actor_name: gives the name of an agent's actor.
+        settings: the deployment's.
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[str, bytes],
+        session: Handle,
+        artifact_store: str | ArtifactStore,
+        obstacles: Mapping[str, tuple[str, str]],
+        actor_name: Callable[[str], str],
+        settings: Settings,
+    ) -> None:
+        self.obstacles = obstacles
+        self._specs = specs
+        self._session = session
+        self._artifact_store = artifact_store
+        self._actor_name = actor_name
+        self._settings = settings
+        self._links: dict[str, RayLink] = {}
+        self._starting: dict[str, asyncio.Task[RayLink]] = {}
+
+    async def link(self, agent: str) -> Link:
+        """A way to the agent's actor, which is started if it does not live."""
+        link = self._links.get(agent)
+        if link is not None:
+            return link
+        if agent not in self._starting:
+            self._starting[agent] = asyncio.create_task(self._start(agent))
+        try:
+            return await asyncio.shield(self._starting[agent])
+        finally:
+            self._starting.pop(agent, None)
+
+    async def _start(self, agent: str) -> RayLink:
+        me = ray.get_runtime_context().current_actor
+        # Starting a named actor asks Ray's control service and waits for it, so it is done in a thread.
+        handle = await asyncio.to_thread(self._start_blocking, agent, me)
+        link = self._links[agent] = RayLink(handle, f"agent {agent!r}")
+        return link
+
+    def _start_blocking(self, agent: str, runner: Handle) -> Handle:
+        placement: Placement = cloudpickle.loads(self._specs[agent])[1]
+        name = self._actor_name(agent)
+        build = partial(build_agent, self._specs[agent], self._session, runner, self._artifact_store, name)
+        return start(AgentHost, name, self._settings.namespace, self._settings.max_concurrency, build, **ray_options(placement))
+
+    def forget(self, agent: str) -> None:
+        """The agent's actor is gone; the next message starts another."""
+        link = self._links.pop(agent, None)
+        if link is not None:
+            # Its name is free only when Ray has given it up.
+            ray.kill(link.handle)
+
+    def live(self) -> Sequence[tuple[str, Link]]:
+        """All agents that live now."""
+        return list(self._links.items())
+
+    async def close(self) -> None:
+        """Stop every agent's actor."""
+        links = list(self._links.values())
+        self._links.clear()
+        await asyncio.gather(*(self._stop(link) for link in links))
+
+    async def _stop(self, link: RayLink) -> None:
+        with suppress(ActorLostError, TimeoutError):
+            async with asyncio.timeout(self._settings.stop_timeout_s):
+                await link.send(encode(Stop()))
+        ray.kill(link.handle)
+
+
+def ray_options(placement: Placement) -> dict[str, Any]:
+    """A placement in Ray's terms."""
+    options: dict[str, Any] = {"num_cpus": placement.num_cpus}
+    if placement.num_gpus:
+        options["num_gpus"] = placement.num_gpus
+    if placement.memory is not None:
+        options["memory"] = placement.memory
+    if placement.resources:
+        options["resources"] = placement.resources
+    if placement.label_selector:
+        options["label_selector"] = placement.label_selector
+    return options
+
+
+def build_agent(pickled: bytes, session: Handle, runner: Handle, artifact_store: str | ArtifactStore, name: str) -> Actor:
+    """Make an agent's actor, in its own process."""
+    spec: AgentSpec = cloudpickle.loads(pickled)[0]
+    runner_ref = RunnerRef(RayLink(runner, "the Runner"))
+    return AgentActor(
+        spec,
+        SessionRef(RayLink(session, "the Session actor")),
+        lambda: runner_ref,
+        open_artifact_store(artifact_store),
+        resolve,
+        name,
+    )

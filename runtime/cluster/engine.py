@@ -1,0 +1,233 @@
+"""The engine on Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import ray
+from ray import cloudpickle
+
+from actors.actor import Actor
+from actors.agents import AgentSpec
+from actors.errors import ActorLostError, ClusterError, DefinitionError, DeploymentExistsError
+from actors.interfaces.model import SharedModel
+from actors.interfaces.stores import ArtifactStore, SessionStore
+from actors.messages.protocol import Statistics
+from actors.messages.topology import Topology
+from actors.runner import RunnerActor, RunnerRef
+from actors.session import SessionActor, SessionRef
+from runtime.cluster.directory import RayDirectory
+from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, start
+from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_session_store
+from runtime.settings import Settings
+
+
+class RayEngine:
+    """Implements `runtime.engine.Engine`.
+
+    Args:
+        deployment: what to make live.
+        address: of a cluster; None uses the Ray that this process has initialised, or starts a local one, which is then
+            shut down with the engine.
+    """
+
+    session: SessionRef
+    runner: RunnerRef
+
+    def __init__(self, deployment: Deployment, address: str | None) -> None:
+        store = deployment.artifact_store
+        if isinstance(store, str) and store.startswith("memory:"):
+            raise DefinitionError(
+                f"artifact_store {store!r} is of one process: on Ray use a folder that all nodes see, or s3://, gs://"
+            )
+        self._deployment = deployment
+        self._address = address
+        self._owns_ray = False
+        self._hosts: dict[str, Handle] = {}
+        self._models: dict[int, tuple[SharedModel, Handle]] = {}
+
+    # ------------------------------------------------------------------------------------------------- starting
+    async def start(self) -> None:
+        """Start Ray if need be, the Session actor and the Runner."""
+        await asyncio.to_thread(self._start_ray)
+        try:
+            await asyncio.to_thread(self._start_actors)
+            async with asyncio.timeout(self._deployment.settings.start_timeout_s):
+                await asyncio.gather(self.session.statistics(), self.runner.statistics())
+        except BaseException as error:
+            await self._give_up()
+            if isinstance(error, TimeoutError):
+                raise ClusterError(
+                    f"the actors of app {self._deployment.app_name!r} did not answer within "
+                    f"{self._deployment.settings.start_timeout_s} s: has the cluster room for them?"
+                ) from error
+            raise
+
+    def _start_ray(self) -> None:
+        if ray.is_initialized():
+            return
+        settings = self._deployment.settings
+        ray.init(
+            address=self._address,
+            namespace=settings.namespace,
+            num_cpus=settings.num_cpus if self._address is None else None,
+            include_dashboard=False if self._address is None else None,
+            log_to_driver=settings.log_to_driver,
+            logging_level=logging.ERROR,
+        )
+        self._owns_ray = True
+
+    def _start_actors(self) -> None:
+        deployment = self._deployment
+        name = partial(actor_name, deployment.app_name)
+        session_host = self._start(
+            SessionHost,
+            name("session"),
+            partial(build_session, deployment.session_store, deployment.tree.topology, name("session")),
+        )
+        specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
+        build_the_runner = partial(
+            build_runner,
+            session_host,
+            deployment.artifact_store,
+            specs,
+            model_names(deployment.tree),
+            partial(agent_actor_name, deployment.app_name),
+            deployment.settings,
+            name("runner"),
+        )
+        runner_host = self._start(RunnerHost, name("runner"), build_the_runner)
+        self.session = SessionRef(RayLink(session_host, "the Session actor"))
+        self.runner = RunnerRef(RayLink(runner_host, "the Runner"))
+
+    def _start(self, host: type[Any], name: str, *args: Any) -> Handle:
+        settings = self._deployment.settings
+        try:
+            handle = start(host, name, settings.namespace, settings.max_concurrency, *args)
+        except ValueError as error:
+            raise DeploymentExistsError(self._deployment.app_name) from error
+        self._hosts[name] = handle
+        return handle
+
+    def _pickled(self, spec: AgentSpec) -> bytes:
+        """An agent's spec and placement as they travel. A model with a state of its own stays in one process for all."""
+        if hasattr(spec.model, "adopt") and hasattr(spec.model, "state"):
+            spec = replace(spec, model=RemoteModel(self._model_host(spec.model)))
+        try:
+            pickled: bytes = cloudpickle.dumps((spec, spec.definition.placement))  # type: ignore[no-untyped-call]
+            return pickled
+        except Exception as error:
+            # Whatever the user put into the definition decides what pickling raises.
+            raise DefinitionError(f"agent {spec.name!r} cannot travel to its actor: {type(error).__name__}: {error}") from error
+
+    def _model_host(self, model: SharedModel) -> Handle:
+        if id(model) not in self._models:
+            name = actor_name(self._deployment.app_name, f"model-{len(self._models)}")
+            handle = self._start(ModelHost, name, model)
+            self._models[id(model)] = (model, handle)
+            follow = getattr(model, "follow", None)
+            if follow is not None:
+                follow(lambda: model.adopt(_state_of(handle)))
+        return self._models[id(model)][1]
+
+    # ------------------------------------------------------------------------------------------------- stopping
+    async def stop(self) -> None:
+        """Stop all actors, wait until their processes are gone, and shut down a Ray that was started here."""
+        pids: list[int] = []
+        with suppress(ActorLostError, TimeoutError):
+            async with asyncio.timeout(self._deployment.settings.stop_timeout_s):
+                session, runner = await asyncio.gather(self.session.statistics(), self.runner.statistics())
+                pids = [each.pid for each in _all(session, runner)]
+        for actor in (self.runner, self.session):
+            with suppress(ActorLostError, TimeoutError):
+                async with asyncio.timeout(self._deployment.settings.stop_timeout_s):
+                    await actor.stop()
+        await self._give_up(pids)
+
+    async def _give_up(self, pids: list[int] | None = None) -> None:
+        await asyncio.to_thread(self._bring_models_home)
+        for handle in self._hosts.values():
+            ray.kill(handle)
+        await self._wait_until_gone(pids or [])
+        self._hosts.clear()
+        if self._owns_ray:
+            await asyncio.to_thread(ray.shutdown)
+            self._owns_ray = False
+
+    def _bring_models_home(self) -> None:
+        for model, handle in self._models.values():
+            follow = getattr(model, "follow", None)
+            if follow is not None:
+                follow(None)
+            with suppress(ray.exceptions.RayError):
+                model.adopt(_state_of(handle))
+        self._models.clear()
+
+    async def _wait_until_gone(self, pids: list[int]) -> None:
+        """Wait until the names are free for the next deployment, and the processes on this machine have ended."""
+        namespace = self._deployment.settings.namespace
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._deployment.settings.stop_timeout_s):
+                # Neither Ray nor the kernel tells when a process that is not a child has ended: it has to be asked for.
+                while any(_is_named(name, namespace) for name in self._hosts) or any(_is_alive(pid) for pid in pids):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
+
+def actor_name(app_name: str, part: str) -> str:
+    """The name under which `ray.get_actor` finds an actor of an app: `<app>/session`, `<app>/runner`."""
+    return f"{app_name}/{part}"
+
+
+def agent_actor_name(app_name: str, agent: str) -> str:
+    """The name under which `ray.get_actor` finds an agent: `<app>/agent/<name>`."""
+    return f"{app_name}/agent/{agent}"
+
+
+def build_session(store: str | SessionStore, topology: Topology, name: str) -> Actor:
+    """Make the Session actor, in its own process."""
+    return SessionActor(open_session_store(store), topology, name)
+
+
+def build_runner(
+    session: Handle,
+    artifact_store: str | ArtifactStore,
+    specs: Mapping[str, bytes],
+    models: Mapping[str, str],
+    agent_name: Callable[[str], str],
+    settings: Settings,
+    name: str,
+) -> Actor:
+    """Make the Runner, in its own process."""
+    directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
+    return RunnerActor(SessionRef(RayLink(session, "the Session actor")), directory, open_artifact_store(artifact_store), name)
+
+
+def _all(*statistics: Statistics) -> list[Statistics]:
+    return [each for one in statistics for each in (one, *_all(*one.agents))]
+
+
+def _is_named(name: str, namespace: str) -> bool:
+    try:
+        ray.get_actor(name, namespace=namespace)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _state_of(model: Handle) -> bytes:
+    return cast(bytes, ray.get(model.state.remote()))

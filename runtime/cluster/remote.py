@@ -1,0 +1,120 @@
+"""The only place that wraps something for Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import RayActorError, RayTaskError
+
+from actors.actor import Actor
+from actors.errors import ActorLostError, ClusterError
+from actors.interfaces.model import SharedModel
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.wire import decode, encode
+
+
+class Host:
+    """A Ray actor: a process with one of our actors in it."""
+
+    def __init__(self, build: Callable[[], Actor]) -> None:
+        self._actor = build()
+
+    async def receive(self, raw: bytes) -> bytes:
+        """Hand a message to the actor and return its reply."""
+        return await self._actor.receive(raw)
+
+
+class SessionHost(Host):
+    """The process of the Session actor."""
+
+
+class RunnerHost(Host):
+    """The process of the Runner."""
+
+
+class AgentHost(Host):
+    """The process of one agent."""
+
+
+class ModelHost:
+    """The process of the one living copy of a model that has a state of its own."""
+
+    def __init__(self, model: SharedModel) -> None:
+        self._model = model
+
+    async def generate(self, request: bytes, stream: bool) -> list[bytes]:
+        """Ask the model; its responses, encoded."""
+        responses = self._model.generate(decode(request, LlmRequest), stream=stream)
+        return [encode(response) async for response in responses]
+
+    async def state(self) -> bytes:
+        """What the model has become."""
+        return self._model.state()
+
+
+Handle = ActorHandle[Any]
+"""What Ray gives for an actor: it can be sent to other processes."""
+
+
+def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *args: Any, **resources: Any) -> Handle:
+    """Start a Ray actor.
+
+    Args:
+        host: one of the classes above.
+        name: under which `ray.get_actor` finds it, in `namespace`.
+        max_concurrency: messages that it handles at the same time.
+        args: for the host.
+        resources: Ray's options for where it runs.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    options = {"num_cpus": 0, **resources}
+    remote = ray.remote(host).options(
+        name=name, namespace=namespace, max_concurrency=max_concurrency, enable_task_events=False, **options
+    )
+    handle: Handle = remote.remote(*args)
+    return handle
+
+
+class RayLink:
+    """A way to the actor in a host."""
+
+    def __init__(self, handle: Handle, name: str) -> None:
+        self.handle = handle
+        self.name = name
+
+    async def send(self, raw: bytes) -> bytes:
+        """Deliver a message and return the reply. Raises ActorLostError when the process is gone."""
+        try:
+            reply: bytes = await self.handle.receive.remote(raw)
+        except RayActorError as error:
+            raise ActorLostError(self.name, _reason(error)) from error
+        except RayTaskError as error:
+            raise ClusterError(f"{self.name} failed: {error.cause or error}") from error
+        return reply
+
+
+def _reason(error: RayActorError) -> str:
+    """The last line that says something, of what Ray tells in many."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+class RemoteModel:
+    """A model whose living copy is elsewhere."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> Any:
+        """Ask the living copy. Raises what it raises."""
+        try:
+            replies: list[bytes] = await self._handle.generate.remote(encode(request), stream)
+        except RayTaskError as error:
+            raise error.cause from None
+        for raw in replies:
+            yield decode(raw, LlmResponse)

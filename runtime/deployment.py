@@ -1,0 +1,98 @@
+"""What is to be made live: an app's tree with its stores. The same for every engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.agents import AgentTree, LlmAgent
+from actors.errors import DefinitionError, InvalidIdError
+from actors.interfaces.stores import ArtifactStore, SessionStore
+from runtime.models.registry import missing, resolve
+from runtime.settings import Settings
+from runtime.stores.artifacts import FsspecArtifactStore
+from runtime.stores.sql import SqlSessionStore
+
+_APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """An app, checked and ready to start.
+
+    Attributes:
+        session_store, artifact_store: URLs with absolute paths, or the stores themselves.
+    """
+
+    app_name: str
+    tree: AgentTree
+    session_store: str | SessionStore
+    artifact_store: str | ArtifactStore
+    settings: Settings
+
+
+def checked_app_name(app_name: str) -> str:
+    """The name, if it can be one. Raises InvalidIdError."""
+    if not isinstance(app_name, str) or not _APP_NAME.fullmatch(app_name):
+        raise InvalidIdError("app name", app_name, "use 1 to 128 letters, digits, '_', '-' and '.', the first a letter or digit")
+    return app_name
+
+
+def check_models(tree: AgentTree) -> None:
+    """See that every LLM agent's model is known. Raises UnknownModelError, DefinitionError."""
+    for agent in tree:
+        if isinstance(agent, LlmAgent):
+            resolve(agent.name, tree.model(agent.name))
+
+
+def model_names(tree: AgentTree) -> dict[str, str]:
+    """The models of all agents that name one instead of holding it."""
+    models = ((agent.name, tree.model(agent.name)) for agent in tree)
+    return {agent: model for agent, model in models if isinstance(model, str) and model}
+
+
+def obstacles(models: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """What keeps agents from running in this process: per agent its model's name and what that is missing."""
+    reasons = {model: missing(model) for model in set(models.values())}
+    return {agent: (model, reason) for agent, model in models.items() if (reason := reasons[model]) is not None}
+
+
+def default_session_store(app_name: str, settings: Settings) -> str:
+    """SQLite in the data folder, one file an app."""
+    return f"sqlite:///{settings.data_dir.absolute() / app_name}.db"
+
+
+def default_artifact_store(settings: Settings) -> str:
+    """Files in the data folder."""
+    return f"file://{settings.data_dir.absolute() / 'artifacts'}"
+
+
+def absolute(url: str) -> str:
+    """A store's URL that means the same in a process with another working directory."""
+    for scheme in ("sqlite:///", "file://"):
+        path = url.removeprefix(scheme)
+        if url.startswith(scheme) and path and not path.startswith((":memory:", "file:")):
+            return f"{scheme}{Path(path).absolute()}"
+    return url
+
+
+def open_session_store(store: str | SessionStore) -> SessionStore:
+    """The session store of a URL, or the store itself."""
+    if isinstance(store, str):
+        return SqlSessionStore(store)
+    return store
+
+
+def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
+    """The artifact store of a URL, or the store itself."""
+    if isinstance(store, str):
+        return FsspecArtifactStore(store)
+    return store
+
+
+def require_store(store: object, what: str) -> None:
+    """Raises DefinitionError when a store is explicitly None."""
+    if store is None:
+        raise DefinitionError(f"{what} service is required")

@@ -1,0 +1,401 @@
+"""The driver's handle: a tree made live, turns run in it, sessions looked after."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from actors.agents import Agent, AgentTree
+from actors.errors import DefinitionError, InvalidMessageError, RaygroveError, RuntimeClosedError
+from actors.interfaces.stores import ArtifactStore, SessionStore
+from actors.messages import protocol as p
+from actors.messages.config import RunConfig
+from actors.messages.content import Content
+from actors.messages.event import new_invocation_id
+from actors.messages.session import SessionKey
+from actors.session import SessionRef
+from runtime import deployment as deployments
+from runtime.deployment import Deployment
+from runtime.engine import Engine
+from runtime.local import LocalEngine
+from runtime.portal import Portal
+from runtime.services import ArtifactsService, AsyncServices, SessionsService, checked_key
+from runtime.settings import Settings
+from runtime.turn import Turn
+
+T = TypeVar("T")
+_DEFAULT: Any = object()
+
+
+class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What lives, and what it has done.
+
+    Attributes:
+        session, runner: the two actors that every deployment has.
+        agents: the agents that have an actor, by name. Each tells the name of its actor, its process id and its counts.
+    """
+
+    session: p.Statistics
+    runner: p.Statistics
+    agents: Mapping[str, p.Statistics]
+
+
+class Driver:
+    """Follows turns: starts them, polls for their news, and hands those out. Lives on the portal's loop."""
+
+    def __init__(self, portal: Portal, engine: Engine) -> None:
+        self.portal = portal
+        self.engine = engine
+        self._name = f"driver-{uuid.uuid4().hex}"
+        self._turns: dict[tuple[SessionKey, str], list[Turn]] = {}
+        self._starting = 0
+        self._unclaimed: dict[tuple[SessionKey, str], list[p.TurnNews]] = {}
+        self._poller: asyncio.Task[None] | None = None
+        self._work: set[asyncio.Task[None]] = set()
+        self._ack = 0
+
+    def start_soon(self, turn: Turn, message: p.StartTurn) -> None:
+        """Start a turn. May be called from any thread."""
+        self.portal.loop.call_soon_threadsafe(self._start, turn, message)
+
+    def _start(self, turn: Turn, message: p.StartTurn) -> None:
+        self._begin(self._start_turn(turn, msgspec.structs.replace(message, subscriber=self._name)))
+
+    def attach_soon(self, turn: Turn, after_seq: int) -> None:
+        """Follow a turn that somebody else has started. May be called from any thread."""
+        self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._attach(turn, after_seq)))
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _start_turn(self, turn: Turn, message: p.StartTurn) -> None:
+        self._follow(turn)
+        self._starting += 1
+        try:
+            started = await self.engine.runner.start_turn(message)
+        except Exception as error:
+            # Whatever kept the turn from starting is the user's to see.
+            self._leave(turn)
+            turn.fail(error)
+            return
+        finally:
+            self._starting -= 1
+        if started.invocation_id != turn.where[1]:
+            # An answer goes on with the turn that asked. News of it may have come before this reply.
+            self._leave(turn)
+            turn.started(started.invocation_id, started.agent)
+            self._follow(turn)
+            for news in self._unclaimed.pop(turn.where, ()):
+                self._feed(news)
+        else:
+            turn.started(started.invocation_id, started.agent)
+        if not self._starting:
+            self._unclaimed.clear()
+
+    async def _attach(self, turn: Turn, after_seq: int) -> None:
+        self._follow(turn)
+        key, invocation_id = turn.where
+        try:
+            await self.engine.session.subscribe(
+                p.Subscribe(subscriber=self._name, key=key, invocation_id=invocation_id, after_seq=after_seq)
+            )
+        except RaygroveError as error:
+            self._leave(turn)
+            turn.fail(error)
+        else:
+            turn.started(invocation_id, "")
+
+    async def cancel(self, turn: Turn) -> None:
+        """Stop a turn, wherever it runs."""
+        key, invocation_id = turn.where
+        await self.engine.runner.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
+
+    def cancel_from_anywhere(self, turn: Turn) -> None:
+        """Stop a turn and wait for it; on the portal's own thread, which may not wait, only have it stopped."""
+        if self.portal.is_here():
+            self._begin(self.cancel(turn))
+        else:
+            self.portal.run(self.cancel(turn))
+
+    # ------------------------------------------------------------------------------------------------- news
+    def _follow(self, turn: Turn) -> None:
+        self._turns.setdefault(turn.where, []).append(turn)
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.ensure_future(self._poll())
+
+    def _leave(self, turn: Turn) -> None:
+        turns = self._turns.get(turn.where, [])
+        if turn in turns:
+            turns.remove(turn)
+        if not turns:
+            self._turns.pop(turn.where, None)
+
+    async def _poll(self) -> None:
+        """One poll for all turns, again and again while there are any."""
+        while self._turns:
+            try:
+                news = await self.engine.session.poll(p.Poll(subscriber=self._name, ack=self._ack))
+            except RaygroveError as error:
+                for turn in [turn for turns in self._turns.values() for turn in turns]:
+                    self._leave(turn)
+                    turn.fail(error)
+                return
+            self._ack = news.number
+            if not news.known:
+                await self._subscribe_again()
+            for of_turn in news.turns:
+                self._feed(of_turn)
+
+    def _feed(self, news: p.TurnNews) -> None:
+        where = (news.key, news.invocation_id)
+        turns = list(self._turns.get(where, ()))
+        if not turns and self._starting:
+            self._unclaimed.setdefault(where, []).append(news)
+        for turn in turns:
+            turn.feed(news.events, news.outcome)
+            if news.outcome is not None:
+                self._leave(turn)
+
+    async def _subscribe_again(self) -> None:
+        """The Session actor has lost its memory: tell it where every turn stands."""
+        for (key, invocation_id), turns in list(self._turns.items()):
+            after_seq = min(turn.after_seq for turn in turns)
+            await self.engine.session.subscribe(
+                p.Subscribe(subscriber=self._name, key=key, invocation_id=invocation_id, after_seq=after_seq)
+            )
+
+    async def close(self) -> None:
+        """Follow nothing any more."""
+        for task in [*self._work, *([self._poller] if self._poller is not None else [])]:
+            task.cancel()
+        for turn in [turn for turns in self._turns.values() for turn in turns]:
+            turn.fail(RuntimeClosedError("this"))
+        self._turns.clear()
+
+
+class Runtime:
+    """A tree of agents made live. Use it as a context manager, sync or async.
+
+    Args:
+        root_agent: the root of the tree.
+        app_name: whose sessions these are; letters, digits, `_`, `-` and `.`.
+        engine: "ray", or "local" for the same actors in this process.
+        address: of a Ray cluster; None uses the Ray that is initialised, or starts a local one.
+        session_store: URL of the log's database (`sqlite:///…`, `postgresql://…`), or a SessionStore.
+        artifact_store: URL of a folder (`file://…`, `memory://…`, `s3://…`), or an ArtifactStore.
+        settings: everything else; by default from the environment.
+
+    Raises:
+        DefinitionError: something above is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
+        InvalidIdError: `app_name` cannot be one.
+
+    Attributes:
+        sessions, artifacts: the services. `rt.aio` has them with the same names for callers on an event loop.
+    """
+
+    def __init__(
+        self,
+        root_agent: Agent | None,
+        *,
+        app_name: str,
+        engine: Literal["ray", "local"] = "ray",
+        address: str | None = None,
+        session_store: str | SessionStore | None = _DEFAULT,
+        artifact_store: str | ArtifactStore | None = _DEFAULT,
+        settings: Settings | None = None,
+    ) -> None:
+        self._settings = settings or Settings()
+        self.app_name = deployments.checked_app_name(app_name)
+        tree = AgentTree(root_agent)
+        deployments.check_models(tree)
+        if session_store is _DEFAULT:
+            session_store = deployments.default_session_store(app_name, self._settings)
+        if artifact_store is _DEFAULT:
+            artifact_store = deployments.default_artifact_store(self._settings)
+        if session_store is None:
+            raise DefinitionError("session service is required")
+        if artifact_store is None:
+            raise DefinitionError("artifact service is required")
+        deployment = Deployment(
+            app_name=self.app_name,
+            tree=tree,
+            session_store=deployments.absolute(session_store) if isinstance(session_store, str) else session_store,
+            artifact_store=deployments.absolute(artifact_store) if isinstance(artifact_store, str) else artifact_store,
+            settings=self._settings,
+        )
+        self._artifact_store = deployment.artifact_store
+        self._engine = _engine(engine, deployment, address)
+        self._portal: Portal | None = None
+        self._driver: Driver | None = None
+        self.sessions = SessionsService(self)
+        self.artifacts = ArtifactsService(self)
+        self.aio = AsyncServices(self)
+
+    # ------------------------------------------------------------------------------------------------- life
+    def __enter__(self) -> Runtime:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Runtime:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.close)
+
+    def start(self) -> None:
+        """Bring the deployment to life. Raises ClusterError, DeploymentExistsError, StoreError."""
+        if self._driver is not None:
+            raise RaygroveError(f"the runtime of app {self.app_name!r} is started already")
+        self._portal = Portal(f"raygrove-{self.app_name}")
+        try:
+            self._portal.run(self._engine.start())
+        except BaseException:
+            self._portal.close()
+            self._portal = None
+            raise
+        self._driver = Driver(self._portal, self._engine)
+
+    def close(self) -> None:
+        """Stop everything that was started. Turns that still run are cancelled."""
+        if self._driver is None or self._portal is None:
+            return
+        driver, self._driver = self._driver, None
+        try:
+            self._portal.run(self._engine.stop())
+            self._portal.run(driver.close())
+        finally:
+            self._portal.close()
+            self._portal = None
+
+    # ------------------------------------------------------------------------------------------------- turns
+    def run(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        message: Any,
+        run_config: RunConfig | None = None,
+        state_delta: Mapping[str, Any] | None = None,
+        invocation_id: str | None = None,
+        auto_create_session: bool = True,
+    ) -> Turn:
+        """Start a turn.
+
+        Args:
+            message: a text, a Content, or a google.genai Content; function responses answer long-running calls.
+            run_config: options of the turn.
+            state_delta: changes of session state that come with the message.
+            invocation_id: makes the turn repeatable: the same id again joins the same turn.
+            auto_create_session: make the session if there is none.
+
+        Returns:
+            The turn, which runs already. What is wrong with it is raised by iterating it, or by its `result()`.
+
+        Raises:
+            InvalidMessageError: the message is of no known kind.
+            InvalidIdError: an id cannot be one.
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        driver = self._live()
+        key = checked_key(self.app_name, user_id, session_id)
+        content = _as_content(message)
+        answers = any(content.function_responses())
+        turn = Turn(driver, key, invocation_id or new_invocation_id(), answers=answers)
+        start = p.StartTurn(
+            key=key,
+            invocation_id=turn.where[1],
+            repeatable=invocation_id is not None,
+            content=content,
+            config=run_config or RunConfig(),
+            state_delta=dict(state_delta or {}),
+            auto_create=auto_create_session,
+        )
+        driver.start_soon(turn, start)
+        return turn
+
+    def attach(self, *, user_id: str, session_id: str, invocation_id: str, after_seq: int = 0) -> Turn:
+        """Join a turn that was started before, by this driver or another.
+
+        Args:
+            after_seq: tell only events behind this place of the log; 0 tells the turn from its first event.
+
+        Returns:
+            The turn. InvocationNotFoundError is raised by iterating it, when there is no such turn.
+        """
+        driver = self._live()
+        turn = Turn(driver, checked_key(self.app_name, user_id, session_id), invocation_id, after_seq=after_seq)
+        driver.attach_soon(turn, after_seq)
+        return turn
+
+    def statistics(self) -> RuntimeStatistics:
+        """What lives, and what it has done."""
+        return self.call(self.read_statistics())
+
+    async def read_statistics(self) -> RuntimeStatistics:
+        """`statistics` as a coroutine for the portal's loop."""
+        runner, session = await asyncio.gather(self._engine.runner.statistics(), self._engine.session.statistics())
+        return RuntimeStatistics(session=session, runner=runner, agents={each.agent: each for each in runner.agents})
+
+    # ------------------------------------------------------------------------------------------------- for services
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the driver's loop and wait for it."""
+        return self._on_portal(work).run(work)
+
+    async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for a caller on an event loop."""
+        return await self._on_portal(work).run_async(work)
+
+    def _on_portal(self, work: Coroutine[Any, Any, T]) -> Portal:
+        if self._portal is None or self._driver is None:
+            work.close()
+            raise RuntimeClosedError(self.app_name)
+        return self._portal
+
+    @property
+    def session(self) -> SessionRef:
+        """A client of the Session actor."""
+        return self._engine.session
+
+    @property
+    def artifact_store(self) -> str | ArtifactStore:
+        """Where artifacts last."""
+        return self._artifact_store
+
+    def _live(self) -> Driver:
+        if self._driver is None:
+            raise RuntimeClosedError(self.app_name)
+        return self._driver
+
+
+def _engine(name: str, deployment: Deployment, address: str | None) -> Engine:
+    if name == "local":
+        return LocalEngine(deployment)
+    if name == "ray":
+        # Imported here: a program on the local engine needs no Ray, which takes half a second to load.
+        from runtime.cluster.engine import RayEngine
+
+        return RayEngine(deployment, address)
+    raise DefinitionError(f"engine must be 'ray' or 'local', not {name!r}")
+
+
+def _as_content(message: Any) -> Content:
+    if isinstance(message, str):
+        return Content.of_text(message)
+    if isinstance(message, Content):
+        return message
+    if message is None:
+        raise InvalidMessageError("message has no parts: it is None")
+    if hasattr(message, "parts") and hasattr(message, "model_dump"):
+        return Content.from_genai(message)
+    raise InvalidMessageError(f"message must be a text, a Content or a google.genai Content, not {type(message).__name__}")

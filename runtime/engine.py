@@ -1,0 +1,32 @@
+"""The seam between the driver and what makes actors live."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from actors.runner import RunnerRef
+from actors.session import SessionRef
+
+
+class Engine(Protocol):
+    """Where a deployment's actors live. All methods are called from one event loop.
+
+    Attributes:
+        session, runner: clients of the deployment's actors, once it is started.
+    """
+
+    session: SessionRef
+    runner: RunnerRef
+
+    async def start(self) -> None:
+        """Bring the Session actor and the Runner to life.
+
+        Raises:
+            DeploymentExistsError: the app runs already.
+            ClusterError: the actors do not answer.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Stop all actors of the deployment; when it returns none of their processes is left."""
+        ...

@@ -1,0 +1,86 @@
+"""The engine without Ray: the same actor classes in the caller's process, for unit tests and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from actors.actor import Actor
+from actors.agent import AgentActor
+from actors.agents import AgentTree
+from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.transport import Link
+from actors.messages.protocol import Stop
+from actors.messages.wire import encode
+from actors.runner import RunnerActor, RunnerRef
+from actors.session import SessionActor, SessionRef
+from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_session_store
+from runtime.models.registry import resolve
+
+
+class LocalLink:
+    """A way to an actor in this process. Messages are encoded all the same, so that nothing is shared by accident."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    async def send(self, raw: bytes) -> bytes:
+        """Deliver a message and return the reply."""
+        return await self._actor.receive(raw)
+
+
+class LocalDirectory:
+    """Makes agents' actors live in this process."""
+
+    def __init__(self, tree: AgentTree, session: SessionRef, artifacts: ArtifactStore) -> None:
+        self._tree = tree
+        self._session = session
+        self._artifacts = artifacts
+        self._actors: dict[str, AgentActor] = {}
+        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
+        self.runner: RunnerRef | None = None
+
+    async def link(self, agent: str) -> Link:
+        """A way to the agent's actor, which is made if it does not live."""
+        actor = self._actors.get(agent)
+        if actor is None:
+            actor = AgentActor(self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve)
+            self._actors[agent] = actor
+        return LocalLink(actor)
+
+    def forget(self, agent: str) -> None:
+        """Drop an agent's actor."""
+        self._actors.pop(agent, None)
+
+    def live(self) -> Sequence[tuple[str, Link]]:
+        """All agents that live now."""
+        return [(name, LocalLink(actor)) for name, actor in self._actors.items()]
+
+    async def close(self) -> None:
+        """Stop every agent's actor."""
+        for _, link in self.live():
+            await link.send(encode(Stop()))
+        self._actors.clear()
+
+
+class LocalEngine:
+    """Implements `runtime.engine.Engine`."""
+
+    session: SessionRef
+    runner: RunnerRef
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+
+    async def start(self) -> None:
+        """Make the actors."""
+        deployment = self._deployment
+        store = open_session_store(deployment.session_store)
+        artifacts = open_artifact_store(deployment.artifact_store)
+        self.session = SessionRef(LocalLink(SessionActor(store, deployment.tree.topology)))
+        directory = LocalDirectory(deployment.tree, self.session, artifacts)
+        self.runner = directory.runner = RunnerRef(LocalLink(RunnerActor(self.session, directory, artifacts)))
+
+    async def stop(self) -> None:
+        """Stop the actors."""
+        await self.runner.stop()
+        await self.session.stop()

@@ -1,0 +1,242 @@
+"""One turn, as its driver sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from actors.errors import AgentFailedError, RaygroveError, TurnCancelledError, TurnTimeoutError, rebuild
+from actors.messages.event import Event
+from actors.messages.protocol import AnyOutcome, Cancelled, Failed, StoredEvent
+from actors.messages.session import SessionKey
+from actors.messages.wire import decode_event
+
+if TYPE_CHECKING:
+    from runtime.driver import Driver
+
+
+class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a turn ended.
+
+    Attributes:
+        invocation_id: the turn.
+        agent: the agent selected for it.
+        outcome: Finished, or Paused when it waits for the answers to long-running calls.
+        events: its complete events in order, without the user's.
+    """
+
+    invocation_id: str
+    agent: str
+    outcome: AnyOutcome
+    events: Sequence[Event]
+
+    @property
+    def text(self) -> str:
+        """What the newest final response says, "" when none says anything."""
+        return next((event.text for event in reversed(self.events) if event.is_final_response() and event.text), "")
+
+
+class Turn:
+    """The events of a turn, as they come: `for event in turn` or `async for event in turn`.
+
+    Partial events come between the complete ones. Leaving the iteration before the turn has ended cancels the turn. What
+    went wrong is raised when the events have been told. A second iteration tells the same events again.
+    """
+
+    def __init__(self, driver: Driver, key: SessionKey, invocation_id: str, *, after_seq: int = 0, answers: bool = False) -> None:
+        self._driver = driver
+        self._key = key
+        self._invocation_id = invocation_id
+        self._agent = ""
+        self._answers = answers
+        self._after_seq = after_seq
+        self._events: list[Event] = []
+        self._outcome: AnyOutcome | None = None
+        self._error: BaseException | None = None
+        self._started = threading.Event()
+        self._changed = threading.Condition()
+        self._wake: set[Callable[[], None]] = set()
+        self.aio = AsyncTurn(self)
+
+    # ------------------------------------------------------------------------------------------------- for the user
+    @property
+    def invocation_id(self) -> str:
+        """The id of the turn. That of an answer to a long-running call is known when the turn is open; this waits for it."""
+        if self._answers:
+            self._started.wait()
+        return self._invocation_id
+
+    @property
+    def agent(self) -> str:
+        """The agent that was selected for the turn; waits until that is known. "" when the turn could not start."""
+        self._started.wait()
+        return self._agent
+
+    def __iter__(self) -> Iterator[Event]:
+        index = 0
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._events) > index or self._is_over())  # noqa: B023
+                    batch = self._events[index:]
+                for event in batch:
+                    index += 1
+                    yield event
+                if not batch:
+                    break
+        except GeneratorExit:
+            if not self._is_over():
+                self.cancel()
+            raise
+        self._raise()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        index = 0
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        try:
+            while True:
+                with self._changed:
+                    batch = self._events[index:]
+                    is_over = self._is_over()
+                    if not batch and not is_over:
+                        changed.clear()
+                        self._wake.add(wake)
+                for event in batch:
+                    index += 1
+                    yield event
+                if not batch:
+                    if is_over:
+                        break
+                    await changed.wait()
+        except (GeneratorExit, asyncio.CancelledError):
+            if not self._is_over():
+                # The loop that iterated may be closing: the turn is cancelled on the driver's own.
+                self._driver.portal.submit(self._driver.cancel(self))
+            raise
+        self._raise()
+
+    def result(self) -> TurnResult:
+        """Wait for the end of the turn.
+
+        Raises:
+            TurnError: it failed, was cancelled or took too long.
+            RaygroveError: it could not start; nothing is stored then.
+        """
+        with self._changed:
+            self._changed.wait_for(self._is_over)
+        self._raise()
+        return self._made()
+
+    def __await__(self) -> Generator[Any, None, TurnResult]:
+        return self.aio.result().__await__()
+
+    def cancel(self) -> None:
+        """Stop the turn and wait until its log is sealed. One that has ended is left as it is."""
+        self._driver.cancel_from_anywhere(self)
+
+    def _is_over(self) -> bool:
+        return self._outcome is not None or self._error is not None
+
+    def _made(self) -> TurnResult:
+        assert self._outcome is not None
+        events = [event for event in self._events if not event.partial]
+        return TurnResult(invocation_id=self._invocation_id, agent=self._agent, outcome=self._outcome, events=events)
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if isinstance(self._outcome, Failed):
+            raise _failure(self._outcome)
+        if isinstance(self._outcome, Cancelled):
+            timeout_s = self._outcome.timeout_s
+            raise TurnTimeoutError(self._invocation_id, timeout_s) if timeout_s else TurnCancelledError(self._invocation_id)
+
+    # ------------------------------------------------------------------------------------------------- for the driver
+    @property
+    def where(self) -> tuple[SessionKey, str]:
+        """Session and invocation id, as far as known."""
+        return self._key, self._invocation_id
+
+    @property
+    def after_seq(self) -> int:
+        """The place of the last complete event told."""
+        return self._after_seq
+
+    def started(self, invocation_id: str, agent: str) -> None:
+        """The turn is open."""
+        self._invocation_id = invocation_id
+        self._agent = agent
+        self._started.set()
+
+    def feed(self, stored: Sequence[StoredEvent], outcome: AnyOutcome | None) -> None:
+        """News of the turn. An event that was told before, because it was followed twice, is passed over."""
+        events = []
+        for each in stored:
+            if each.seq == 0 or each.seq > self._after_seq:
+                events.append(decode_event(each.raw, each.seq))
+                self._after_seq = max(self._after_seq, each.seq)
+        with self._changed:
+            self._events += events
+            self._outcome = outcome
+            self._notify()
+
+    def fail(self, error: BaseException) -> None:
+        """The turn could not start, or cannot be followed any more."""
+        self._started.set()
+        with self._changed:
+            self._error = error
+            self._notify()
+
+    def _notify(self) -> None:
+        self._changed.notify_all()
+        wake, self._wake = self._wake, set()
+        for call in wake:
+            call()
+
+    def when_over(self, wake: Callable[[], None]) -> bool:
+        """Have `wake` called at the next change; False when the turn is over already."""
+        with self._changed:
+            if self._is_over():
+                return False
+            self._wake.add(wake)
+            return True
+
+
+class AsyncTurn:
+    """The waiting methods of a turn, for callers on an event loop."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    async def result(self) -> TurnResult:
+        """Wait for the end of the turn: see Turn.result."""
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        while self._turn.when_over(wake):
+            await changed.wait()
+            changed.clear()
+        return self._turn.result()
+
+    async def cancel(self) -> None:
+        """Stop the turn: see Turn.cancel."""
+        await self._turn._driver.portal.run_async(self._turn._driver.cancel(self._turn))
+
+
+def _failure(outcome: Failed) -> RaygroveError:
+    """What a failed turn raises: the project's own error as it was, or one that tells of a foreign error."""
+    if outcome.error_args is not None:
+        return rebuild(outcome.error_code, outcome.error_args)
+    return AgentFailedError(outcome.agent, outcome.error_code, outcome.error_message)

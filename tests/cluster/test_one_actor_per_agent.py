@@ -1,0 +1,61 @@
+"""Each agent that is spoken to is a Ray actor of its own; the others are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import ray
+
+from actors import LlmAgent
+from actors.testing import PatternModel
+from tests.helpers import Deploy, say
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+def tree() -> LlmAgent:
+    model = PatternModel([("bill", {"transfer": "billing"}), ("", "hello")])
+    answers = PatternModel([("", "paid")])
+    return LlmAgent(
+        name="concierge",
+        model=model,
+        sub_agents=[LlmAgent(name="billing", model=answers), LlmAgent(name="shipping", model=answers)],
+    )
+
+
+def test_agents_live_when_they_are_spoken_to_and_not_before(tmp_path: Path) -> None:
+    with Deploy("ray", tmp_path)(tree()) as rt:
+        assert rt.statistics().agents == {}
+        say(rt, "hello")
+        assert set(rt.statistics().agents) == {"concierge"}
+        say(rt, "my bill please")
+        agents = rt.statistics().agents
+        assert set(agents) == {"concierge", "billing"}
+        assert agents["concierge"].counts["runs"] == 2
+        assert agents["billing"].counts["runs"] == 1
+        assert agents["billing"].actor == "test/agent/billing"
+        ray.get_actor("test/agent/billing", namespace="raygrove")
+        with pytest.raises(ValueError, match="shipping"):
+            ray.get_actor("test/agent/shipping", namespace="raygrove")
+
+
+def test_every_actor_has_a_process_of_its_own(tmp_path: Path) -> None:
+    with Deploy("ray", tmp_path)(tree()) as rt:
+        say(rt, "my bill please")
+        seen = rt.statistics()
+        named = {seen.session.actor, seen.runner.actor, *(agent.actor for agent in seen.agents.values())}
+        pids = {seen.session.pid, seen.runner.pid, *(agent.pid for agent in seen.agents.values())}
+        assert named == {"test/session", "test/runner", "test/agent/concierge", "test/agent/billing"}
+        assert len(pids) == 4
+
+
+def test_closing_leaves_no_actor_and_no_process(tmp_path: Path) -> None:
+    with Deploy("ray", tmp_path)(tree()) as rt:
+        say(rt, "my bill please")
+        seen = rt.statistics()
+    everybody = [seen.session, seen.runner, *seen.agents.values()]
+    for actor in everybody:
+        with pytest.raises(ValueError, match=actor.actor):
+            ray.get_actor(actor.actor, namespace="raygrove")
+        assert not Path(f"/proc/{actor.pid}").exists()

@@ -1,0 +1,36 @@
+"""Small things that many tests need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from actors import Agent, Event
+from runtime import Runtime
+
+
+class Deploy:
+    """Makes Runtimes of one test: same engine, same stores, so that a second one finds what the first has left."""
+
+    def __init__(self, engine: str, folder: Path) -> None:
+        self.engine = engine
+        self.folder = folder
+
+    def __call__(self, root: Agent | None, **options: Any) -> Runtime:
+        settings: dict[str, Any] = {
+            "app_name": "test",
+            "engine": self.engine,
+            "session_store": f"sqlite:///{self.folder}/sessions.db",
+            "artifact_store": f"file://{self.folder}/artifacts",
+        }
+        return Runtime(root, **{**settings, **options})
+
+
+def told(events: list[Event]) -> list[tuple[str, str]]:
+    """Author and text of every complete event."""
+    return [(event.author, event.text) for event in events if not event.partial]
+
+
+def say(rt: Runtime, message: Any, session_id: str = "s1", user_id: str = "ada", **options: Any) -> list[Event]:
+    """Run a turn to its end and return its events."""
+    return cast(list[Event], list(rt.run(user_id=user_id, session_id=session_id, message=message, **options)))
