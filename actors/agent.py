@@ -30,6 +30,9 @@ from actors.views import SessionView
 VIEWS = 1_000
 """Compiled views that are kept; beyond it, the one unused for longest is dropped and made again when it is needed."""
 
+STOP_S = 0.5
+"""How long a cancelled run may take to clean up."""
+
 
 class AgentRef(Ref):
     """A client of an agent's actor."""
@@ -92,6 +95,9 @@ class AgentActor(Actor):
         try:
             return await task
         except asyncio.CancelledError:
+            this = asyncio.current_task()
+            if this is not None and this.cancelling():
+                raise
             return p.Cancelled(agent=self._spec.name)
         finally:
             self._runs[where].discard(task)
@@ -144,12 +150,12 @@ class AgentActor(Actor):
         return view
 
     async def stop_run(self, message: p.StopRun) -> p.Done:
-        """Cancel the runs of a turn; returns when they have ended."""
+        """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
         tasks = list(self._runs.get((message.key, message.invocation_id), ()))
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=STOP_S)
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:

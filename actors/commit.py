@@ -57,7 +57,8 @@ class GroupCommit:
     async def flush(self) -> None:
         """Wait until nothing waits to be written."""
         if self._writer is not None:
-            await self._writer
+            # Not awaited as such: who waits may be cancelled, the writer may not.
+            await asyncio.wait([self._writer])
 
     async def _write_all(self) -> None:
         while self._waiting:

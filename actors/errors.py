@@ -22,6 +22,7 @@
     │   ├── TemplateError
     │   ├── OutputSchemaError
     │   ├── TurnCancelledError
+    │   ├── TurnLostError
     │   └── TurnTimeoutError
     ├── ModelError                   the model or its service
     │   ├── ModelConfigurationError
@@ -177,6 +178,12 @@ class TurnCancelledError(TurnError):
     """The turn was cancelled. Arguments: invocation id."""
 
     sentence = "turn {0!r} was cancelled"
+
+
+class TurnLostError(TurnError):
+    """The process that ran the turn is gone, and the turn with it. Arguments: invocation id."""
+
+    sentence = "turn {0!r} was lost with the process that ran it: what is in the log stays, send the message as a new turn"
 
 
 class TurnTimeoutError(TurnError, TimeoutError):

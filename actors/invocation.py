@@ -16,7 +16,7 @@ from actors.messages import protocol as p
 from actors.messages.content import Content, Part
 from actors.messages.event import Event, new_event_id, now_s
 from actors.messages.session import SessionKey
-from actors.messages.wire import decode, decode_event, encode
+from actors.messages.wire import decode, decode_event, encode, plain
 from actors.nearest import did_you_mean
 from actors.rules.contents import View
 from actors.rules.state import only_temp, without_temp
@@ -114,9 +114,9 @@ class Invocation:
 
     async def emit(self, event: Event) -> Event:
         """Make an event known: see Context."""
-        changed = event.actions.state_delta
+        changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
         temp = only_temp(changed) if changed else {}
-        if temp:
+        if changed:
             actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
             event = msgspec.structs.replace(event, actions=actions)
         event = msgspec.structs.replace(

@@ -92,15 +92,16 @@ class LogBook:
             row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
             hot = HotLog(row, *await self.shared_state(key))
             delta = hot.fold(scopes.split(state))
+            self._commits.forgive(key)
             await self._commits.submit(key, [CreateSession(key, created_s), *delta])
             self._keep(hot)
             return hot
 
     async def _load(self, row: SessionRow, stale: HotLog | None) -> HotLog:
         shared = await self.shared_state(row.key, again=stale is not None)
+        self._commits.forgive(row.key)
         if stale is not None:
             stale.reload(row, *shared)
-            self._commits.forgive(row.key)
             return stale
         hot = HotLog(row, *shared)
         self._keep(hot)

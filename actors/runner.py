@@ -7,6 +7,7 @@ run their children, so that this is the one place that knows how an agent is run
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -37,6 +38,8 @@ from actors.rules.selection import select_agent
 from actors.rules.state import without_temp
 from actors.rules.transfer import route_refusal
 from actors.session import SessionRef
+
+logger = logging.getLogger(__name__)
 
 UNLIMITED = 2**31
 
@@ -206,12 +209,20 @@ class RunnerActor(Actor):
             outcome = p.Cancelled(agent=turn.agent)
         except RaygroveError as error:
             outcome = _failed(turn.agent, error)
+        except Exception as error:
+            # The border of the turn: whatever went wrong here, its driver has to be told that it has ended.
+            logger.exception("turn %s failed in the Runner", turn.ref.invocation_id)
+            outcome = _failed(turn.agent, RaygroveError(f"the Runner failed: {type(error).__name__}: {error}"))
         if isinstance(outcome, p.Cancelled):
             await self._stop_agents(turn)
         self._turns.pop((turn.ref.key, turn.ref.invocation_id), None)
-        with suppress(FencedError):
-            # Fenced: somebody else has taken the turn up, and closes it.
+        try:
             await self._session.close_turn(p.CloseTurn(turn=turn.ref, agent=turn.agent, outcome=outcome))
+        except FencedError:
+            # Somebody else has taken the turn up, and closes it.
+            pass
+        except RaygroveError as error:
+            logger.error("the record of turn %s could not be written: %s", turn.ref.invocation_id, error)
 
     async def _dispatch(self, turn: _Turn, agent: str, *, branch: str | None, scope: str | None) -> p.AnyOutcome:
         """Run an agent, and whomever it hands over to.

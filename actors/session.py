@@ -17,6 +17,7 @@ from actors.errors import (
     SessionBusyError,
     SessionNotFoundError,
     TurnCancelledError,
+    TurnLostError,
     UnknownFunctionCallError,
 )
 from actors.followers import Followers
@@ -352,8 +353,8 @@ class SessionActor(Actor):
             return
         await self._book.flush()
         row = await self._book.read(self._store.turn, hot.key, invocation_id)
-        if row is not None and row.outcome:
-            self._followers.replay_end(subscriber, hot.key, invocation_id, p.decode_outcome(row.outcome))
+        if row is not None:
+            self._followers.replay_end(subscriber, hot.key, invocation_id, _outcome_of(row))
 
     async def poll(self, message: p.Poll) -> p.News:
         """Give a subscriber its news, when there is some."""
@@ -475,6 +476,14 @@ _STATUS: dict[type[p.Message], str] = {
     p.Failed: "failed",
     p.Cancelled: "cancelled",
 }
+
+
+def _outcome_of(row: TurnRow) -> p.AnyOutcome:
+    """How a turn that does not run has ended. One without an outcome ended with the process that ran it."""
+    if row.outcome:
+        return p.decode_outcome(row.outcome)
+    lost = TurnLostError(row.invocation_id)
+    return p.Failed(error_code=type(lost).__name__, error_message=str(lost), error_args=list(lost.args))
 
 
 def _refuse_if_busy(hot: HotLog) -> None:

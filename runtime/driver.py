@@ -48,7 +48,8 @@ class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
 class Driver:
     """Follows turns: starts them, polls for their news, and hands those out. Lives on the portal's loop."""
 
-    def __init__(self, portal: Portal, engine: Engine) -> None:
+    def __init__(self, app_name: str, portal: Portal, engine: Engine) -> None:
+        self._app_name = app_name
         self.portal = portal
         self.engine = engine
         self._name = f"driver-{uuid.uuid4().hex}"
@@ -98,6 +99,9 @@ class Driver:
             turn.started(started.invocation_id, started.agent)
         if not self._starting:
             self._unclaimed.clear()
+        if turn.is_cancelled:
+            # The wish came before there was anything to cancel.
+            await self.cancel(turn)
 
     async def _attach(self, turn: Turn, after_seq: int) -> None:
         self._follow(turn)
@@ -114,6 +118,7 @@ class Driver:
 
     async def cancel(self, turn: Turn) -> None:
         """Stop a turn, wherever it runs."""
+        turn.is_cancelled = True
         key, invocation_id = turn.where
         await self.engine.runner.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
 
@@ -176,7 +181,7 @@ class Driver:
         for task in [*self._work, *([self._poller] if self._poller is not None else [])]:
             task.cancel()
         for turn in [turn for turns in self._turns.values() for turn in turns]:
-            turn.fail(RuntimeClosedError("this"))
+            turn.fail(RuntimeClosedError(self._app_name))
         self._turns.clear()
 
 
@@ -264,7 +269,7 @@ class Runtime:
             self._portal.close()
             self._portal = None
             raise
-        self._driver = Driver(self._portal, self._engine)
+        self._driver = Driver(self.app_name, self._portal, self._engine)
 
     def close(self) -> None:
         """Stop everything that was started. Turns that still run are cancelled."""

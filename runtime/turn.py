@@ -58,6 +58,7 @@ class Turn:
         self._outcome: AnyOutcome | None = None
         self._error: BaseException | None = None
         self._started = threading.Event()
+        self.is_cancelled = False
         self._changed = threading.Condition()
         self._wake: set[Callable[[], None]] = set()
         self.aio = AsyncTurn(self)

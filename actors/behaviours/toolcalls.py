@@ -14,7 +14,7 @@ from actors.behaviours.hooks import first_result
 from actors.errors import NotEncodableError
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import USER, Event
-from actors.messages.wire import encode
+from actors.messages.wire import encode, plain
 from actors.nearest import did_you_mean
 from actors.tools.base import Tool
 from actors.tools.context import Actions, ToolContext
@@ -63,7 +63,9 @@ async def _answer(
         result = await _call(agent, tool, dict(call.args or {}), context)
         if result is None and tool.is_long_running:
             return Answer(call, actions, None)
-        response = result if isinstance(result, dict) else {"result": result}
+        told = plain(result)
+        response = told if isinstance(told, dict) else {"result": told}
+        actions.state_delta = plain(actions.state_delta)
         encode([response, actions.state_delta])
     except NotEncodableError as error:
         # Nothing of such a call can be stored, its state included: the event would fail as a whole.

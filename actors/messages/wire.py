@@ -27,6 +27,28 @@ def encode(value: Any) -> bytes:
         raise NotEncodableError(type(value).__name__, str(error)) from error
 
 
+def plain(value: Any) -> Any:
+    """A value as it is after a journey: dictionaries, lists, texts, numbers, bytes.
+
+    Pydantic models and dataclasses become dictionaries.
+
+    Raises:
+        NotEncodableError: something in it has no wire form.
+    """
+    try:
+        return msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, enc_hook=_plain_hook)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise NotEncodableError(type(value).__name__, str(error)) from error
+
+
+def _plain_hook(value: Any) -> Any:
+    # Told by what it can do, so that this layer needs no pydantic.
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"objects of type {type(value).__name__} have no wire form")
+    return dump(mode="json")
+
+
 def decode(raw: bytes, type: type[T]) -> T:
     """Read a value of the given type back. Raises msgspec.ValidationError, naming the field, when it is none."""
     return msgspec.msgpack.decode(raw, type=type)

@@ -191,6 +191,11 @@ def test_no_question_passes_over_a_whole_table(store: SqlSessionStore, path: Pat
         assert scans == [], query
 
 
+def test_running_turns_are_found_without_asking_every_session(store: SqlSessionStore, path: Path) -> None:
+    filled(store, S1, length=4)
+    assert explained(path, queries.RUNNING_TURNS)[0] == "SCAN raygrove_turns USING INDEX raygrove_turns_running"
+
+
 def test_a_log_is_read_in_the_order_of_its_key_without_sorting(store: SqlSessionStore, path: Path) -> None:
     filled(store, S1, length=4)
     for newest in (True, False):

@@ -1,0 +1,42 @@
+# Everything runs in .venv, which the first command makes from requirements-dev.lock. Another interpreter: make PYTHON=python3.12
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready-$(shell cksum < requirements-dev.lock | cut -d' ' -f1)
+COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+.PHONY: demo test check bench examples lock clean
+
+demo: $(READY)
+	@$(BIN)/python examples/support_desk.py
+
+test: $(READY)
+	@$(BIN)/pytest
+
+check: $(READY)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY)
+	@$(BIN)/pytest -s -m benchmark tests/benchmarks
+
+examples: $(READY)
+	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
+
+lock: $(READY)
+	@$(COMPILE) --output-file requirements.lock
+	@$(COMPILE) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+clean:
+	@rm -rf .venv .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp that is called after the lock's checksum: a checkout changes times, and only another lock means another .venv.
+$(READY):
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@echo "setting up .venv"
+	@$(PYTHON) -m venv --clear .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

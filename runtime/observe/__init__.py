@@ -1,1 +1,0 @@
-"""What of the running system can be watched."""
