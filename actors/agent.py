@@ -115,6 +115,8 @@ class AgentActor(Actor):
         except Exception as error:
             # The border of the agent: its code, its tools' and its model's client may raise anything.
             outcome = await self._failed(run, error)
+        if isinstance(outcome, p.Finished):
+            outcome = msgspec.structs.replace(outcome, closed=run.has_closed)
         return msgspec.structs.replace(
             outcome, agent=self._spec.name, llm_calls=run.llm_calls, escalated=outcome.escalated or run.escalated
         )

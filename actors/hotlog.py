@@ -73,6 +73,7 @@ class OpenTurn:
     def __init__(self, row: TurnRow, temp: dict[str, Any]) -> None:
         self.row = row
         self.temp = temp
+        self.is_ending = False
         self.stored: dict[str, int] = {}
         self.open_calls: dict[str, tuple[str, str]] = {}
 
@@ -217,8 +218,12 @@ class HotLog:
 
     def is_current(self, turn: TurnRef) -> bool:
         """True when the turn runs, with that epoch."""
-        running = self.turn.row if self.turn is not None else None
-        return running is not None and running.invocation_id == turn.invocation_id and running.epoch == turn.epoch
+        return (
+            self.turn is not None
+            and not self.turn.is_ending
+            and self.turn.row.invocation_id == turn.invocation_id
+            and self.turn.row.epoch == turn.epoch
+        )
 
 
 def new_event(event: Event) -> tuple[bytes, EventScan]:

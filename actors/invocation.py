@@ -59,6 +59,7 @@ class Invocation:
         self.streaming = message.streaming
         self.resumed = message.resume
         self.escalated = False
+        self.has_closed = False
         self.llm_calls = 0
         self._children = spec.children
         self._message = message
@@ -112,7 +113,7 @@ class Invocation:
             more = fetched.more
         self._state = self._remembered.state
 
-    async def emit(self, event: Event) -> Event:
+    async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Make an event known: see Context."""
         changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
         temp = only_temp(changed) if changed else {}
@@ -133,11 +134,18 @@ class Invocation:
             self._counts["partials"] += 1
             await self._partials.send(raw)
             return event
-        return await self._store(event, raw, temp, changed)
-
-    async def _store(self, event: Event, raw: bytes, temp: dict[str, Any], changed: Mapping[str, Any]) -> Event:
         await self._partials.flush()
-        seq = await self._session.append(p.Append(turn=self._turn, events=[raw], temp=temp))
+        self.has_closed = is_last and bool(self._message.closes)
+        append = p.Append(
+            turn=self._turn,
+            events=[raw],
+            temp=temp,
+            outcome=p.Finished(agent=self.agent_name) if self.has_closed else None,
+            selected=self._message.closes,
+        )
+        return self._stored(event, await self._session.append(append), changed)
+
+    def _stored(self, event: Event, seq: int, changed: Mapping[str, Any]) -> Event:
         stored = msgspec.structs.replace(event, seq=seq)
         self._counts["events"] += 1
         self.escalated = self.escalated or bool(event.actions.escalate)

@@ -136,28 +136,28 @@ class LogBook:
         hot: HotLog,
         events: Sequence[tuple[bytes, EventScan]],
         writes: Sequence[Write],
-        show: Callable[[StoredEvent, EventScan], None],
+        show: Callable[[Sequence[StoredEvent]], None],
     ) -> int:
         """Give events their places and store them together with `writes`; then readers may see them.
 
         Args:
-            show: called for each event, in order, once all are on disk.
+            show: called with all of them once they are on disk.
 
         Returns:
             The place of the first.
         """
         first_seq = hot.head_seq + 1
-        placed: list[tuple[StoredEvent, EventScan]] = []
+        placed: list[StoredEvent] = []
         all_writes: list[Write] = []
         for raw, event in events:
             stored, of_event = hot.add(raw, event)
-            placed.append((stored, event))
+            placed.append(stored)
             all_writes += of_event
 
         def settle() -> None:
-            for stored, event in placed:
+            for stored in placed:
                 hot.settle(stored)
-                show(stored, event)
+            show(placed)
 
         await self.write(hot, [*all_writes, *writes], settle)
         return first_seq

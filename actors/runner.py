@@ -143,6 +143,8 @@ class RunnerActor(Actor):
         self._turns[message.key, invocation_id] = turn
         self._counts["turns"] += 1
         turn.task = asyncio.create_task(self._run(turn))
+        # The agent first: the driver does not wait for this reply.
+        await asyncio.sleep(0)
         return p.TurnStarted(invocation_id=invocation_id, agent=agent)
 
     async def _looked_ahead(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnFound:
@@ -216,6 +218,8 @@ class RunnerActor(Actor):
         if isinstance(outcome, p.Cancelled):
             await self._stop_agents(turn)
         self._turns.pop((turn.ref.key, turn.ref.invocation_id), None)
+        if isinstance(outcome, p.Finished) and outcome.closed:
+            return
         try:
             await self._session.close_turn(p.CloseTurn(turn=turn.ref, agent=turn.agent, outcome=outcome))
         except FencedError:
@@ -267,6 +271,7 @@ class RunnerActor(Actor):
             # Runs below a supervisor may go on side by side, so each of their calls is counted here.
             llm_calls=None if nested else turn.llm_calls_left(),
             llm_limit=turn.config.max_llm_calls,
+            closes="" if nested else turn.agent,
         )
         try:
             outcome = await AgentRef(await self._directory.link(agent)).invoke(message)

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from actors.actor import Actor, Handler, Ref
 from actors.errors import (
     FencedError,
@@ -243,23 +245,14 @@ class SessionActor(Actor):
         hot, running = await self._current(message.turn)
         if isinstance(message.outcome, p.Cancelled):
             await self._answer_open_calls(hot, running)
-        status = _STATUS[type(message.outcome)]
-        row = TurnRow(
-            invocation_id=running.row.invocation_id,
-            status=status,
-            epoch=running.row.epoch,
-            first_seq=running.row.first_seq,
-            opened_seq=running.row.opened_seq,
-            agent=message.agent,
-            outcome=encode(message.outcome),
-            temp=encode(running.temp) if status == "paused" and running.temp else b"",
-        )
-        hot.turn = None
-        written = self._book.write(hot, [hot.put_turn(row)])
-        # The end is told before its record is on disk: a turn whose record was lost is taken up again, and ends at once.
-        self._followers.tell_end(message.turn.key, message.turn.invocation_id, message.outcome)
-        hot.admit_next()
-        await written
+        running.is_ending = True
+        try:
+            await self._book.write(hot, [hot.put_turn(_ended(running, message.agent, message.outcome))])
+        finally:
+            # Also when the record could not be written: whoever waits for the turn has to be told, and the next one let in.
+            self._followers.tell_end(hot.key, running.row.invocation_id, message.outcome)
+            hot.turn = None
+            hot.admit_next()
         return p.Done()
 
     async def _answer_open_calls(self, hot: HotLog, running: OpenTurn) -> None:
@@ -291,12 +284,35 @@ class SessionActor(Actor):
         if message.temp:
             running.temp.update(message.temp)
             writes.append(hot.put_turn(running.record()))
-        return p.Appended(first_seq=await self._add(hot, events, writes))
+        if message.outcome is None:
+            return p.Appended(first_seq=await self._add(hot, events, writes))
+        running.is_ending = True
+        try:
+            ended = hot.put_turn(_ended(running, message.selected, message.outcome))
+            first_seq = await self._add(hot, events, [*writes, ended], message.outcome)
+        except BaseException:
+            running.is_ending = False
+            raise
+        hot.turn = None
+        hot.admit_next()
+        return p.Appended(first_seq=first_seq)
 
-    async def _add(self, hot: HotLog, events: Sequence[tuple[bytes, EventScan]], writes: Sequence[Write]) -> int:
-        def show(stored: p.StoredEvent, event: EventScan) -> None:
-            if event.author != USER:
-                self._followers.tell(hot.key, event.invocation_id, stored)
+    async def _add(
+        self,
+        hot: HotLog,
+        events: Sequence[tuple[bytes, EventScan]],
+        writes: Sequence[Write],
+        outcome: p.AnyOutcome | None = None,
+    ) -> int:
+        """Store events with what has to be written beside them, and tell the turn's followers; with `outcome` it ends there."""
+
+        def show(stored: Sequence[p.StoredEvent]) -> None:
+            for place, (_, event) in zip(stored, events, strict=True):
+                if event.author != USER:
+                    self._followers.tell(hot.key, event.invocation_id, place)
+            if outcome is not None:
+                # In the same step as the last event, so that both travel together.
+                self._followers.tell_end(hot.key, events[-1][1].invocation_id, outcome)
 
         self._counts["events"] += len(events)
         return await self._book.add(hot, events, writes, show)
@@ -476,6 +492,13 @@ _STATUS: dict[type[p.Message], str] = {
     p.Failed: "failed",
     p.Cancelled: "cancelled",
 }
+
+
+def _ended(running: OpenTurn, agent: str, outcome: p.AnyOutcome) -> TurnRow:
+    """The record of a turn that has ended. Its `temp:` state goes, unless it is only paused."""
+    status = _STATUS[type(outcome)]
+    temp = encode(running.temp) if status == "paused" and running.temp else b""
+    return msgspec.structs.replace(running.row, status=status, agent=agent, outcome=encode(outcome), temp=temp)
 
 
 def _outcome_of(row: TurnRow) -> p.AnyOutcome:

@@ -143,8 +143,8 @@ class Driver:
             self._turns.pop(turn.where, None)
 
     async def _poll(self) -> None:
-        """One poll for all turns, again and again while there are any."""
-        while self._turns:
+        """One poll for all turns, again and again: one is always waiting, so that no turn has to begin with it."""
+        while True:
             try:
                 news = await self.engine.session.poll(p.Poll(subscriber=self._name, ack=self._ack))
             except RaygroveError as error:

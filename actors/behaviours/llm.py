@@ -83,7 +83,9 @@ class _LlmRun:
         response = await self._response(request, self._callback_context(actions))
         if response.content is None and response.error_code is None:
             return None
-        return await self._context.emit(self._finished_event(await self._named(response), actions))
+        event = self._finished_event(await self._named(response), actions)
+        is_last = not any(event.function_calls()) and not callbacks(self._agent.after_agent_callback)
+        return await self._context.emit(event, is_last=is_last)
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         replaced = await first_result(callbacks(self._agent.before_model_callback), context, request)

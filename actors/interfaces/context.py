@@ -73,8 +73,10 @@ class Context(InvocationContext, Protocol):
         """The log as the agent sees it, up to and with the last event emitted."""
         ...
 
-    async def emit(self, event: Event) -> Event:
+    async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Make an event of the run known: a complete one is stored first, a partial one only delivered.
+
+        With `is_last` the run ends with this event, and does nothing more but return that it is finished.
 
         Author, ids, timestamp and branch are filled in where they are empty. `temp:` keys of its state_delta
         are kept for the turn and not stored. Returns the event as it was stored.

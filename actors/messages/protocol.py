@@ -53,7 +53,9 @@ class Outcome(Message, frozen=True, kw_only=True):
 
 
 class Finished(Outcome, frozen=True, kw_only=True):
-    """The run came to its end."""
+    """The run came to its end. `closed`: and its last event has closed the turn."""
+
+    closed: bool = False
 
 
 class Transfer(Outcome, frozen=True, kw_only=True):
@@ -237,11 +239,14 @@ class Invoke(Message, frozen=True, kw_only=True):
         fresh: that event is all that is new behind place `user_event.seq - 1`; `state` is current then.
         llm_calls: model calls that this run may make by itself; None: it has to ask the Runner for each.
         llm_limit: RunConfig.max_llm_calls, for the message of the error.
+        closes: the agent selected for the turn, when the end of this run is the end of the turn; then the run's last event may
+            carry that end. "" when somebody waits for the run.
         resume: the run was begun before, by an actor that is gone.
     """
 
     turn: TurnRef
     agent: str
+    closes: str = ""
     branch: str | None = None
     user_event: StoredEvent
     fresh: bool = False
@@ -279,11 +284,19 @@ class TakeLlmCall(Message, frozen=True, kw_only=True):
 
 # ------------------------------------------------------------------------------------------------- agent -> Session
 class Append(Message, frozen=True, kw_only=True):
-    """Store events of a turn, in this order, all or none. `temp` are changes of `temp:` state, without the prefix."""
+    """Store events of a turn, in this order, all or none.
+
+    Attributes:
+        temp: changes of `temp:` state, without the prefix.
+        outcome: set when the turn ends with these events: its end is stored with them, and nobody has to send a CloseTurn.
+        selected: the agent selected for a turn that ends so.
+    """
 
     turn: TurnRef
     events: Sequence[bytes]
     temp: dict[str, Any] = {}
+    outcome: AnyOutcome | None = None
+    selected: str = ""
 
 
 class Appended(Message, frozen=True, kw_only=True):

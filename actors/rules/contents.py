@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         content: what is shown in its place, without the agent's own function responses; None when that is nothing.
         own: the agent made it.
-        calls: ids of the agent's own calls in it.
+        calls: ids of the agent's own calls in it, "" for one that has none and can never be answered.
         long_running: those of `calls` that may stay unanswered.
         responses: answers in it to the agent's own calls.
         opens: it may begin the slice of include_contents="none".
@@ -76,9 +76,10 @@ class Compiler:
         return self._foreign(event, content)
 
     def _own(self, event: Event, content: Content) -> Entry | None:
-        calls = tuple(call.id for call in content.function_calls() if call.id)
-        self.own_calls.update(calls)
-        responses, others = self._own_responses(content)
+        calls = tuple(call.id or "" for call in content.function_calls())
+        self.own_calls.update(filter(None, calls))
+        self._others_calls.difference_update(calls)
+        responses, others = self._sorted(content)
         return Entry(
             invocation_id=event.invocation_id,
             content=_of_parts(content.role or "model", others),
@@ -89,7 +90,7 @@ class Compiler:
         )
 
     def _user(self, event: Event, content: Content) -> Entry:
-        responses, others = self._own_responses(content)
+        responses, others = self._sorted(content)
         return Entry(
             invocation_id=event.invocation_id,
             content=_of_parts(USER, others),
@@ -98,7 +99,7 @@ class Compiler:
             opens=any(part.function_response is None for part in content.parts),
         )
 
-    def _own_responses(self, content: Content) -> tuple[tuple[FunctionResponse, ...], list[Part]]:
+    def _sorted(self, content: Content) -> tuple[tuple[FunctionResponse, ...], list[Part]]:
         """The answers to own calls; and what else there is, others' answers quoted and answers to nothing dropped."""
         responses: list[FunctionResponse] = []
         others: list[Part] = []
@@ -106,17 +107,17 @@ class Compiler:
             response = part.function_response
             if response is None:
                 others.append(part)
-            elif response.id in self.own_calls:
-                responses.append(response)
             elif response.id in self._others_calls:
                 others.append(_quote(USER, part))
+            elif response.id in self.own_calls:
+                responses.append(response)
             else:
                 logger.warning("agent %r: dropped the response %r, which answers no call that it sees", self._agent, response.id)
         return tuple(responses), others
 
     def _foreign(self, event: Event, content: Content) -> Entry | None:
         self._others_calls.update(call.id for call in content.function_calls() if call.id)
-        told = [_quote(event.author, part) for part in content.parts if not part.thought and not part.is_empty()]
+        told = [_quote(event.author, part) for part in content.parts if _is_told(part)]
         if not told:
             return None
         is_transfer = event.actions.transfer_to_agent is not None or any(
@@ -131,7 +132,13 @@ class Compiler:
 
 
 def _of_parts(role: str, parts: list[Part]) -> Content | None:
-    return Content(role=role, parts=parts) if parts else None
+    content = Content(role=role, parts=parts)
+    return None if content.is_empty() else content
+
+
+def _is_told(part: Part) -> bool:
+    """True when others are told of it: it is no thought, and more than its model's signature."""
+    return not part.thought and bool(part.text or not part.carries_only_text())
 
 
 def _quote(author: str, part: Part) -> Part:
@@ -144,7 +151,8 @@ def _quote(author: str, part: Part) -> Part:
         return Part(text=f"[{author}] `{response.name}` tool returned result: {_json(response.response)}")
     if part.text:
         return Part(text=f"[{author}] said: {part.text}")
-    return part
+    # A signature means something only to the model that made it.
+    return msgspec.structs.replace(part, thought_signature=None) if part.thought_signature else part
 
 
 def _json(value: object) -> str:
@@ -223,25 +231,29 @@ def latest_slice(entries: Sequence[Entry]) -> Sequence[Entry]:
     An answer in it whose call stands further up takes the slice back to the message of the turn that made the call.
     """
     start = next((index for index in range(len(entries) - 1, -1, -1) if entries[index].opens), 0)
-    shown = {call_id for entry in entries[start:] for call_id in entry.calls}
-    wanted = {response.id for entry in entries[start:] for response in entry.responses} - shown
-    for index in range(start - 1, -1, -1):
-        if not wanted:
-            break
-        if not wanted.isdisjoint(entries[index].calls):
-            wanted.difference_update(entries[index].calls)
-            start = _start_of_turn(entries, index)
+    # What comes in at the front may hold answers to calls still further up.
+    while (asked := _newest_call_outside(entries, start)) is not None:
+        start = _start_of_turn(entries, asked)
     return entries[start:]
 
 
-def _start_of_turn(entries: Sequence[Entry], index: int) -> int:
-    """Where the turn of the entry at `index` was opened by a message of the user."""
-    invocation_id = entries[index].invocation_id
-    for earlier in range(index, -1, -1):
-        entry = entries[earlier]
+def _newest_call_outside(entries: Sequence[Entry], start: int) -> int | None:
+    """The newest entry before `start` with a call that is answered behind it; None when there is none."""
+    shown = {call_id for entry in entries[start:] for call_id in entry.calls}
+    wanted = {response.id for entry in entries[start:] for response in entry.responses} - shown
+    if not wanted:
+        return None
+    return next((index for index in range(start - 1, -1, -1) if not wanted.isdisjoint(entries[index].calls)), None)
+
+
+def _start_of_turn(entries: Sequence[Entry], asked: int) -> int:
+    """Where the turn of the entry at `asked` was opened by a message of the user: its first, a paused turn has several."""
+    invocation_id = entries[asked].invocation_id
+    for index in range(asked):
+        entry = entries[index]
         if entry.by_user and entry.opens and entry.invocation_id == invocation_id:
-            return earlier
-    return index
+            return index
+    return asked
 
 
 class View:

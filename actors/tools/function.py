@@ -7,7 +7,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import pydantic
 from pydantic.fields import FieldInfo
@@ -42,7 +42,8 @@ class FunctionTool(Tool):
         self.description = description if description is not None else summary
         # An object with an async __call__ is as good a tool as an async function.
         self._is_async = inspect.iscoroutinefunction(function if inspect.isroutine(function) else type(function).__call__)
-        self._context_parameter, self._arguments = _arguments(self.name, function, told)
+        self._context_parameter, self._fields = _fields(self.name, function, told)
+        self._arguments = _model(self.name, self._fields)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, as for any other caller."""
@@ -81,13 +82,14 @@ class FunctionTool(Tool):
             raise ValueError(f"wrong arguments for {self.name}: {wrong}. It takes: {takes}") from error
         return {name: getattr(checked, name) for name in checked.model_fields_set}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The argument model is made from the function and need not travel.
-        return _again, (type(self), self.function, self.name, self.description)
+    def __getstate__(self) -> dict[str, Any]:
+        # The argument model need not travel. Its fields must: a function of `__main__` is pickled without the names that
+        # only its annotations use, and those are texts under `from __future__ import annotations`.
+        return {name: value for name, value in vars(self).items() if name != "_arguments"}
 
-
-def _again(cls: type[FunctionTool], function: Callable[..., Any], name: str, description: str) -> FunctionTool:
-    return cls(function, name=name, description=description)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._arguments = _model(self.name, self._fields)
 
 
 class LongRunningTool(FunctionTool):
@@ -123,15 +125,19 @@ def tool(
     return lambda decorated: cls(decorated, name=name, description=description)
 
 
-def _arguments(tool_name: str, function: Callable[..., Any], told: dict[str, str]) -> tuple[str | None, type[pydantic.BaseModel]]:
-    """The parameter that takes the context, if any; and a model of all others."""
+Fields = dict[str, tuple[Any, FieldInfo]]
+"""The arguments that the model gives: by name, the type and what else is known."""
+
+
+def _fields(tool_name: str, function: Callable[..., Any], told: dict[str, str]) -> tuple[str | None, Fields]:
+    """The parameter that takes the context, if any; and all others."""
     signature = inspect.signature(function)
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
         raise DefinitionError(f"tool {tool_name!r}: an annotation cannot be resolved: {error}") from error
     context_parameter = None
-    fields: dict[str, Any] = {}
+    fields: Fields = {}
     for parameter in signature.parameters.values():
         annotation = hints.get(parameter.name, Any)
         if parameter.name == "tool_context" or annotation in (ToolContext, CallbackContext, ReadonlyContext):
@@ -141,14 +147,18 @@ def _arguments(tool_name: str, function: Callable[..., Any], told: dict[str, str
         else:
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (annotation, FieldInfo(default=default, description=told.get(parameter.name)))
+    return context_parameter, fields
+
+
+def _model(tool_name: str, fields: Fields) -> type[pydantic.BaseModel]:
     try:
         # Names that begin with an underscore or shadow BaseModel's are refused here, with pydantic's own words.
         config = pydantic.ConfigDict(extra="forbid")
-        model = pydantic.create_model(tool_name, __config__=config, **fields)
+        model: type[pydantic.BaseModel] = pydantic.create_model(tool_name, __config__=config, **cast(Any, fields))
         model.model_json_schema()
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"tool {tool_name!r}: its signature has no JSON schema: {error}") from error
-    return context_parameter, model
+    return model
 
 
 _SECTION = re.compile(r"^\s*(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")

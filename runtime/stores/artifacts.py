@@ -212,15 +212,13 @@ def _missing(url: str, error: ImportError) -> str:
 
 def _component(name: str) -> str:
     # Safe are only ASCII letters, digits, "_", "-" and "." inside; the rest becomes %XX. "=" is free to mark what
-    # cannot be written so, since quote() never leaves one.
+    # cannot be written so, since quote() never leaves one. Without a dot at its end no component is "." or "..".
     if not name:
         return "="
     try:
         escaped = quote(name, safe="").replace("~", "%7E")
     except UnicodeEncodeError as error:
         raise ArtifactError(name, f"a name or id must be text that UTF-8 can encode: {error.reason}") from error
-    if escaped.startswith("."):
-        escaped = "%2E" + escaped[1:]
     if escaped.endswith("."):
         escaped = escaped[:-1] + "%2E"
     if len(escaped) > LONGEST_COMPONENT:

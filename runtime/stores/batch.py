@@ -26,6 +26,9 @@ from runtime.stores.schema import calls, events, session_state, sessions, shared
 
 _Row = dict[str, Any]
 
+GONE = "it is not there"
+"""The reason of a conflict over a session that somebody else removed."""
+
 _INSERT_EVENT = insert(events)
 _INSERT_CALL = insert(calls)
 _HIDE = (
@@ -155,7 +158,8 @@ class Batch:
         self._flush()
         sid = self._sid(write.key)
         self._connection.execute(_HIDE, {"of_sid": sid, "first_seq": write.first_seq, "last_seq": write.last_seq})
-        self._connection.execute(_REWOUND, {"of_sid": sid})
+        if not self._connection.execute(_REWOUND, {"of_sid": sid}).rowcount:
+            raise StoreConflictError(write.key.session, GONE)
 
     def _remove_session(self, write: RemoveSession) -> None:
         self._flush()
@@ -171,7 +175,7 @@ class Batch:
             queries.SID, {"app": key.app, "user": key.user, "session": key.session}
         ).scalar_one_or_none()
         if found is None:
-            raise StoreConflictError(key.session, "it is not there")
+            raise StoreConflictError(key.session, GONE)
         self._sids.put(key, found)
         return found
 

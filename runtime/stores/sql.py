@@ -13,7 +13,7 @@ from actors.errors import RaygroveError, StoreConflictError, StoreError
 from actors.interfaces.stores import AddEvent, CallRow, CreateSession, SessionRow, TurnRow, Write
 from actors.messages.session import SessionKey
 from runtime.stores import queries, schema
-from runtime.stores.batch import Batch, Sids
+from runtime.stores.batch import GONE, Batch, Sids
 from runtime.stores.database import Database, Rows
 
 
@@ -172,7 +172,7 @@ class SqlSessionStore:
         created = {write.key for write in writes if isinstance(write, CreateSession)}
         for key in {write.key: None for write in writes}:
             if key.session and key not in created and self._sid(key) is None:
-                return StoreConflictError(key.session, "it is not there")
+                return StoreConflictError(key.session, GONE)
         return self._database.failure(error)
 
     def _clash(self, write: AddEvent, stored: set[tuple[SessionKey, int | str]]) -> str | None:

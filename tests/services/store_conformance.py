@@ -13,8 +13,6 @@ from actors.errors import NotEncodableError, SessionExistsError, StoreConflictEr
 from actors.interfaces.stores import (
     AddEvent,
     CreateSession,
-    EventHead,
-    EventRow,
     HideEvents,
     PutState,
     PutTurn,
@@ -25,43 +23,18 @@ from actors.interfaces.stores import (
 )
 from actors.messages.session import SessionKey
 from tests.services.store_model import PlainStore
+from tests.services.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, filled, places, turn
 
-APP = "shop"
-S1 = SessionKey(APP, "ada", "s1")
-S2 = SessionKey(APP, "ada", "s2")
-OTHER = SessionKey(APP, "bob", "s1")
-
-
-def event(
-    key: SessionKey,
-    seq: int,
-    author: str = "user",
-    *,
-    id: str = "",
-    raw: bytes = b"",
-    calls: tuple[str, ...] = (),
-    undo: bytes = b"",
-    invocation_id: str = "e-1",
-) -> AddEvent:
-    """An event at a place; its timestamp in seconds is its place, its bytes and its id tell the place unless given."""
-    head = EventHead(id=id or f"id-{seq}", invocation_id=invocation_id, author=author, timestamp=float(seq))
-    return AddEvent(key, EventRow(seq=seq, head=head, raw=raw or b"raw-%d" % seq, calls=calls, undo=undo))
-
-
-def turn(key: SessionKey, invocation_id: str = "e-1", status: str = "running", *, first_seq: int = 1, at_s: float = 0) -> PutTurn:
-    row = TurnRow(invocation_id=invocation_id, status=status, epoch=1, first_seq=first_seq, opened_seq=first_seq, agent="root")
-    return PutTurn(key, row, at_s)
-
-
-def filled(store: SessionStore, *keys: SessionKey, length: int = 0) -> None:
-    """Make sessions with a log of that length, written by the authors user, a, user, b, user, a, …"""
-    authors = ("user", "a", "user", "b")
-    store.commit([CreateSession(key, 1.0) for key in keys])
-    store.commit([event(key, seq, authors[(seq - 1) % 4]) for key in keys for seq in range(1, length + 1)])
-
-
-def places(found: list[tuple[int, bytes]]) -> list[int]:
-    return [seq for seq, _ in found]
+EVENT_OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"after_seq": 2},
+    {"limit": 2},
+    {"limit": 0},
+    {"limit": 2, "newest": True},
+    {"newest": True},
+    {"after_s": 3.0},
+    {"after_seq": 1, "after_s": 2.0, "limit": 1, "newest": True},
+)
 
 
 def assert_same(store: SessionStore, model: SessionStore, app: str, keys: list[SessionKey]) -> None:
@@ -80,59 +53,6 @@ def assert_same(store: SessionStore, model: SessionStore, app: str, keys: list[S
         ours, theirs = (sorted(of.sessions(app, user), key=lambda row: row.key) for of in (store, model))
         assert ours == theirs
     assert sorted(store.running(app), key=repr) == sorted(model.running(app), key=repr)
-
-
-INVOCATIONS = ("e-1", "e-2")
-CALLS = ("c-1", "c-2")
-EVENT_OPTIONS: tuple[dict[str, Any], ...] = (
-    {},
-    {"after_seq": 2},
-    {"limit": 2},
-    {"limit": 0},
-    {"limit": 2, "newest": True},
-    {"newest": True},
-    {"after_s": 3.0},
-    {"after_seq": 1, "after_s": 2.0, "limit": 1, "newest": True},
-)
-
-
-def _writes(app: str) -> st.SearchStrategy[Write]:
-    keys = st.sampled_from([SessionKey(app, user, session) for user in ("ada", "bob") for session in ("s1", "s2")])
-    scopes = st.one_of(keys, st.sampled_from([SessionKey(app, "ada", ""), SessionKey(app, "", "")]))
-    seqs = st.integers(1, 8)
-    names = st.sampled_from(["k", "l", "", "ключ"])
-    data: st.SearchStrategy[Any] = st.recursive(
-        st.none()
-        | st.booleans()
-        | st.integers(-(2**63), 2**64 - 1)
-        | st.floats(allow_nan=False)
-        | st.text(max_size=5)
-        | st.binary(),
-        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
-        max_leaves=4,
-    )
-    events = st.builds(
-        event,
-        keys,
-        st.integers(1, 30),
-        st.sampled_from(["user", "a", "b", "ä"]),
-        id=st.sampled_from(["", "", "", "", "id-x", "id-y"]),
-        raw=st.binary(max_size=4),
-        calls=st.sampled_from([(), ("c-1",), ("c-1", "c-2"), ("c-2", "c-2")]),
-        undo=st.sampled_from([b"", b"before"]),
-        invocation_id=st.sampled_from(INVOCATIONS),
-    )
-    statuses = st.sampled_from(["running", "paused", "finished"])
-    turns = st.builds(turn, keys, st.sampled_from(INVOCATIONS), statuses, first_seq=seqs, at_s=st.floats(0, 9))
-    states = st.builds(
-        PutState,
-        scopes,
-        st.dictionaries(names, data, max_size=2),
-        st.lists(names, max_size=1).map(lambda removed: tuple(removed)),
-    )
-    hidden = st.builds(HideEvents, keys, seqs, seqs)
-    created = st.builds(CreateSession, keys, st.floats(0, 9))
-    return st.one_of(created, events, events, events, events, turns, turns, states, hidden, st.builds(RemoveSession, keys))
 
 
 class SessionStoreConformance:
@@ -246,6 +166,18 @@ class SessionStoreConformance:
         assert places(store.events(S1, limit=2, newest=True)) == [2, 7]
         with pytest.raises(StoreConflictError):
             store.commit([event(S1, 4, id="new")])
+
+    def test_an_event_can_be_hidden_by_the_commit_that_adds_it(self, store: SessionStore) -> None:
+        filled(store, S1)
+        store.commit([event(S1, 1), event(S1, 2), HideEvents(S1, 2, 2), event(S1, 3)])
+        assert places(store.events(S1)) == [1, 3]
+
+    @pytest.mark.parametrize("write", [event(S1, 2), turn(S1), PutState(S1, {"k": 1}), HideEvents(S1, 1, 1)])
+    def test_a_commit_cannot_write_to_the_session_it_removed(self, store: SessionStore, write: Write) -> None:
+        filled(store, S1, length=1)
+        with pytest.raises(StoreConflictError, match="not there"):
+            store.commit([RemoveSession(S1), write])
+        assert places(store.events(S1)) == [1]
 
     def test_hiding_everything_leaves_no_author(self, store: SessionStore) -> None:
         filled(store, S1, length=4)
@@ -371,7 +303,7 @@ class SessionStoreConformance:
         keys = [SessionKey(app, user, session) for user in ("ada", "bob") for session in ("s1", "s2")]
         model = PlainStore()
         made: list[Write] = [CreateSession(key, 1.0) for key in data.draw(st.sets(st.sampled_from(keys), min_size=2))]
-        for batch in [made, *data.draw(st.lists(st.lists(_writes(app), max_size=5), max_size=12))]:
+        for batch in [made, *data.draw(st.lists(st.lists(any_write(app), max_size=5), max_size=12))]:
             refused = _outcome(model, batch)
             assert _outcome(store, batch) is refused
             assert_same(store, model, app, keys)

@@ -18,7 +18,8 @@ from actors.interfaces.stores import CreateSession, HideEvents, PutState, Remove
 from runtime.stores import queries, schema
 from runtime.stores.sql import SqlSessionStore
 from tests.services.postgres_server import NoPostgresError, postgres
-from tests.services.store_conformance import APP, S1, S2, LastingStoreConformance, event, filled, places, turn
+from tests.services.store_conformance import LastingStoreConformance
+from tests.services.store_writes import APP, S1, S2, event, filled, places, turn
 from tests.services.test_sqlite_store import in_threads
 
 
@@ -126,7 +127,7 @@ def test_a_second_writer_of_a_session_is_told_of_the_first(store: SqlSessionStor
     with pytest.raises(StoreConflictError, match="place 3"):
         store.commit([event(S1, 3, id="ours")])
     store.session(S1)
-    for write in (event(S2, 3), turn(S2), PutState(S2, {"k": 1})):
+    for write in (event(S2, 3), turn(S2), PutState(S2, {"k": 1}), HideEvents(S2, 1, 2)):
         with pytest.raises(StoreConflictError, match="not there"):
             store.commit([write])
     other.close()

@@ -19,17 +19,8 @@ from actors.messages.session import SessionKey
 from runtime.stores import queries, schema
 from runtime.stores.batch import Sids
 from runtime.stores.sql import SqlSessionStore
-from tests.services.store_conformance import (
-    APP,
-    S1,
-    S2,
-    LastingStoreConformance,
-    SessionStoreConformance,
-    event,
-    filled,
-    places,
-    turn,
-)
+from tests.services.store_conformance import LastingStoreConformance, SessionStoreConformance
+from tests.services.store_writes import APP, S1, S2, event, filled, places, turn
 
 
 @pytest.fixture
@@ -72,7 +63,7 @@ def test_an_acknowledged_commit_survives_a_process_that_dies(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path / 'sessions.db'}"
     program = f"""
 import os
-from tests.services.store_conformance import S1, filled
+from tests.services.store_writes import S1, filled
 from runtime.stores.sql import SqlSessionStore
 store = SqlSessionStore({url!r})
 store.open()
@@ -163,7 +154,7 @@ def test_a_session_removed_by_somebody_else_is_a_conflict_and_no_orphan(path: Pa
     other.open()
     filled(store, S1, length=2)
     other.commit([RemoveSession(S1), CreateSession(S2, 1.0)])
-    for write in (event(S1, 3), turn(S1), PutState(S1, {"k": 1})):
+    for write in (event(S1, 3), turn(S1), PutState(S1, {"k": 1}), HideEvents(S1, 1, 2)):
         with pytest.raises(StoreConflictError, match="not there"):
             store.commit([write])
     assert other.session(S2).head_seq == 0  # type: ignore[union-attr]

@@ -1,0 +1,150 @@
+"""What the vectors' trees are made of: mock agents, tools, callbacks and a store that fails.
+
+They stand in a module so that agents' actors, in their own processes, find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from actors import (
+    Content,
+    CustomAgent,
+    Event,
+    EventActions,
+    FunctionTool,
+    InvocationContext,
+    LongRunningTool,
+    Part,
+    Tool,
+    ToolContext,
+    exit_loop,
+)
+from actors.messages.session import SessionKey
+
+
+# ------------------------------------------------------------------------------------------------------------- agents
+class Say(CustomAgent):
+    """One event per text; the one with the index `esc` escalates."""
+
+    say: Sequence[str]
+    esc: int | None = None
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        for index, text in enumerate(self.say):
+            actions = EventActions(escalate=True if index == self.esc else None)
+            yield Event(content=Content.of_text(text, role="model"), actions=actions)
+
+
+class Boom(CustomAgent):
+    """Says "pre", then fails."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        yield Event(content=Content.of_text("pre", role="model"))
+        raise RuntimeError("boom")
+
+
+class Silent(CustomAgent):
+    """Says nothing and runs nobody."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        nothing: list[Event] = []
+        for event in nothing:
+            yield event
+
+
+# -------------------------------------------------------------------------------------------------------------- tools
+def esc(tool_context: ToolContext) -> str:
+    """Escalates."""
+    tool_context.actions.escalate = True
+    return "ok"
+
+
+def foo(x: int) -> int:
+    """Adds one."""
+    return x + 1
+
+
+def good() -> str:
+    """Works."""
+    return "g"
+
+
+def bad() -> str:
+    """Fails."""
+    raise ValueError("kaput")
+
+
+def skip(tool_context: ToolContext) -> str:
+    """Needs no summary."""
+    tool_context.actions.skip_summarization = True
+    return "r"
+
+
+def lro() -> None:
+    """Is answered later."""
+
+
+def lrp() -> dict[str, str]:
+    """Is answered later, and says so."""
+    return {"status": "pending"}
+
+
+def route_s(tool_context: ToolContext) -> str:
+    """Hands over to s."""
+    tool_context.actions.transfer_to_agent = "s"
+    return "routed"
+
+
+def put(key: str, value: str, tool_context: ToolContext) -> str:
+    """Writes state."""
+    tool_context.state[key] = value
+    return "ok"
+
+
+TOOLS: Mapping[str, Callable[[], Tool]] = {
+    "exit_loop": lambda: exit_loop,
+    "esc": lambda: FunctionTool(esc),
+    "foo": lambda: FunctionTool(foo),
+    "good": lambda: FunctionTool(good),
+    "bad": lambda: FunctionTool(bad),
+    "skip": lambda: FunctionTool(skip),
+    "lro": lambda: LongRunningTool(lro),
+    "lrp": lambda: LongRunningTool(lrp),
+    "route_s": lambda: FunctionTool(route_s),
+    "put": lambda: FunctionTool(put),
+    "fake_transfer": lambda: FunctionTool(good, name="transfer_to_agent"),
+}
+"""The mock tools by their names in the vectors."""
+
+
+# ---------------------------------------------------------------------------------------------------------- callbacks
+class Always:
+    """A callback of any kind that always gives the same text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self, *_: Any) -> Content:
+        return Content.of_text(self.text, role="model")
+
+
+# -------------------------------------------------------------------------------------------------------------- stores
+class FailingArtifactStore:
+    """Implements ArtifactStore; nothing can be saved in it."""
+
+    def save(self, key: SessionKey, filename: str, part: Part) -> int:
+        raise OSError("disk full")
+
+    def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
+        return None
+
+    def keys(self, key: SessionKey) -> list[str]:
+        return []
+
+    def versions(self, key: SessionKey, filename: str) -> list[int]:
+        return []
+
+    def delete(self, key: SessionKey, filename: str) -> None:
+        return None

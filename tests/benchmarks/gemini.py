@@ -1,0 +1,64 @@
+"""What a model request over a long conversation costs in the agent's process, with the unmodified Gemini client."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+
+from actors.messages.model import LlmRequest
+from actors.rules.contents import View
+from runtime.models.gemini import Gemini
+from tests.benchmarks.figures import Figure, median
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.stage import ROOT, conversation
+from tests.services.gemini_server import GeminiServer, text
+
+NAME = "gemini"
+
+
+def measure(plan: Plan) -> list[Figure]:
+    """CPU of one request from the compiled view to the response."""
+    view = View(ROOT)
+    for event in conversation(plan.contents):
+        view.add(event)
+    with _service() as url:
+        samples_ms = asyncio.run(_ask(Gemini(model="gemini-2.5-flash", api_key="key", base_url=url), view, plan.requests))
+    name = f"request of {plan.contents:,} contents: CPU, median"
+    return [Figure(benchmark=NAME, name=name, value=median(samples_ms), unit="ms")]
+
+
+async def _ask(model: Gemini, view: View, times: int) -> list[float]:
+    """CPU milliseconds of this process for each request. The first one, which loads the SDK, is not among them."""
+    samples_ms = []
+    for _ in range(times + 1):
+        began_s = time.process_time()
+        request = LlmRequest(model=model.model, agent=ROOT, contents=view.contents(), system_instruction="Be brief.")
+        answers = [answer async for answer in model.generate(request, stream=False)]
+        samples_ms.append((time.process_time() - began_s) * 1_000)
+        assert answers[0].content is not None
+    await model.aclose()
+    return samples_ms[1:]
+
+
+@contextmanager
+def _service() -> Iterator[str]:
+    """The service in a process of its own, so that its CPU is not counted."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(there,), daemon=True)
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        here.send("stop")
+        process.join()
+
+
+def _serve(pipe: Connection[str, str]) -> None:
+    with GeminiServer(lambda _: text("ok")) as server:
+        pipe.send(server.url)
+        pipe.recv()

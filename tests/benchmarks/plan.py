@@ -1,0 +1,64 @@
+"""How much is measured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of everything that is measured.
+
+    Attributes:
+        engine: the local one serves the smoke test; it has no floor to be compared with.
+        histories: events that a session holds when its turns are measured.
+        turns: turns measured one after the other, per history.
+        concurrency: sessions at once.
+        load: turns of one round of concurrent sessions, all sessions together.
+        load_rounds: rounds, of which the median counts.
+        chunks: pieces of one streamed answer.
+        streams: streamed answers.
+        contents: length of the conversation in a model request.
+        requests: model requests.
+        starts: Runtimes started.
+        peer_turns: turns measured of each peer, per history.
+    """
+
+    engine: Literal["ray", "local"] = "ray"
+    histories: tuple[int, ...] = (10, 100, 1_000, 10_000)
+    turns: int = 400
+    concurrency: tuple[int, ...] = (1, 16, 64, 256)
+    load: int = 768
+    load_rounds: int = 3
+    chunks: int = 2_000
+    streams: int = 5
+    contents: int = 2_000
+    requests: int = 20
+    starts: int = 3
+    peer_turns: int = 30
+
+    @property
+    def has_floor(self) -> bool:
+        """True when figures can be compared with raw Ray."""
+        return self.engine == "ray"
+
+
+FULL = Plan()
+QUICK = Plan(
+    turns=200, concurrency=(1, 64), load=512, load_rounds=1, chunks=1_000, streams=3, requests=8, starts=1, peer_turns=10
+)
+TINY = Plan(
+    engine="local",
+    histories=(4, 8),
+    turns=3,
+    concurrency=(1, 2),
+    load=4,
+    load_rounds=1,
+    chunks=20,
+    streams=1,
+    contents=10,
+    requests=2,
+    starts=1,
+)
+"""For the smoke test."""

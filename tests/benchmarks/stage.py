@@ -1,0 +1,122 @@
+"""What benchmarks run on: Runtimes with stores of their own, histories written ahead, load from many sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from actors import Agent, Content, Event, LlmAgent, RunConfig
+from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, Write
+from actors.messages.event import USER, new_event_id, new_invocation_id, now_s
+from actors.messages.session import SessionKey
+from actors.messages.wire import encode
+from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.settings import Settings
+from runtime.stores.sql import SqlSessionStore
+from tests.benchmarks.plan import Plan
+
+APP = "bench"
+ROOT = "root"
+SAID = "x" * 100
+"""What everybody says: about as much as a short sentence or two."""
+
+
+def instant_agent() -> LlmAgent:
+    """An agent whose model answers at once."""
+    return LlmAgent(name=ROOT, model=PatternModel([], default="ok"))
+
+
+def store_url(folder: Path) -> str:
+    """The session store of a benchmark's Runtime."""
+    return f"sqlite:///{folder}/sessions.db"
+
+
+def runtime(plan: Plan, root: Agent, folder: Path) -> Runtime:
+    """A Runtime, not started, that keeps everything in a folder."""
+    return Runtime(
+        root,
+        app_name=APP,
+        engine=plan.engine,
+        session_store=store_url(folder),
+        artifact_store=f"file://{folder}/artifacts",
+        settings=Settings(log_to_driver=False),
+    )
+
+
+def say(rt: Runtime, session_id: str, message: str = SAID, config: RunConfig | None = None) -> list[Event]:
+    """Run a turn to its end and return its events."""
+    return list(rt.run(user_id=USER, session_id=session_id, message=message, run_config=config))
+
+
+def conversation(count: int) -> list[Event]:
+    """Events in which the user and the agent speak by turns."""
+    return [_event(USER if index % 2 == 0 else ROOT) for index in range(count)]
+
+
+def write_history(folder: Path, lengths: dict[str, int]) -> None:
+    """Write sessions of so many events, by session id. No Runtime may be using the store."""
+    store = SqlSessionStore(store_url(folder))
+    store.open()
+    try:
+        for session_id, length in lengths.items():
+            store.commit(_history(SessionKey(APP, USER, session_id), conversation(length)))
+    finally:
+        store.close()
+
+
+def _history(key: SessionKey, events: Sequence[Event]) -> list[Write]:
+    rows = (EventRow(seq=seq, head=_head(event), raw=encode(event)) for seq, event in enumerate(events, start=1))
+    return [CreateSession(key, now_s()), *(AddEvent(key, row) for row in rows)]
+
+
+def _head(event: Event) -> EventHead:
+    return EventHead(id=event.id, invocation_id=event.invocation_id, author=event.author, timestamp=event.timestamp)
+
+
+def _event(author: str) -> Event:
+    return Event(
+        id=new_event_id(),
+        invocation_id=new_invocation_id(),
+        author=author,
+        timestamp=now_s(),
+        content=Content.of_text(SAID, role=USER if author == USER else "model"),
+    )
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What came of turns in many sessions at once.
+
+    Attributes:
+        rate: turns a second.
+        latencies_ms: of each turn.
+    """
+
+    rate: float
+    latencies_ms: list[float]
+
+
+async def load(turn: Callable[[int], Awaitable[object]], *, sessions: int, turns: int) -> Load:
+    """Run turns in many sessions at once, one after the other in each.
+
+    Args:
+        turn: runs a turn of the session with that number.
+        turns: of all sessions together.
+    """
+    latencies_ms: list[float] = []
+
+    async def talk(session: int) -> None:
+        for _ in range(turns // sessions):
+            began_s = time.perf_counter()
+            await turn(session)
+            latencies_ms.append((time.perf_counter() - began_s) * 1_000)
+
+    began_s = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for session in range(sessions):
+            group.create_task(talk(session))
+    return Load(len(latencies_ms) / (time.perf_counter() - began_s), latencies_ms)

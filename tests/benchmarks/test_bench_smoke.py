@@ -1,0 +1,37 @@
+"""Every benchmark runs and says something: on the local engine with tiny counts, so that none can rot unseen."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import profiling
+from tests.benchmarks.__main__ import BENCHMARKS
+from tests.benchmarks.figures import table
+from tests.benchmarks.floor import Floor
+from tests.benchmarks.plan import TINY
+from tests.benchmarks.stage import load
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_gives_positive_figures(name: str) -> None:
+    figures = BENCHMARKS[name](TINY)
+    assert figures
+    assert all(figure.value > 0 for figure in figures if figure.name != "hop")
+    assert table(figures, name).row_count == len(figures)
+
+
+def test_the_floor_runs_turns_with_and_without_commits(local_ray: None, tmp_path: Path) -> None:
+    for folder in (None, tmp_path):
+        with Floor(folder) as floor:
+            floor.turn_sync()
+            assert asyncio.run(load(floor.turn, sessions=2, turns=6)).rate > 0
+
+
+def test_profiles_count_a_function_once_a_stack() -> None:
+    made = profiling.parsed("main (a.py:1);f (a.py:2);f (a.py:3) 3\nmain (a.py:1);g (b.py:9) 1\n")
+    assert made.total == 4
+    assert made.own == {"f (a.py)": 3, "g (b.py)": 1}
+    assert made.cumulative == {"main (a.py)": 4, "f (a.py)": 3, "g (b.py)": 1}
