@@ -15,6 +15,7 @@ from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.turn import Turn
+from tests.acceptance.mocks import Say
 from tests.acceptance.props import Gate, forever
 from tests.helpers import Deploy, say, told
 
@@ -182,6 +183,20 @@ def test_a_running_turn_can_be_joined_from_its_first_event_and_from_behind_it(de
         assert list(behind) == rest
         assert list(same) == [call, *rest]
         assert joined.result().outcome == turn.result().outcome
+
+
+def test_whoever_joins_a_turn_that_talks_all_the_time_hears_all_of_it(deploy: Deploy) -> None:
+    with deploy(Say(name="root", say=[str(number) for number in range(300)])) as rt:
+        turn = start(rt, "talk")
+        where = {"user_id": "ada", "session_id": "s1", "invocation_id": turn.invocation_id}
+        joined = []
+        for event in turn:
+            if event.seq % 10 == 0:
+                joined += [(0, rt.attach(**where)), (event.seq, rt.attach(**where, after_seq=event.seq))]
+        whole = list(turn)
+        assert [event.text for event in whole] == [str(number) for number in range(300)]
+        for after_seq, other in joined:
+            assert list(other) == [event for event in whole if event.seq > after_seq]
 
 
 def test_sessions_do_not_wait_for_each_other(deploy: Deploy, gate: Gate) -> None:
