@@ -13,7 +13,8 @@ import pydantic
 from actors.agents.base import callbacks
 from actors.agents.llm import LlmAgent
 from actors.agents.tree import AgentSpec
-from actors.behaviours.hooks import as_content, as_response, call, first_result
+from actors.behaviours.hooks import as_response, call, first_result
+from actors.behaviours.lifecycle import callback_context, run_lifecycle, where
 from actors.behaviours.toolcalls import response_event, run_calls
 from actors.errors import OutputSchemaError
 from actors.interfaces.context import Context
@@ -52,12 +53,7 @@ class _LlmRun:
         waiting = (await self._context.view()).still_open(answered) if answered else ()
         if waiting:
             return Paused(call_ids=waiting)
-        if await self._callback_content(self._agent.before_agent_callback, is_answer=True):
-            return Finished()
-        outcome = await self._steps()
-        if isinstance(outcome, Finished):
-            await self._callback_content(self._agent.after_agent_callback)
-        return outcome
+        return await run_lifecycle(self._spec, self._context, self._steps, self._keep_output)
 
     async def _steps(self) -> AnyOutcome:
         while True:
@@ -80,7 +76,7 @@ class _LlmRun:
         """One model call and its event; None when the model returned nothing."""
         actions = Actions()
         request = await self._request()
-        response = await self._response(request, self._callback_context(actions))
+        response = await self._response(request, callback_context(self._context, actions))
         if response.content is None and response.error_code is None:
             return None
         event = self._finished_event(await self._named(response), actions)
@@ -138,7 +134,7 @@ class _LlmRun:
         if not given:
             return ""
         if callable(given):
-            return str(await call(given, ReadonlyContext(**self._where())))
+            return str(await call(given, ReadonlyContext(**where(self._context))))
         artifacts = {name: await self._artifact_text(name) for name in instructions.artifact_names(given)}
         return instructions.render(given, self._context.state, artifacts, self._spec.name)
 
@@ -210,38 +206,8 @@ class _LlmRun:
         return (await self._context.emit(event) if event is not None else None), pending
 
     # ----------------------------------------------------------------------------------------------- what callbacks get
-    async def _callback_content(self, given: Any, *, is_answer: bool = False) -> bool:
-        """Run before_agent or after_agent callbacks; True when they gave the content of an event."""
-        functions = callbacks(given)
-        if not functions:
-            return False
-        actions = Actions()
-        result = await first_result(functions, self._callback_context(actions))
-        if result is None:
-            if actions.state_delta or actions.artifact_delta:
-                await self._context.emit(Event(actions=actions.freeze()))
-            return False
-        event = Event(content=as_content(result))
-        if is_answer:
-            self._keep_output(event, actions)
-        await self._context.emit(msgspec.structs.replace(event, actions=actions.freeze()))
-        return True
-
-    def _where(self) -> dict[str, Any]:
-        return {
-            "agent_name": self._spec.name,
-            "invocation_id": self._context.invocation_id,
-            "user_id": self._context.user_id,
-            "session_id": self._context.session_id,
-            "user_content": self._context.user_content,
-            "state": self._context.state,
-        }
-
-    def _callback_context(self, actions: Actions) -> CallbackContext:
-        return CallbackContext(artifacts=self._context.artifacts, actions=actions, **self._where())
-
     def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
-        return ToolContext(function_call_id=call_id, artifacts=self._context.artifacts, actions=actions, **self._where())
+        return ToolContext(function_call_id=call_id, artifacts=self._context.artifacts, actions=actions, **where(self._context))
 
 
 def _by_model(content: Content | None) -> Content | None:
