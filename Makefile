@@ -19,17 +19,17 @@ check: $(READY)
 	@$(BIN)/lint-imports
 
 bench: $(READY)
-	@$(BIN)/pytest -s -m benchmark tests/benchmarks
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 examples: $(READY)
 	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
 
 lock: $(READY)
-	@$(COMPILE) --output-file requirements.lock
-	@$(COMPILE) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	@$(COMPILE) $(ARGS) --output-file requirements.lock
+	@$(COMPILE) --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
 
 clean:
-	@rm -rf .venv .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf .venv .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp that is called after the lock's checksum: a checkout changes times, and only another lock means another .venv.

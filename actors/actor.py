@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from actors.errors import RaygroveError, name_and_args, rebuild
+from actors.errors import NotEncodableError, RaygroveError, name_and_args, rebuild
 from actors.interfaces.transport import Link
 from actors.messages.protocol import AnyMessage, Message, Refused
 from actors.messages.wire import encode
@@ -34,21 +34,26 @@ class Actor:
 
     async def receive(self, raw: bytes) -> bytes:
         """Handle one encoded message and return the encoded reply. It never raises: an error is a reply, `Refused`."""
-        message = _decoder.decode(raw)
+        about = "a message that it cannot read"
         try:
-            reply: Message = await self._handlers[type(message)](message)
+            message = _decoder.decode(raw)
+            about = type(message).__name__
+            return encode(await self._handlers[type(message)](message))
         except RaygroveError as error:
-            reply = _refused(error)
+            return _refused(error)
         except Exception as error:
             # The border of the actor: a defect in one message must reach its sender and may not stop the others.
-            logger.exception("%s failed on %s", self.name, type(message).__name__)
-            reply = _refused(RaygroveError(f"{self.name} failed on {type(message).__name__}: {type(error).__name__}: {error}"))
-        return encode(reply)
+            logger.exception("%s failed on %s", self.name, about)
+            return _refused(RaygroveError(f"{self.name} failed on {about}: {type(error).__name__}: {error}"))
 
 
-def _refused(error: RaygroveError) -> Refused:
+def _refused(error: RaygroveError) -> bytes:
     name, args = name_and_args(error)
-    return Refused(error=name, args=args)
+    try:
+        return encode(Refused(error=name, args=args))
+    except NotEncodableError:
+        # Somebody gave it facts that cannot travel; its sentence can.
+        return encode(Refused(error=RaygroveError.__name__, args=[f"{name}: {error}"]))
 
 
 class Ref:

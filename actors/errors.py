@@ -37,7 +37,6 @@
         ├── FencedError
         ├── ActorLostError
         ├── DeploymentExistsError
-        ├── DeploymentNotFoundError
         └── RuntimeClosedError
 
 An error holds its facts as positional arguments, which are plain data, and makes its sentence from them: so it survives
@@ -59,7 +58,11 @@ class RaygroveError(Exception):
         super().__init__(*args)
 
     def __str__(self) -> str:
-        return self.sentence.format(*self.args)
+        try:
+            return self.sentence.format(*self.args)
+        except IndexError:
+            # Made with too few facts; an error that cannot be told would hide what went wrong.
+            return super().__str__() or type(self).__name__
 
 
 class DefinitionError(RaygroveError, ValueError):
@@ -219,8 +222,9 @@ class ModelServiceError(ModelError):
         return cast("int | None", self.args[1])
 
     def __str__(self) -> str:
-        model, code, reason = self.args
-        return super().__str__() if code is not None else f"model {model!r}: the service could not be reached: {reason}"
+        if self.args[1:2] != (None,):
+            return super().__str__()
+        return f"model {self.args[0]!r}: the service could not be reached: {self.args[2]}"
 
 
 class ScriptExhaustedError(ModelError):
@@ -270,13 +274,7 @@ class ActorLostError(ClusterError):
 class DeploymentExistsError(ClusterError):
     """The app runs already. Arguments: app."""
 
-    sentence = "app {0!r} is already deployed on this cluster: join it with Runtime.connect({0!r}), or close it first"
-
-
-class DeploymentNotFoundError(ClusterError):
-    """No such app runs. Arguments: app."""
-
-    sentence = "app {0!r} is not deployed on this cluster: start it with Runtime(root_agent, app_name={0!r}, detached=True)"
+    sentence = "app {0!r} is already deployed on this cluster: close that deployment first, or use another app_name"
 
 
 class RuntimeClosedError(ClusterError):

@@ -83,6 +83,10 @@ class OpenTurn:
         """Its record as it is now."""
         return msgspec.structs.replace(self.row, temp=encode(self.temp) if self.temp else b"")
 
+    def forget_behind(self, seq: int) -> None:
+        """The store has nothing behind that place: what was noted of it was never written."""
+        self.stored = {event_id: place for event_id, place in self.stored.items() if place <= seq}
+
     def note(self, event: EventScan, seq: int) -> None:
         """Keep in mind what an event of the turn leaves open."""
         self.stored[event.id] = seq
@@ -123,6 +127,8 @@ class HotLog:
         self.user_state = user_state
         self.set_authors(row.authors)
         self.forget_tail()
+        if self.turn is not None:
+            self.turn.forget_behind(row.head_seq)
         self.is_stale = False
 
     # ------------------------------------------------------------------------------------------------------- reading

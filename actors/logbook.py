@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from actors.commit import GroupCommit
 from actors.errors import SessionExistsError, SessionNotFoundError
 from actors.hotlog import EventScan, HotLog
-from actors.interfaces.stores import CreateSession, SessionRow, SessionStore, Write
+from actors.interfaces.stores import CreateSession, PutState, SessionRow, SessionStore, Write
 from actors.messages.event import now_s
 from actors.messages.protocol import StoredEvent
 from actors.messages.session import SessionKey
@@ -93,7 +93,7 @@ class LogBook:
             hot = HotLog(row, *await self.shared_state(key))
             delta = hot.fold(scopes.split(state))
             self._commits.forgive(key)
-            await self._commits.submit(key, [CreateSession(key, created_s), *delta])
+            await self.write(hot, [CreateSession(key, created_s), *delta])
             self._keep(hot)
             return hot
 
@@ -120,6 +120,9 @@ class LogBook:
 
     async def shared_state(self, key: SessionKey, *, again: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
         """The app's and the user's state: one object each for all their sessions."""
+        if again:
+            # What other sessions have changed and is not on disk yet may not be lost from memory.
+            await self.flush()
         if again or key.app not in self._app_state or (key.app, key.user) not in self._user_state:
             for known, stored in zip(
                 (self._app_state.setdefault(key.app, {}), self._user_state.setdefault((key.app, key.user), {})),
@@ -167,8 +170,10 @@ class LogBook:
         try:
             await self._commits.submit(hot.key, writes, then)
         except Exception:
-            # Memory is ahead of the store now; it is read again when the log is touched.
+            # Memory is ahead of the store now; it is read again when the log is touched, and what others share with it at once.
             hot.is_stale = True
+            if any(isinstance(write, PutState) and not write.key.session for write in writes):
+                await self.shared_state(hot.key, again=True)
             raise
 
     async def flush(self) -> None:

@@ -19,6 +19,7 @@ from actors.actor import Actor, Handler, Ref
 from actors.agent import AgentRef
 from actors.errors import (
     ActorLostError,
+    ClusterError,
     FencedError,
     LlmCallsLimitExceededError,
     ModelConfigurationError,
@@ -311,6 +312,8 @@ class RunnerActor(Actor):
             outcome = await AgentRef(await self._directory.link(agent)).invoke(message)
         except ActorLostError as error:
             self._directory.forget(agent)
+            return await self._fail(turn, agent, error, branch)
+        except ClusterError as error:
             return await self._fail(turn, agent, error, branch)
         turn.llm_calls += outcome.llm_calls
         return outcome

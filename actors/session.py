@@ -6,8 +6,10 @@ it acknowledges is on disk; nobody sees an event that is not.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ from actors.errors import (
     InvocationNotFoundError,
     SessionBusyError,
     SessionNotFoundError,
+    StoreError,
     TurnCancelledError,
     TurnLostError,
     UnknownFunctionCallError,
@@ -33,6 +36,8 @@ from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import decode, encode
 from actors.rules import state as scopes
+
+logger = logging.getLogger(__name__)
 
 PAGE = 1_000
 """Events that are read from the store at once."""
@@ -185,11 +190,11 @@ class SessionActor(Actor):
     async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
         """Store the user's event and let the turn run, once no other turn of the session does."""
         hot = await self._book.take_up(message.key, auto_create=message.auto_create)
-        if message.repeatable and not message.answers:
-            joined = await self._join(hot, message)
-            if joined is not None:
-                return joined
-        if hot.is_taken:
+        can_join = message.repeatable and not message.answers
+        if can_join and (joined := await self._join(hot, message)) is not None:
+            return joined
+        has_waited = hot.is_taken
+        if has_waited:
             if message.on_concurrent_turn == "reject":
                 raise SessionBusyError(message.key.session, hot.busy_with())
             if message.on_concurrent_turn == "interrupt" and hot.turn is not None:
@@ -199,18 +204,22 @@ class SessionActor(Actor):
             await waiter.admitted
         hot.is_taken = True
         try:
-            hot = await self._book.take_up(message.key)
-            if message.answers:
-                return await self._go_on(hot, message)
-            # While it waited in line, the same turn may have been run for somebody who asked earlier.
-            joined = await self._join(hot, message) if message.repeatable else None
-            if joined is not None:
+            # While it waited, another request of the same id may have been before it.
+            if has_waited and can_join and (joined := await self._join(hot, message)) is not None:
                 hot.admit_next()
                 return joined
+            if await self._book.take_up(message.key) is not hot:
+                # Deleted and made anew meanwhile.
+                raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
+            if message.answers:
+                return await self._go_on(hot, message)
             return await self._begin(hot, message, hot.head_seq + 1)
-        except BaseException:
+        except BaseException as error:
             hot.turn = None
             hot.admit_next()
+            told = str(error) or type(error).__name__
+            never_ran = p.Failed(error_code=type(error).__name__, error_message=f"the turn could not begin: {told}")
+            self._followers.tell_end(message.key, message.invocation_id, never_ran)
             raise
 
     async def _join(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened | None:
@@ -220,7 +229,9 @@ class SessionActor(Actor):
         if row is None and not waits:
             await self._book.flush()
             row = await self._book.read(self._store.turn, hot.key, message.invocation_id)
-            if row is None:
+            # The same turn may have begun, or got in line, meanwhile: two drivers may ask for it at the same time.
+            row = hot.runs(message.invocation_id) or row
+            if row is None and not hot.waits(message.invocation_id):
                 return None
         await self._follow(hot, message.invocation_id, message.subscriber, row.first_seq if row is not None else hot.head_seq)
         return p.TurnOpened(attached=True, agent=row.agent if row is not None else "")
@@ -259,9 +270,10 @@ class SessionActor(Actor):
         turn = hot.open(row, {**temp, **scopes.only_temp(message.state_delta)})
         if so_far is not None:
             turn.open_calls.update(so_far.open_calls)
+        await self._add(hot, [(message.event, scan(message.event))], [hot.put_turn(turn.record())])
+        # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
         self._followers.add(message.subscriber, message.key, message.invocation_id)
         self._counts["turns"] += 1
-        await self._add(hot, [(message.event, scan(message.event))], [hot.put_turn(turn.record())])
         return p.TurnOpened(
             epoch=row.epoch,
             seq=row.opened_seq,
@@ -272,9 +284,16 @@ class SessionActor(Actor):
 
     async def close_turn(self, message: p.CloseTurn) -> p.Done:
         """Write how the turn ended, tell its followers, and let the next one run."""
-        hot, running = await self._current(message.turn)
-        if isinstance(message.outcome, p.Cancelled):
-            await self._answer_open_calls(hot, running)
+        hot, running = self._running(message.turn)
+        try:
+            hot, running = await self._current(message.turn)
+            if isinstance(message.outcome, p.Cancelled):
+                await self._answer_open_calls(hot, running)
+        except StoreError as error:
+            # The turn has to end all the same, or the session would be busy for ever.
+            logger.error("turn %s ends without what it leaves open being settled: %s", running.row.invocation_id, error)
+            with suppress(StoreError):
+                await self._current(message.turn)
         running.is_ending = True
         try:
             await self._book.write(hot, [hot.put_turn(_ended(running, message.agent, message.outcome))])
@@ -301,6 +320,7 @@ class SessionActor(Actor):
         for waiter in hot.queue if hot is not None else ():
             if waiter.invocation_id == message.invocation_id and not waiter.admitted.done():
                 waiter.admitted.set_exception(TurnCancelledError(message.invocation_id))
+                self._followers.tell_end(message.key, message.invocation_id, p.Cancelled())
         return p.Done()
 
     # ------------------------------------------------------------------------------------------------- events
@@ -309,7 +329,11 @@ class SessionActor(Actor):
         hot, running = await self._current(message.turn)
         events = [(raw, scan(raw)) for raw in message.events]
         if events and events[0][1].id in running.stored:
-            return p.Appended(first_seq=running.stored[events[0][1].id])
+            # It may be on its way to the disk still, and may not arrive there.
+            await self._book.flush()
+            hot, running = await self._current(message.turn)
+            if events[0][1].id in running.stored:
+                return p.Appended(first_seq=running.stored[events[0][1].id])
         writes: list[Write] = []
         if message.temp:
             running.temp.update(message.temp)
@@ -319,13 +343,10 @@ class SessionActor(Actor):
         running.is_ending = True
         try:
             ended = hot.put_turn(_ended(running, message.selected, message.outcome))
-            first_seq = await self._add(hot, events, [*writes, ended], message.outcome)
-        except BaseException:
+            return p.Appended(first_seq=await self._add(hot, events, [*writes, ended], message.outcome))
+        except Exception:
             running.is_ending = False
             raise
-        hot.turn = None
-        hot.admit_next()
-        return p.Appended(first_seq=first_seq)
 
     async def _add(
         self,
@@ -341,8 +362,11 @@ class SessionActor(Actor):
                 if event.author != USER:
                     self._followers.tell(hot.key, event.invocation_id, place)
             if outcome is not None:
-                # In the same step as the last event, so that both travel together.
+                # In the same step as the last event, so that both travel together; and whoever asks for the turn from now on
+                # is told of its end by the store.
                 self._followers.tell_end(hot.key, events[-1][1].invocation_id, outcome)
+                hot.turn = None
+                hot.admit_next()
 
         self._counts["events"] += len(events)
         return await self._book.add(hot, events, writes, show)
@@ -445,8 +469,12 @@ class SessionActor(Actor):
         hot = await self._book.find(message.key)
         if hot is not None:
             _refuse_if_busy(hot)
-            await self._book.write(hot, [RemoveSession(message.key)])
-            self._book.forget(message.key)
+            hot.is_taken = True
+            try:
+                await self._book.write(hot, [RemoveSession(message.key)])
+                self._book.forget(message.key)
+            finally:
+                hot.admit_next()
         return p.Done()
 
     async def append_event(self, message: p.AppendEventRequest) -> p.Appended:
@@ -497,7 +525,12 @@ class SessionActor(Actor):
         """The session of a turn that runs with that epoch. Raises FencedError when it does not."""
         hot = self._book.in_memory(turn.key)
         if hot is not None and hot.is_stale:
-            hot = await self._book.find(turn.key)
+            await self._book.find(turn.key)
+        return self._running(turn)
+
+    def _running(self, turn: p.TurnRef) -> tuple[HotLog, OpenTurn]:
+        """The same, as memory has it."""
+        hot = self._book.in_memory(turn.key)
         if hot is None or hot.turn is None or not hot.is_current(turn):
             raise FencedError(turn.invocation_id, turn.epoch)
         return hot, hot.turn

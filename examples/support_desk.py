@@ -7,6 +7,7 @@ for Gemini in the environment the agents think; without one they answer by patte
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -69,7 +70,7 @@ def model(*patterns: tuple[str, Any]) -> Any:
 
 refunds = LlmAgent(
     name="refunds",
-    description="Pays money back, and knows about refunds that were made.",
+    description="Pays money back.",
     instruction="Refund orders that are late, whole and at once: the conversation tells order and price. For all else go back.",
     tools=[refund_order, refund_status],
     model=model(
@@ -125,20 +126,35 @@ class Screen:
 
     Args:
         rt: the runtime, which is asked for the process of an agent when it speaks first.
+        before: the conversation of earlier runs, if there is one.
     """
 
-    def __init__(self, console: Console, rt: Runtime) -> None:
+    def __init__(self, console: Console, rt: Runtime, before: Session | None) -> None:
         self._console = console
         self._rt = rt
         self._pids: dict[str, int] = {}
+        agents = [event.author for event in before.events if event.author != "user"] if before is not None else []
+        self._floor = agents[-1] if agents else ""
+        if before is not None:
+            self._remember(before)
+
+    def _remember(self, before: Session) -> None:
+        name = before.state.get("user:name")
+        self._console.print(Text(f"\nWelcome back{f', {name}' if name else ''}.", "bold"))
+        self._console.print(f"  stored  {len(before.events)} events")
+        self._console.print(f"  floor   {self._floor or 'nobody'}")
+        for key, value in before.state.items():
+            self._console.print(Text(f"  state   {key} = {value!r}"))
 
     def turn(self, message: str) -> None:
         """Say something, and show each event as it comes."""
         self._console.print()
         self._line("you", "", "text", message, style="bold")
         turn = self._rt.run(user_id=USER, session_id=SESSION, message=message)
-        self._console.print(f"[dim]{'':11}the turn goes to {turn.agent}[/dim]")
+        reason = "which spoke last" if turn.agent == self._floor else "the root"
+        self._console.print(f"{'':11}the turn goes to {turn.agent}, {reason}", style="dim")
         for event in turn:
+            self._floor = event.author
             for kind, text in describe(event):
                 self._line(event.author, f"pid {self._pid(event.author)}", kind, text, style=_colour(event.author))
 
@@ -182,13 +198,6 @@ def drawn(agent: Agent, tree: Tree | None = None) -> Tree:
     return branch
 
 
-def remembered(session: Session) -> str:
-    """What is known from earlier runs."""
-    state = ", ".join(f"{key} = {value!r}" for key, value in session.state.items()) or "nothing"
-    floor = next((event.author for event in reversed(session.events) if event.author != "user"), "nobody")
-    return f"[bold]Welcome back.[/bold] {len(session.events)} events are stored, {floor} has the floor, state: {state}"
-
-
 def main() -> None:
     console = Console(highlight=False)
     console.print(drawn(concierge))
@@ -199,9 +208,7 @@ def main() -> None:
         with Runtime(concierge, app_name=APP) as rt:
             status.stop()
             before = rt.sessions.get(USER, SESSION)
-            if before is not None and before.events:
-                console.print(remembered(before))
-            screen = Screen(console, rt)
+            screen = Screen(console, rt, before)
             for message in sys.argv[1:] or (AFTERWARDS if before is not None else FIRST_TIME):
                 screen.turn(message)
             screen.processes()
@@ -211,12 +218,16 @@ def main() -> None:
         sys.exit(f"{type(error).__name__}: {error}")
     finally:
         status.stop()
-    console.print(
-        f"\nThe conversation is in .raygrove/{APP}.db. Run this again to go on, or say something yourself:\n"
-        f'  python examples/support_desk.py "Where is my order 42?"\n'
-        f"The log:    raygrove sessions show {APP} {SESSION}\n"
-        f"From anew:  rm -r .raygrove"
-    )
+    python = Path(sys.executable)
+    bin_ = python.parent.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python.parent
+    console.print(f"\nThe conversation is kept in .raygrove/{APP}.db.")
+    for what, command in {
+        "go on": "make demo",
+        "say something else": f'{bin_}/python {sys.argv[0]} "Where is my order 42?"',
+        "read the log": f"{bin_}/raygrove sessions show {APP} {SESSION}",
+        "begin anew": f"rm .raygrove/{APP}.db*",
+    }.items():
+        console.print(f"  {what:19} {command}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -262,6 +262,7 @@ class Runtime:
         """Bring the deployment to life. Raises ClusterError, DeploymentExistsError, StoreError."""
         if self._driver is not None:
             raise RaygroveError(f"the runtime of app {self.app_name!r} is started already")
+        self._engine.prepare()
         self._portal = Portal(f"raygrove-{self.app_name}")
         try:
             self._portal.run(self._engine.start())

@@ -9,7 +9,7 @@ from actors.session import SessionRef
 
 
 class Engine(Protocol):
-    """Where a deployment's actors live. All methods are called from one event loop.
+    """Where a deployment's actors live. All methods but `prepare` are called from one event loop.
 
     Attributes:
         session, runner: clients of the deployment's actors, once it is started.
@@ -17,6 +17,10 @@ class Engine(Protocol):
 
     session: SessionRef
     runner: RunnerRef
+
+    def prepare(self) -> None:
+        """Do first what has to be done in the thread of whoever starts the deployment. Raises as the engine's platform does."""
+        ...
 
     async def start(self) -> None:
         """Bring the Session actor and the Runner to life.

@@ -71,6 +71,9 @@ class LocalEngine:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
 
+    def prepare(self) -> None:
+        """Nothing has to be done first."""
+
     async def start(self) -> None:
         """Make the actors."""
         deployment = self._deployment

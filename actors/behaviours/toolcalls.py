@@ -13,7 +13,8 @@ from actors.agents.llm import LlmAgent
 from actors.behaviours.hooks import first_result
 from actors.errors import NotEncodableError
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.event import USER, Event
+from actors.messages.event import NO_ACTIONS, USER, Event
+from actors.messages.model import FunctionDeclaration
 from actors.messages.wire import encode, plain
 from actors.nearest import did_you_mean
 from actors.tools.base import Tool
@@ -42,9 +43,16 @@ async def run_calls(
 
     Returns:
         The answers, in the order of the calls. A call that failed is answered with `{"error": …}`.
+
+    Raises:
+        Exception: whatever a callback raises.
     """
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_answer(agent, tools, call, tool_context)) for call in calls]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_answer(agent, tools, call, tool_context)) for call in calls]
+    except ExceptionGroup as failures:
+        # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
+        raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
@@ -55,9 +63,7 @@ async def _answer(
     tool_context: Callable[[str, Actions], ToolContext],
 ) -> Answer:
     actions = Actions()
-    tool = tools.get(call.name)
-    if tool is None:
-        return Answer(call, actions, {"error": _unknown(call.name, tools)})
+    tool = tools.get(call.name) or _MissingTool(call.name, _unknown(call.name, tools))
     context = tool_context(call.id or "", actions)
     try:
         result = await _call(agent, tool, dict(call.args or {}), context)
@@ -71,6 +77,20 @@ async def _answer(
         # Nothing of such a call can be stored, its state included: the event would fail as a whole.
         return Answer(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {error}"})
     return Answer(call, actions, response)
+
+
+class _MissingTool(Tool):
+    """Stands for a tool that the model made up, so that on_tool_error callbacks may answer for it as well."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self._reason = reason
+
+    def declaration(self) -> FunctionDeclaration:
+        raise LookupError(self._reason)
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
+        raise LookupError(self._reason)
 
 
 async def _call(agent: LlmAgent, tool: Tool, args: dict[str, Any], context: ToolContext) -> Any:
@@ -101,7 +121,7 @@ def response_event(answers: Sequence[Answer]) -> Event | None:
     actions = Actions()
     for answer in answers:
         actions.merge(answer.actions)
-    if not parts and not actions.state_delta and not actions.transfer_to_agent and not actions.escalate:
+    if not parts and actions.freeze() == NO_ACTIONS:
         return None
     return Event(
         content=Content(role=USER, parts=parts) if parts else None,

@@ -437,7 +437,7 @@ class RewindRequest(Message, frozen=True, kw_only=True):
     invocation_id: str
 
 
-class SessionInfo(Message, frozen=True, kw_only=True):
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One session: its merged state, the events asked for, and when it was last written (seconds since the epoch)."""
 
     key: SessionKey

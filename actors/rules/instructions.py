@@ -13,7 +13,7 @@ _PLACEHOLDER = re.compile(
     r"|\{\{(?P<double>[^{}]*)\}\}"
     r"|\{(?P<single>[^{}]*)\}"
 )
-_STATE_NAME = re.compile(r"(?:(?:app|user|temp):)?[^\W\d]\w*")
+_SCOPE = re.compile(r"^(?:app|user|temp):")
 _ARTIFACT = "artifact."
 
 
@@ -63,7 +63,7 @@ def _name(match: re.Match[str]) -> tuple[str | None, bool]:
     optional = name.endswith("?")
     name = name.removesuffix("?")
     is_artifact = name.startswith(_ARTIFACT) and len(name) > len(_ARTIFACT) and not re.search(r"\s", name)
-    if is_artifact or _STATE_NAME.fullmatch(name):
+    if is_artifact or _SCOPE.sub("", name, count=1).isidentifier():
         return name, optional
     return None, False
 

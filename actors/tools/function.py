@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import re
 import typing
@@ -38,10 +39,10 @@ class FunctionTool(Tool):
         self.name = name if name is not None else str(getattr(function, "__name__", ""))
         if not self.name or self.name == "<lambda>":
             raise DefinitionError(f"a tool needs a name: give one to FunctionTool(…, name=…) for {function!r}")
-        summary, told = _docstring(inspect.getdoc(function) or "")
+        summary, told = _docstring(inspect.getdoc(_unbound(function)) or "")
         self.description = description if description is not None else summary
         # An object with an async __call__ is as good a tool as an async function.
-        self._is_async = inspect.iscoroutinefunction(function if inspect.isroutine(function) else type(function).__call__)
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         self._context_parameter, self._fields = _fields(self.name, function, told)
         self._arguments = _model(self.name, self._fields)
 
@@ -78,9 +79,10 @@ class FunctionTool(Tool):
             checked = self._arguments.model_validate(args)
         except pydantic.ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
-            takes = ", ".join(self._arguments.model_fields) or "no arguments"
+            takes = ", ".join(self._fields) or "no arguments"
             raise ValueError(f"wrong arguments for {self.name}: {wrong}. It takes: {takes}") from error
-        return {name: getattr(checked, name) for name in checked.model_fields_set}
+        names = {_field(index): name for index, name in enumerate(self._fields)}
+        return {names[field]: getattr(checked, field) for field in checked.model_fields_set}
 
     def __getstate__(self) -> dict[str, Any]:
         # The argument model need not travel. Its fields must: a function of `__main__` is pickled without the names that
@@ -133,7 +135,9 @@ def _fields(tool_name: str, function: Callable[..., Any], told: dict[str, str]) 
     """The parameter that takes the context, if any; and all others."""
     signature = inspect.signature(function)
     try:
-        hints = typing.get_type_hints(function, include_extras=True)
+        unbound = _unbound(function)
+        annotated = unbound if inspect.isroutine(unbound) else type(unbound).__call__
+        hints = typing.get_type_hints(annotated, include_extras=True)
     except (NameError, TypeError) as error:
         raise DefinitionError(f"tool {tool_name!r}: an annotation cannot be resolved: {error}") from error
     context_parameter = None
@@ -146,15 +150,29 @@ def _fields(tool_name: str, function: Callable[..., Any], told: dict[str, str]) 
             raise DefinitionError(f"tool {tool_name!r}: parameter {parameter.name!r} must be an ordinary named one")
         else:
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (annotation, FieldInfo(default=default, description=told.get(parameter.name)))
+            # Said only where it is known: None would overrule what the annotation says.
+            description: dict[str, Any] = {"description": told[parameter.name]} if parameter.name in told else {}
+            fields[parameter.name] = (annotation, pydantic.Field(default, alias=parameter.name, **description))
     return context_parameter, fields
+
+
+def _unbound(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a `functools.partial` was made of: it has the docstring and the annotations."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _field(index: int) -> str:
+    # Arguments are told by alias: so one may be called `copy`, `schema` or `_x`, which no field of a BaseModel can be.
+    return f"argument_{index}"
 
 
 def _model(tool_name: str, fields: Fields) -> type[pydantic.BaseModel]:
     try:
-        # Names that begin with an underscore or shadow BaseModel's are refused here, with pydantic's own words.
         config = pydantic.ConfigDict(extra="forbid")
-        model: type[pydantic.BaseModel] = pydantic.create_model(tool_name, __config__=config, **cast(Any, fields))
+        numbered = {_field(index): field for index, field in enumerate(fields.values())}
+        model: type[pydantic.BaseModel] = pydantic.create_model(tool_name, __config__=config, **cast(Any, numbered))
         model.model_json_schema()
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"tool {tool_name!r}: its signature has no JSON schema: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -54,9 +55,36 @@ class RayEngine:
         self._models: dict[int, tuple[SharedModel, Handle]] = {}
 
     # ------------------------------------------------------------------------------------------------- starting
+    def prepare(self) -> None:
+        """Start Ray or connect to it, if need be.
+
+        In the main thread, if that is where the runtime is started: only there Ray makes of SIGTERM an orderly exit.
+        Otherwise a driver that is told to end leaves processes of a local Ray behind.
+        """
+        if ray.is_initialized():
+            return
+        settings = self._deployment.settings
+        try:
+            if self._address is not None:
+                _knock(self._address, settings.start_timeout_s)
+            self._init_ray(settings)
+        except (OSError, RuntimeError, ValueError) as error:
+            where = f"at {self._address!r}" if self._address is not None else "on this machine"
+            raise ClusterError(f"no Ray {where} can be used: {error}") from error
+        self._owns_ray = True
+
+    def _init_ray(self, settings: Settings) -> None:
+        ray.init(
+            address=self._address,
+            namespace=settings.namespace,
+            num_cpus=settings.num_cpus if self._address is None else None,
+            include_dashboard=False if self._address is None else None,
+            log_to_driver=settings.log_to_driver,
+            logging_level=logging.ERROR,
+        )
+
     async def start(self) -> None:
-        """Start Ray if need be, the Session actor and the Runner."""
-        await asyncio.to_thread(self._start_ray)
+        """Start the Session actor and the Runner."""
         try:
             await asyncio.to_thread(self._start_actors)
             async with asyncio.timeout(self._deployment.settings.start_timeout_s):
@@ -69,20 +97,6 @@ class RayEngine:
                     f"{self._deployment.settings.start_timeout_s} s: has the cluster room for them?"
                 ) from error
             raise
-
-    def _start_ray(self) -> None:
-        if ray.is_initialized():
-            return
-        settings = self._deployment.settings
-        ray.init(
-            address=self._address,
-            namespace=settings.namespace,
-            num_cpus=settings.num_cpus if self._address is None else None,
-            include_dashboard=False if self._address is None else None,
-            log_to_driver=settings.log_to_driver,
-            logging_level=logging.ERROR,
-        )
-        self._owns_ray = True
 
     def _start_actors(self) -> None:
         deployment = self._deployment
@@ -178,6 +192,13 @@ class RayEngine:
                 # Neither Ray nor the kernel tells when a process that is not a child has ended: it has to be asked for.
                 while any(_is_named(name, namespace) for name in self._hosts) or any(_is_alive(pid) for pid in pids):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
+
+
+def _knock(address: str, timeout_s: float) -> None:
+    """See that somebody listens at `host:port`. Ray itself would try for minutes. Raises OSError."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=timeout_s).close()
 
 
 def actor_name(app_name: str, part: str) -> str:

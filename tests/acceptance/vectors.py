@@ -1,11 +1,10 @@
-"""The notation of vectors.yaml, whose head documents it: from its forms to trees, models and messages, and from events to text.
+"""The notation of vectors.yaml, whose head documents it: from its forms to trees, models and messages.
 
 Whatever a vector says and this does not know is a VectorError: no key is ever passed over.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from actors import (
     Agent,
     Blob,
     Content,
-    Event,
     FunctionCall,
     FunctionResponse,
     LlmAgent,
@@ -33,7 +31,6 @@ from actors.testing.models import Reply
 from tests.acceptance.mocks import TOOLS, Always, Boom, Say, Silent
 
 TRANSFER = "transfer_to_agent"
-WORKFLOWS = {"seq": "SequentialAgent", "loop": "LoopAgent", "par": "ParallelAgent"}
 
 
 class VectorError(Exception):
@@ -80,15 +77,8 @@ def _case(given: dict[str, Any], trees: Mapping[str, Any]) -> Case:
 
 # --------------------------------------------------------------------------------------------------- what a case needs
 def not_yet_supported(case: Case) -> str | None:
-    """What of a case cannot run yet: workflow agents, where one has to run, and the controller. None when all of it can."""
-    if case.area == "controlflow":
-        return "the controller"
-    if case.area in ("construct", "targets", "selection", "template"):
-        return None
-    kinds = {node["n"]: node.get("k", "llm") for node in nodes(case.given["tree"])}
-    asked = {case.given["tree"]["n"], *_transfers(case.given.get("script") or ())}
-    runs = sorted({WORKFLOWS[kinds[name]] for name in asked if kinds.get(name) in WORKFLOWS})
-    return f"running a {' and a '.join(runs)}" if runs else None
+    """What of a case cannot run yet: the controller. None when all of it can."""
+    return "the controller" if case.area == "controlflow" else None
 
 
 def nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -97,20 +87,6 @@ def nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield node
         for child in node.get("sub") or ():
             yield from nodes(child)
-
-
-def _transfers(script: Sequence[Any]) -> Iterator[str]:
-    """To whom the model hands over somewhere in its replies."""
-    for reply in script:
-        match reply:
-            case {"to": name}:
-                yield name
-            case {"call": "route_s"}:
-                yield "s"
-            case {"call": "transfer_to_agent", "args": {"agent_name": name}}:
-                yield name
-            case {"parts": parts}:
-                yield from _transfers(parts)
 
 
 # --------------------------------------------------------------------------------------------------------------- trees
@@ -286,84 +262,3 @@ def _part(given: Any) -> Part:
             return Part(function_call=FunctionCall(id="of-the-user", name=name))
         case _:
             raise VectorError(f"{given!r} is no part of a message")
-
-
-# ----------------------------------------------------------------------------------------------------------- rendering
-def counts(event: Event) -> bool:
-    """True for what is compared: complete events that say something or tell of an error."""
-    return not event.partial and (bool(event.content and event.content.parts) or event.error_code is not None)
-
-
-def rendered(event: Event, *, branch: bool = False) -> list[str]:
-    """`[author, "parts flags"]`."""
-    actions = event.actions
-    parts = " + ".join(_rendered_part(part) for part in event.content.parts) if event.content else ""
-    flags = [
-        f"!transfer={actions.transfer_to_agent}" if actions.transfer_to_agent else "",
-        "!escalate" if actions.escalate else "",
-        "!skip" if actions.skip_summarization else "",
-        "!lro" if event.long_running_tool_ids else "",
-        f"!err={event.error_code}" if event.error_code is not None else "",
-        f"@{event.branch or ''}" if branch else "",
-    ]
-    return [event.author, " ".join(filter(None, [parts, *flags]))]
-
-
-def _rendered_part(part: Part) -> str:
-    if part.function_call is not None:
-        return f"call:{part.function_call.name}"
-    if part.function_response is not None:
-        failed = "(error)" if "error" in part.function_response.response else ""
-        return f"resp:{part.function_response.name}{failed}"
-    if part.inline_data is not None:
-        return f"blob:{part.inline_data.mime_type}"
-    if part.text is None:
-        raise VectorError(f"the notation has no form for {part}")
-    return f"{'thought' if part.thought else 'text'}:{part.text}"
-
-
-def rendered_contents(contents: Sequence[Content]) -> list[list[Any]]:
-    """`[role, [parts]]` per content; a function response as `<resp fn>` together with its payload."""
-    return [[content.role, [_seen(part) for part in content.parts]] for content in contents]
-
-
-def _seen(part: Part) -> Any:
-    if part.function_call is not None:
-        return f"<call {part.function_call.name}>"
-    if part.function_response is not None:
-        return f"<resp {part.function_response.name}>", part.function_response.response
-    if part.text is None:
-        raise VectorError(f"the notation has no form for {part}")
-    return comparable(part.text)
-
-
-def comparable(text: str) -> Any:
-    """A text in which what follows "parameters: " or "result: " is a JSON value."""
-    for mark in ("parameters: ", "result: "):
-        before, found, told = text.partition(mark)
-        if found:
-            try:
-                return before + found, json.loads(told)
-            except ValueError:
-                return text
-    return text
-
-
-def expected_contents(given: Sequence[Any], actual: Sequence[Any]) -> list[list[Any]]:
-    """The expectation in the form of `rendered_contents`; payloads that it does not tell are taken from `actual`."""
-    wanted = []
-    for index, (role, parts) in enumerate(given):
-        seen = actual[index][1] if index < len(actual) else []
-        wanted.append([role, [_wanted(part, seen[at] if at < len(seen) else None) for at, part in enumerate(parts)]])
-    return wanted
-
-
-def _wanted(part: str, seen: Any) -> Any:
-    if part.startswith("<call ") and part.endswith(">"):
-        return part
-    if part.startswith("<resp ") and part.endswith(">"):
-        name, has_payload, payload = part[len("<resp ") : -1].partition(" ")
-        if has_payload:
-            return f"<resp {name}>", json.loads(payload)
-        return f"<resp {name}>", seen[1] if isinstance(seen, tuple) and len(seen) == 2 else None
-    return comparable(part)

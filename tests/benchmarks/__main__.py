@@ -45,16 +45,23 @@ def main(
     if profile is not None:
         console.print(profiling.table(profiling.profile(plan, profile, seconds), profile))
         return
-    for name in only or BENCHMARKS:
-        console.print(f"measuring {name} …", style="dim")
-        figures += BENCHMARKS[name](plan)
-    if with_peers:
-        if not peers.is_there():
-            peers.make()
-        figures += peers.measure(plan, figures)
-    console.print(table(figures, _title()))
-    if json is not None:
-        json.write_bytes(msgspec.json.format(msgspec.json.encode({"machine": _title(), "figures": figures})))
+    try:
+        for name in only or BENCHMARKS:
+            console.print(f"measuring {name} …", style="dim")
+            figures += BENCHMARKS[name](plan)
+        if with_peers:
+            figures += _peers(plan, figures)
+    finally:
+        # What was measured before something failed took minutes.
+        console.print(table(figures, _title()))
+        if json is not None:
+            json.write_bytes(msgspec.json.format(msgspec.json.encode({"machine": _title(), "figures": figures})))
+
+
+def _peers(plan: Plan, ours: list[Figure]) -> list[Figure]:
+    if not peers.is_there():
+        peers.make()
+    return peers.measure(plan, ours)
 
 
 def _start_ray() -> None:

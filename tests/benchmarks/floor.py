@@ -2,11 +2,12 @@
 
 Three plain actors, which know nothing of ours, pass bytes on that are as many as those of our messages, in the order of a turn:
 
-    driver -> runner.start -> session.open -> (reply) -> agent.invoke -> session.append -> (replies) -> session.close
-    driver -> session.poll, which returns once for the event and once for the end
+    driver -> runner.start -> session.open -> (reply) -> agent.invoke -> session.append -> (replies)
+    driver -> session.poll, which returns when the turn has ended
 
-With a folder, every one of open, append and close waits for a commit to SQLite, which those that wait at the same time share.
-This is the one place outside of `runtime/cluster` that calls `.remote(`: it is what we are compared with.
+`Floor` refuses to stand for a turn that makes other calls or commits than these. With a folder, open and append each wait for a
+commit to SQLite, which those that wait at the same time share. This is the one place outside of `runtime/cluster` that calls
+`.remote(`: it is what we are compared with.
 """
 
 from __future__ import annotations
@@ -20,69 +21,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import msgspec
 import ray
 
-from actors import Content, RunConfig
-from actors.messages import protocol as p
-from actors.messages.event import new_invocation_id
-from actors.messages.session import SessionKey
-from actors.messages.wire import encode
-from tests.benchmarks.stage import APP, ROOT, SAID, conversation
+from tests.benchmarks.recorded import RecordedTurn, record
 
-_NEWS = struct.Struct(">Q?")
-"""Begins every message: the number of the turn, and whether that has ended."""
+CALLS = {"StartTurn": 1.0, "OpenTurn": 1.0, "Invoke": 1.0, "Append": 1.0, "Poll": 1.0}
+COMMITS = 2.0
+
+_NUMBER = struct.Struct(">Q")
+"""Begins every message: the number of the turn."""
 
 
-class Sizes(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of each message and its reply in one turn of an agent that answers at once."""
+class StaleFloorError(Exception):
+    """A turn is not what the floor makes any more; a ratio against it would mean nothing."""
 
-    start: int
-    started: int
-    open: int
-    opened: int
-    invoke: int
-    outcome: int
-    append: int
-    appended: int
-    close: int
-    done: int
-    poll: int
-    news: int
+    def __init__(self, turn: RecordedTurn) -> None:
+        super().__init__(f"a turn makes calls {turn.calls} and {turn.commits} commits, the floor {CALLS} and {COMMITS}")
 
 
-def sizes() -> Sizes:
-    """What our own messages measure."""
-    key, invocation_id = SessionKey(APP, "user", "session-1"), new_invocation_id()
-    turn = p.TurnRef(key, invocation_id, 1)
-    event, generation = encode(conversation(1)[0]), "1750000000.123456/0"
-    message = Content.of_text(SAID)
-    news = p.TurnNews(key=key, invocation_id=invocation_id, events=[p.StoredEvent(100, event)])
-    said = p.StoredEvent(99, event)
-    invoke = p.Invoke(turn=turn, agent=ROOT, user_event=said, fresh=True, generation=generation, state=b"\x80", llm_calls=500)
-    messages: dict[str, p.Message] = {
-        "start": p.StartTurn(key=key, invocation_id=invocation_id, content=message, config=RunConfig(), subscriber="d" * 39),
-        "started": p.TurnStarted(invocation_id=invocation_id, agent=ROOT),
-        "open": p.OpenTurn(key=key, invocation_id=invocation_id, event=event, auto_create=True, subscriber="d" * 39),
-        "opened": p.TurnOpened(epoch=1, seq=99, generation=generation, authors=(ROOT,), state=b"\x80"),
-        "invoke": invoke,
-        "outcome": p.Finished(agent=ROOT, llm_calls=1),
-        "append": p.Append(turn=turn, events=[event]),
-        "appended": p.Appended(first_seq=100),
-        "close": p.CloseTurn(turn=turn, agent=ROOT, outcome=p.Finished(agent=ROOT, llm_calls=1)),
-        "done": p.Done(),
-        "poll": p.Poll(subscriber="d" * 39, ack=1_000),
-        "news": p.News(number=1_000, turns=[news]),
-    }
-    return Sizes(**{name: len(encode(made)) for name, made in messages.items()})
-
-
-def _message(turn: int, size: int, *, has_ended: bool = False) -> bytes:
-    return _NEWS.pack(turn, has_ended).ljust(size, b"x")
+def _message(turn: int, size: int) -> bytes:
+    return _NUMBER.pack(turn).ljust(size, b"x")
 
 
 def _turn(raw: bytes) -> int:
-    return int(_NEWS.unpack_from(raw)[0])
+    return int(_NUMBER.unpack_from(raw)[0])
 
 
 class _Store:
@@ -117,25 +79,21 @@ class _Store:
 
 
 class _Session:
-    def __init__(self, sizes: Sizes, path: str | None) -> None:
-        self._sizes = sizes
+    def __init__(self, turn: RecordedTurn, path: str | None) -> None:
+        self._replies = turn.replies
         self._store = _Store(path) if path is not None else None
         self._news: list[bytes] = []
         self._filled = asyncio.Event()
 
     async def open(self, raw: bytes) -> bytes:
         await self._write(raw)
-        return bytes(self._sizes.opened)
+        return bytes(self._replies["OpenTurn"])
 
     async def append(self, raw: bytes) -> bytes:
         await self._write(raw)
-        self._tell(raw, has_ended=False)
-        return bytes(self._sizes.appended)
-
-    async def close(self, raw: bytes) -> bytes:
-        self._tell(raw, has_ended=True)
-        await self._write(raw)
-        return bytes(self._sizes.done)
+        self._news.append(_message(_turn(raw), self._replies["Poll"]))
+        self._filled.set()
+        return bytes(self._replies["Append"])
 
     async def poll(self, _: bytes) -> bytes:
         await self._filled.wait()
@@ -147,59 +105,60 @@ class _Session:
         if self._store is not None:
             await self._store.write(raw)
 
-    def _tell(self, raw: bytes, *, has_ended: bool) -> None:
-        self._news.append(_message(_turn(raw), self._sizes.news, has_ended=has_ended))
-        self._filled.set()
-
 
 class _Agent:
-    def __init__(self, sizes: Sizes, session: Any) -> None:
-        self._sizes = sizes
+    def __init__(self, turn: RecordedTurn, session: Any) -> None:
+        self._recorded = turn
         self._session = session
 
     async def invoke(self, raw: bytes) -> bytes:
-        await self._session.append.remote(_message(_turn(raw), self._sizes.append))
-        return bytes(self._sizes.outcome)
+        await self._session.append.remote(_message(_turn(raw), self._recorded.requests["Append"]))
+        return bytes(self._recorded.replies["Invoke"])
 
 
 class _Runner:
-    def __init__(self, sizes: Sizes, session: Any, agent: Any) -> None:
-        self._sizes = sizes
+    def __init__(self, turn: RecordedTurn, session: Any, agent: Any) -> None:
+        self._recorded = turn
         self._session = session
         self._agent = agent
         self._turns: set[asyncio.Task[None]] = set()
 
     async def start(self, raw: bytes) -> bytes:
-        await self._session.open.remote(_message(_turn(raw), self._sizes.open))
+        await self._session.open.remote(_message(_turn(raw), self._recorded.requests["OpenTurn"]))
         task = asyncio.create_task(self._run(_turn(raw)))
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
-        return bytes(self._sizes.started)
+        await asyncio.sleep(0)  # the agent first, as in ours
+        return bytes(self._recorded.replies["StartTurn"])
 
     async def _run(self, turn: int) -> None:
-        await self._agent.invoke.remote(_message(turn, self._sizes.invoke))
-        await self._session.close.remote(_message(turn, self._sizes.close))
+        await self._agent.invoke.remote(_message(turn, self._recorded.requests["Invoke"]))
 
 
 class Floor:
-    """Runs empty turns. A context manager; its coroutines may be used on one event loop, and its `turn_sync` on none.
+    """Runs empty turns. A context manager; `turn` is for callers on an event loop, `turn_sync` for those without one.
 
     Args:
-        folder: where each turn's three commits go; None for turns without.
+        folder: where each turn's commits go; None for turns without.
+
+    Raises:
+        StaleFloorError: on entering, when our own turns are not what the floor makes.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._path = str(folder / "floor.db") if folder is not None else None
-        self._sizes = sizes()
         self._numbers = count()
         self._ended: dict[int, asyncio.Future[None]] = {}
         self._poller: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> Floor:
-        self._session = _start(_Session, self._sizes, self._path)
-        self._agent = _start(_Agent, self._sizes, self._session)
-        self._runner = _start(_Runner, self._sizes, self._session, self._agent)
+        self._recorded = record()
+        if self._recorded.calls != CALLS or self._recorded.commits != COMMITS:
+            raise StaleFloorError(self._recorded)
+        self._session = _start(_Session, self._recorded, self._path)
+        self._agent = _start(_Agent, self._recorded, self._session)
+        self._runner = _start(_Runner, self._recorded, self._session, self._agent)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -212,10 +171,11 @@ class Floor:
         """One turn, until the driver has been told of its end."""
         number = next(self._numbers)
         ended = self._ended[number] = asyncio.get_running_loop().create_future()
+        started = self._runner.start.remote(_message(number, self._recorded.requests["StartTurn"]))
         if self._poller is None or self._poller.done():
             self._poller = asyncio.create_task(self._poll())
-        await self._runner.start.remote(_message(number, self._sizes.start))
         await ended
+        await started
 
     def turn_sync(self) -> None:
         """The same for a caller without an event loop."""
@@ -225,11 +185,9 @@ class Floor:
 
     async def _poll(self) -> None:
         while self._ended:
-            raw: bytes = await self._session.poll.remote(_message(0, self._sizes.poll))
-            for start in range(0, len(raw), self._sizes.news):
-                number, has_ended = _NEWS.unpack_from(raw, start)
-                if has_ended:
-                    self._ended.pop(number).set_result(None)
+            raw: bytes = await self._session.poll.remote(_message(0, self._recorded.requests["Poll"]))
+            for start in range(0, len(raw), self._recorded.replies["Poll"]):
+                self._ended.pop(_turn(raw[start:])).set_result(None)
 
 
 def _start(kind: type[Any], *args: Any) -> Any:

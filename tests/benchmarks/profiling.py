@@ -20,6 +20,8 @@ from tests.benchmarks.throughput import talk
 
 Process = Literal["session", "runner", "agent", "driver"]
 SESSIONS = 64
+RATE = 200
+"""Samples a second."""
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -28,12 +30,14 @@ class Profile(msgspec.Struct, frozen=True):
     Attributes:
         own: samples in which the function itself was running.
         cumulative: samples in which it was anywhere on the stack.
-        total: all of them.
+        total: all of them, which are those in which some Python code ran.
+        possible: how many there would be of a process that never rests.
     """
 
     own: Mapping[str, int]
     cumulative: Mapping[str, int]
     total: int
+    possible: int
 
 
 def profile(plan: Plan, process: Process, seconds: int) -> Profile:
@@ -48,11 +52,14 @@ async def _profile(plan: Plan, process: Process, seconds: int, folder: Path) -> 
         turn = talk(rt)
         await load(turn, sessions=SESSIONS, turns=4 * SESSIONS)
         pid = _pid(await rt.aio.statistics(), process)
-        options = ["--duration", str(seconds), "--rate", "200", "--format", "raw", "--output", str(stacks), "--pid", str(pid)]
-        sampler = await asyncio.create_subprocess_exec("py-spy", "record", *options, stdout=asyncio.subprocess.DEVNULL)
+        # Only who holds the GIL: threads that wait inside of Ray's C++ look busy to py-spy, and there are more of them.
+        options = ["--gil", "--duration", str(seconds), "--rate", str(RATE), "--format", "raw", "--output", str(stacks)]
+        sampler = await asyncio.create_subprocess_exec(
+            "py-spy", "record", *options, "--pid", str(pid), stdout=asyncio.subprocess.DEVNULL
+        )
         while sampler.returncode is None:
             await load(turn, sessions=SESSIONS, turns=2 * SESSIONS)
-    return parsed(stacks.read_text())
+    return parsed(stacks.read_text(), seconds * RATE)
 
 
 def _pid(statistics: RuntimeStatistics, process: Process) -> int:
@@ -65,7 +72,7 @@ def _pid(statistics: RuntimeStatistics, process: Process) -> int:
     return pids[process]
 
 
-def parsed(stacks: str) -> Profile:
+def parsed(stacks: str, possible: int) -> Profile:
     """Read py-spy's raw format: `outermost;…;innermost count`, a line per stack."""
     own: Counter[str] = Counter()
     cumulative: Counter[str] = Counter()
@@ -75,7 +82,7 @@ def parsed(stacks: str) -> Profile:
         own[frames[-1]] += int(samples)
         for frame in set(frames):
             cumulative[frame] += int(samples)
-    return Profile(own, cumulative, own.total())
+    return Profile(own, cumulative, own.total(), possible)
 
 
 def _function(frame: str) -> str:
@@ -85,11 +92,15 @@ def _function(frame: str) -> str:
 
 def table(made: Profile, process: Process, rows: int = 25) -> Table:
     """The functions that cost most, as they are printed."""
-    printed = Table("own %", "function", "with callees %", "function", title=f"{process}: {made.total} samples")
+    printed = Table("own %", "function", "with callees %", "function", title=_title(made, process))
     best = (Counter(dict(counts)).most_common(rows) for counts in (made.own, made.cumulative))
     for (own, own_samples), (whole, whole_samples) in zip(*best, strict=False):
         printed.add_row(_percent(own_samples, made), own, _percent(whole_samples, made), whole)
     return printed
+
+
+def _title(made: Profile, process: Process) -> str:
+    return f"{process}: Python ran in {made.total} of {made.possible} samples"
 
 
 def _percent(samples: int, made: Profile) -> str:

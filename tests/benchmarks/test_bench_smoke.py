@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks import profiling
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import table
-from tests.benchmarks.floor import Floor
+from tests.benchmarks.floor import CALLS, Floor, StaleFloorError
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.stage import load
 
@@ -30,8 +30,14 @@ def test_the_floor_runs_turns_with_and_without_commits(local_ray: None, tmp_path
             assert asyncio.run(load(floor.turn, sessions=2, turns=6)).rate > 0
 
 
+def test_the_floor_makes_the_calls_of_a_turn_and_refuses_to_stand_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CALLS, "CloseTurn", 1.0)
+    with pytest.raises(StaleFloorError, match="CloseTurn"), Floor():
+        pass
+
+
 def test_profiles_count_a_function_once_a_stack() -> None:
-    made = profiling.parsed("main (a.py:1);f (a.py:2);f (a.py:3) 3\nmain (a.py:1);g (b.py:9) 1\n")
+    made = profiling.parsed("main (a.py:1);f (a.py:2);f (a.py:3) 3\nmain (a.py:1);g (b.py:9) 1\n", 10)
     assert made.total == 4
     assert made.own == {"f (a.py)": 3, "g (b.py)": 1}
     assert made.cumulative == {"main (a.py)": 4, "f (a.py)": 3, "g (b.py)": 1}

@@ -15,10 +15,11 @@ from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import instant_agent, runtime, say, write_history
 
 NAME = "turn"
+_EVENTS_A_TURN = 2
 
 
 def measure(plan: Plan) -> list[Figure]:
-    """Median and p95 of a turn at every length of history, all lengths and the floor by turns."""
+    """Median and p95 of a turn at every length of history, all lengths and the floor in blocks by turns."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         sessions = {length: _session_ids(length, plan.turns) for length in plan.histories}
@@ -35,7 +36,7 @@ def measure(plan: Plan) -> list[Figure]:
 
 def _session_ids(length: int, turns: int) -> list[str]:
     """So many sessions that their histories at most double while they are measured."""
-    return [f"{length}-{index}" for index in range(-(-2 * turns // length))]
+    return [f"{length}-{index}" for index in range(-(-_EVENTS_A_TURN * turns // length))]
 
 
 def _talk(rt: Runtime, session_ids: list[str]) -> Callable[[], object]:

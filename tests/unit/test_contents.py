@@ -252,3 +252,18 @@ def test_parts_left_empty_by_an_answer_are_no_content() -> None:
         ("model", ["<call f c1>"]),
         ("user", ["<resp f c1 1>"]),
     ]
+
+
+def test_what_others_said_in_the_same_turn_stays_in_front_of_a_late_answer() -> None:
+    assert seen(
+        event("me", call("c1"), lro=["c1"]),
+        event("B", said("from B")),
+        event("me", said("mine")),
+        event("user", said("from the user")),
+        event("user", resp("c1", 1)),
+    ) == [
+        ("user", ["For context:", "[B] said: from B"]),
+        ("user", ["from the user"]),
+        ("model", ["<call f c1>"]),
+        ("user", ["<resp f c1 1>"]),
+    ]

@@ -82,7 +82,9 @@ def entries_of(log: Sequence[Event], branch: str | None) -> list[Entry]:
 
 @settings(max_examples=400, deadline=None)
 @given(logs, branches, st.data())
-def test_the_view_equals_arranging_from_scratch_after_every_event(log: list[Event], branch: str | None, data: st.DataObject) -> None:
+def test_the_view_equals_arranging_from_scratch_after_every_event(
+    log: list[Event], branch: str | None, data: st.DataObject
+) -> None:
     always, sometimes = View("me", branch), View("me", branch)
     for length, newest in enumerate(log, start=1):
         always.add(newest)
@@ -145,7 +147,11 @@ def test_of_several_answers_to_a_call_the_latest_is_shown(log: list[Event]) -> N
             calls.update(made.id for made in each.function_calls())
         latest.update((answer.id, answer) for answer in each.function_responses() if answer.id in calls)
     # While a late answer is the newest event, what its turn did meanwhile is left out.
-    told = [answer for content in made_of([*log, event("me", said("done"))], None, "default") for answer in content.function_responses()]
+    told = [
+        answer
+        for content in made_of([*log, event("me", said("done"))], None, "default")
+        for answer in content.function_responses()
+    ]
     assert {answer.id: answer for answer in told} == latest
     assert len(told) == len(latest)
 

@@ -17,7 +17,7 @@ from tests.benchmarks.plan import Plan
 
 NAME = "peers"
 FOLDER = Path(".venv-peers")
-REQUIREMENTS = ("google-adk==2.13.*", "aiosqlite")
+REQUIREMENTS = ("google-adk[db]==2.13.*", "aiosqlite")
 HISTORIES = (50, 500)
 """Turns of history: 100 and 1,000 events."""
 

@@ -1,0 +1,223 @@
+"""Agents and tools that the conversations are played with. They stand in a module so that agents' actors find them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from actors import (
+    CallbackContext,
+    Content,
+    CustomAgent,
+    Event,
+    EventActions,
+    FunctionTool,
+    InvocationContext,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    Model,
+    ReadonlyContext,
+    Tool,
+    ToolContext,
+    tool,
+)
+from actors.testing import PatternModel
+
+
+# -------------------------------------------------------------------------------------------------------------- trees
+def support(model: Model, billing: Model | None = None) -> LlmAgent:
+    """A concierge, and billing below it, which keeps count of the orders it has looked up."""
+    return LlmAgent(
+        name="concierge",
+        model=model,
+        sub_agents=[
+            LlmAgent(
+                name="billing", model=billing or model, instruction="Seen so far: {seen?}.", tools=[look_up], output_key="said"
+            )
+        ],
+    )
+
+
+def support_by_pattern() -> LlmAgent:
+    """The same, without a script."""
+    concierge = PatternModel([("bill", {"transfer": "billing"})], default="at your service")
+    billing = PatternModel(
+        [("order", {"call": "look_up", "args": {"order": "42"}}), ("tool:", "it is late")], default="still here"
+    )
+    return support(concierge, billing)
+
+
+# --------------------------------------------------------------------------------------------------------------- tools
+@tool
+def look_up(order: str, tool_context: ToolContext) -> dict[str, str]:
+    """Look an order up."""
+    tool_context.state["seen"] = (tool_context.state.get("seen") or 0) + 1
+    return {"order": order, "status": "late"}
+
+
+@tool
+def put(key: str, value: Any, tool_context: ToolContext) -> str:
+    """Write state."""
+    tool_context.state[key] = value
+    return "ok"
+
+
+@tool
+async def forever() -> None:
+    """Never return."""
+    await asyncio.Event().wait()
+
+
+@tool
+def numbers() -> Any:
+    """Return what has no wire form."""
+    return {1, 2, object()}
+
+
+@tool
+def put_nonsense(tool_context: ToolContext) -> str:
+    """Write state that has no wire form."""
+    tool_context.state["bad"] = object()
+    tool_context.state["good"] = 1
+    return "ok"
+
+
+@tool
+def fail() -> None:
+    """Fail."""
+    raise ValueError("kaput")
+
+
+class Gate:
+    """A sync tool, `wait`, that blocks its thread until the test opens the gate, from whatever process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "gate"
+        os.mkfifo(self._path)
+
+    def wait(self) -> str:
+        """Wait at the gate."""
+        return self._path.read_text()
+
+    def tool(self) -> FunctionTool:
+        return FunctionTool(self.wait)
+
+    def open(self) -> None:
+        """Let one caller through; waits for it to come."""
+        self._path.write_text("open")
+
+    def release(self) -> None:
+        """Let through whoever waits, if anybody does."""
+        with suppress(OSError):
+            # Without a reader this fails at once, where `open` would wait for one.
+            os.close(os.open(self._path, os.O_WRONLY | os.O_NONBLOCK))
+
+
+class Meeting:
+    """Two tools that only return when both run at the same time: one blocks its thread, the other is async."""
+
+    def __init__(self) -> None:
+        self._came = {"thread": threading.Event(), "loop": threading.Event()}
+
+    def block(self) -> bool:
+        """Come, and block the thread until the other has come."""
+        self._came["thread"].set()
+        return self._came["loop"].wait(timeout=60)
+
+    async def share(self) -> bool:
+        """Wait on the loop until the other has come; then come."""
+        met = await asyncio.to_thread(self._came["thread"].wait, 60)
+        self._came["loop"].set()
+        return met
+
+    def tools(self) -> list[FunctionTool]:
+        return [FunctionTool(self.block), FunctionTool(self.share)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __setstate__(self, _: dict[str, Any]) -> None:
+        Meeting.__init__(self)
+
+
+# ------------------------------------------------------------------------------------------------------- custom agents
+class Supervisor(CustomAgent):
+    """Runs the children that it is told to, and tells after each how it ended."""
+
+    plan: list[str]
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        for child in self.plan:
+            outcome = await context.run_agent(child)
+            yield Event(content=Content.of_text(f"{child}: {type(outcome).__name__}", role="model"))
+
+
+class Accountant(CustomAgent):
+    """Adds what stands in state under `amount` to `total`, `temp:` included; fails without an amount."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        total = context.state.get("total", 0) + context.state["amount"]
+        yield Event(actions=EventActions(state_delta={"total": total, "temp:last": total}))
+        yield Event(content=Content.of_text(f"total {context.state['total']}, last {context.state['temp:last']}", role="model"))
+
+
+# ----------------------------------------------------------------------------------------------------------- callbacks
+async def greet(context: CallbackContext) -> str:
+    context.state["greeted"] = context.agent_name
+    return "before you ask"
+
+
+def note_run(context: CallbackContext) -> None:
+    context.state["runs"] = context.state.get("runs", 0) + 1
+
+
+def sign(context: CallbackContext) -> Content:
+    return Content.of_text(f"signed, {context.agent_name}", role="model")
+
+
+def shout(context: CallbackContext, response: LlmResponse) -> LlmResponse | None:
+    context.state["heard"] = response.content.text if response.content else None
+    return LlmResponse(content=Content.of_text(response.content.text.upper(), role="model")) if response.content else None
+
+
+def add_rule(context: CallbackContext, request: LlmRequest) -> None:
+    request.system_instruction += "\n\nBe brief."
+
+
+def apologize(context: CallbackContext, request: LlmRequest, error: Exception) -> str:
+    return f"sorry: {error}"
+
+
+def from_cache(called: Tool, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | None:
+    return {"status": "cached"} if args.get("order") == "1" else None
+
+
+def hide_status(called: Tool, args: dict[str, Any], context: ToolContext, result: Any) -> dict[str, Any] | None:
+    return {"status": "hidden"} if args.get("order") == "2" else None
+
+
+def excuse(called: Tool, args: dict[str, Any], context: ToolContext, error: Exception) -> dict[str, Any]:
+    return {"excuse": f"{called.name}: {error}"}
+
+
+def refuse(*_: Any) -> None:
+    raise PermissionError("not today")
+
+
+async def told_by_state(context: ReadonlyContext) -> str:
+    return f"{context.agent_name} serves {context.user_id}: {{seen?}} {context.state.get('mood', '')}"
+
+
+class Invoice(pydantic.BaseModel):
+    """What an answer has to be."""
+
+    order: int
+    paid: bool

@@ -1,0 +1,168 @@
+"""What a user can get wrong: each is refused with an error that tells what is wrong, nothing is stored, and all else works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import Agent, Content, CustomAgent, Event, FunctionCall, FunctionResponse, LlmAgent, Part, RunConfig, SequentialAgent
+from actors.errors import (
+    AgentTreeError,
+    DefinitionError,
+    InvalidIdError,
+    InvalidMessageError,
+    ModelConfigurationError,
+    RaygroveError,
+    RuntimeClosedError,
+    SessionNotFoundError,
+    UnknownFunctionCallError,
+    UnknownModelError,
+)
+from actors.testing import PatternModel
+from runtime import Runtime
+from tests.helpers import Deploy, say, told
+
+
+def root(**options: Any) -> LlmAgent:
+    return LlmAgent(name="root", model=PatternModel([], default="fine"), **options)
+
+
+def log(rt: Runtime, session_id: str = "s1") -> list[Event] | None:
+    session = rt.sessions.get("ada", session_id)
+    return list(session.events) if session is not None else None
+
+
+def parts(*given: Part) -> Content:
+    return Content(role="user", parts=given)
+
+
+CALL = Part(function_call=FunctionCall(id="c1", name="look_up"))
+UNASKED = Part(function_response=FunctionResponse(id="nobody-asked", name="look_up", response={"a": 1}))
+WITHOUT_ID = Part(function_response=FunctionResponse(name="look_up", response={"a": 1}))
+
+BAD_TURNS: list[tuple[dict[str, Any], type[RaygroveError], str]] = [
+    ({"message": None}, InvalidMessageError, "message has no parts"),
+    ({"message": ""}, InvalidMessageError, "message has no parts"),
+    ({"message": parts()}, InvalidMessageError, "message has no parts"),
+    ({"message": parts(Part())}, InvalidMessageError, "message has no parts"),
+    ({"message": 42}, InvalidMessageError, "not int"),
+    ({"message": parts(Part(text="please"), CALL)}, InvalidMessageError, "function call .*look_up"),
+    ({"message": parts(UNASKED)}, UnknownFunctionCallError, "nobody-asked"),
+    ({"message": parts(Part(text="here"), UNASKED)}, UnknownFunctionCallError, "nobody-asked"),
+    ({"message": parts(WITHOUT_ID)}, InvalidMessageError, "look_up.*without the id"),
+    ({"message": "hi", "auto_create_session": False, "session_id": "unknown"}, SessionNotFoundError, "unknown.*ada.*test"),
+    ({"message": "hi", "user_id": ""}, InvalidIdError, "user id ''"),
+    ({"message": "hi", "session_id": " s1"}, InvalidIdError, "session id ' s1'"),
+    ({"message": "hi", "session_id": "a\nb"}, InvalidIdError, "session id"),
+    ({"message": "hi", "session_id": "x" * 300}, InvalidIdError, "256"),
+]
+
+
+def test_a_turn_that_cannot_be_is_refused_before_anything_is_stored(deploy: Deploy) -> None:
+    with deploy(root()) as rt:
+        say(rt, "hi")
+        before = log(rt)
+        for options, error, words in BAD_TURNS:
+            asked = {"user_id": "ada", "session_id": "s1", **options}
+            with pytest.raises(error, match=words):
+                rt.run(**asked).result()
+            assert log(rt) == before
+            with pytest.raises(error, match=words):
+                rt.run(**{**asked, "session_id": options.get("session_id", "new")}).result()
+            assert log(rt, "new") is None
+        assert [session.id for session in rt.sessions.list()] == ["s1"]
+        assert told(say(rt, "hi")) == [("root", "fine")]
+
+
+def test_an_answer_that_comes_with_one_to_an_unknown_call_is_refused_as_a_whole(deploy: Deploy) -> None:
+    with deploy(root()) as rt:
+        rt.sessions.create("ada", "s1")
+        rt.sessions.append_event("ada", "s1", Event(author="root", content=Content(role="model", parts=[CALL])))
+        before = log(rt)
+        known = Part(function_response=FunctionResponse(id="c1", name="look_up", response={"a": 1}))
+        with pytest.raises(UnknownFunctionCallError, match="nobody-asked"):
+            say(rt, parts(known, UNASKED))
+        assert log(rt) == before
+        assert say(rt, parts(known))
+
+
+def test_an_agent_whose_model_has_no_key_is_not_started(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
+        monkeypatch.delenv(name, raising=False)
+    answers = root(sub_agents=[LlmAgent(name="dear", model="gemini-2.5-flash")])
+    with deploy(LlmAgent(name="top", model="gemini-2.5-flash", sub_agents=[answers])) as rt:
+        with pytest.raises(ModelConfigurationError, match=r"gemini-2\.5-flash.*GOOGLE_API_KEY"):
+            say(rt, "hi")
+        assert log(rt) is None
+        rt.sessions.create("ada", "s1")
+        rt.sessions.append_event("ada", "s1", Event(author="root", content=Content.of_text("hello", role="model")))
+        assert told(say(rt, "hi")) == [("root", "fine")]
+
+
+class Node(CustomAgent):
+    """A custom agent that is never run."""
+
+
+def twice() -> Agent:
+    leaf = LlmAgent(name="leaf")
+    return root(sub_agents=[LlmAgent(name="left", sub_agents=[leaf]), LlmAgent(name="right", sub_agents=[leaf])])
+
+
+BAD_DEFINITIONS: list[tuple[Callable[[], Any], type[RaygroveError], str]] = [
+    (lambda: None, DefinitionError, "root agent is required"),
+    (lambda: "root", DefinitionError, "must be an agent, not str"),
+    (lambda: root(sub_agents=[Node(name="x"), SequentialAgent(name="s", sub_agents=[Node(name="x")])]), AgentTreeError, "'x'"),
+    (lambda: root(sub_agents=[Node(name="root")]), AgentTreeError, "'root'"),
+    (twice, AgentTreeError, "'leaf'.*'left'.*'right'"),
+    (lambda: root(sub_agents=[Node(name="user")]), AgentTreeError, "'user'"),
+    (lambda: root(sub_agents=[Node(name="a b")]), AgentTreeError, "'a b'"),
+    (lambda: LlmAgent(name="root", model="gpt-17"), UnknownModelError, "'root'.*'gpt-17'"),
+    (lambda: root(sub_agents=[LlmAgent(name="sub", model="gpt-17")]), UnknownModelError, "'sub'.*'gpt-17'"),
+    (lambda: LlmAgent(name="root"), DefinitionError, "'root' has no model"),
+    (lambda: LlmAgent(name="root", model=17), DefinitionError, "'root'.*model"),
+    (lambda: root(instructions="typo"), DefinitionError, "'root'.*instructions"),
+    (lambda: root(tools=[print, print]), DefinitionError, "print"),
+    (lambda: root(sub_agents=[Agent(name="plain")]), DefinitionError, "kinds of agents"),
+]
+
+
+@pytest.mark.parametrize("engine_name", ["local", "ray"])
+def test_a_definition_that_cannot_be_is_refused_before_anything_is_started(engine_name: str, tmp_path: Path) -> None:
+    deploy = Deploy(engine_name, tmp_path)
+    for define, error, words in BAD_DEFINITIONS:
+        with pytest.raises(error, match=words):
+            deploy(define())
+    with pytest.raises(DefinitionError, match="session service is required"):
+        deploy(root(), session_store=None)
+    with pytest.raises(InvalidIdError, match="app name"):
+        deploy(root(), app_name="no spaces, please")
+    with pytest.raises(DefinitionError, match="cloud"):
+        deploy(root(), engine="cloud")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_of_a_turn_are_checked_when_they_are_written() -> None:
+    for options, words in [
+        ({"streaming": "yes"}, "streaming.*'sse'"),
+        ({"on_concurrent_turn": "wait"}, "on_concurrent_turn.*'enqueue'"),
+        ({"max_transfers": -1}, "max_transfers"),
+        ({"timeout": 0}, "timeout"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            RunConfig(**options)  # type: ignore[arg-type]
+
+
+def test_a_runtime_that_is_not_started_or_is_closed_says_so(deploy: Deploy) -> None:
+    rt = deploy(root())
+    with pytest.raises(RuntimeClosedError, match="'test'"):
+        rt.sessions.list()
+    with rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="hi")
+        assert turn.result().text == "fine"
+    with pytest.raises(RuntimeClosedError, match="'test'"):
+        say(rt, "hi")
+    rt.close()
+    assert [event.text for event in turn] == ["fine"]

@@ -1,0 +1,86 @@
+"""Agents that are plain code: they run others, change state, and fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors import Event, LlmAgent, RunConfig
+from actors.errors import AgentFailedError, UnknownAgentError
+from actors.testing import ScriptedModel
+from runtime import Runtime
+from tests.acceptance.props import Accountant, Supervisor, greet, note_run, sign
+from tests.helpers import Deploy, say, told
+
+
+def stored(rt: Runtime) -> list[Event]:
+    session = rt.sessions.get("ada", "s1")
+    assert session is not None
+    return list(session.events)
+
+
+def shown(events: list[Event]) -> list[tuple[str, str]]:
+    """Author, and what it said, called or failed with."""
+    return [(each.author, each.text or each.error_code or each.actions.transfer_to_agent or "call") for each in events]
+
+
+def test_it_runs_its_children_and_learns_how_they_ended(deploy: Deploy) -> None:
+    model = ScriptedModel(["one", {"transfer": "below"}, "deep", ValueError("line down")])
+    second = LlmAgent(name="second", model=model, sub_agents=[LlmAgent(name="below", model=model)])
+    plan = ["first", "second", "first"]
+    with deploy(Supervisor(name="root", plan=plan, sub_agents=[LlmAgent(name="first", model=model), second])) as rt:
+        assert shown(say(rt, "go")) == [
+            ("first", "one"),
+            ("root", "first: Finished"),
+            ("second", "call"),
+            ("second", "below"),
+            ("below", "deep"),
+            ("root", "second: Finished"),
+            ("first", "ValueError"),
+            ("root", "first: Failed"),
+        ]
+        seen = [content.text for content in model.requests[1].contents]
+        assert seen == ["go", "For context:[first] said: one", "For context:[root] said: first: Finished"]
+
+
+def test_a_child_that_it_does_not_have_fails_it(deploy: Deploy) -> None:
+    child = LlmAgent(name="first", model=ScriptedModel([]))
+    with deploy(Supervisor(name="root", plan=["frist"], sub_agents=[child])) as rt:
+        with pytest.raises(UnknownAgentError, match=r"'frist'.*first"):
+            say(rt, "go")
+        assert shown(stored(rt)[1:]) == [("root", "UnknownAgentError")]
+
+
+def test_model_calls_of_children_count_for_the_turn(deploy: Deploy) -> None:
+    model = ScriptedModel(["one", "two", "one", "two", "three"])
+    plan = ["first", "first", "first"]
+    with deploy(Supervisor(name="root", plan=plan, sub_agents=[LlmAgent(name="first", model=model)])) as rt:
+        assert shown(say(rt, "go", run_config=RunConfig(max_llm_calls=2)))[-2:] == [
+            ("first", "LlmCallsLimitExceededError"),
+            ("root", "first: Failed"),
+        ]
+        assert shown(say(rt, "go", run_config=RunConfig(max_llm_calls=3)))[-1] == ("root", "first: Finished")
+
+
+def test_its_state_is_seen_at_once_and_its_failure_leaves_one_event(deploy: Deploy) -> None:
+    with deploy(Accountant(name="root")) as rt:
+        with pytest.raises(AgentFailedError, match=r"'root'.*KeyError.*amount"):
+            say(rt, "add")
+        assert [(event.author, event.error_code, event.content) for event in stored(rt)[1:]] == [("root", "KeyError", None)]
+        assert shown(say(rt, "add", state_delta={"amount": 2}))[-1] == ("root", "total 2, last 2")
+        assert shown(say(rt, "add"))[-1] == ("root", "total 4, last 4")
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"amount": 2, "total": 4}
+        assert all("temp:last" not in event.actions.state_delta for event in session.events)
+
+
+def test_its_callbacks_run_before_and_after_it(deploy: Deploy) -> None:
+    signed = Accountant(name="root", before_agent_callback=note_run, after_agent_callback=sign)
+    with deploy(signed) as rt:
+        say(rt, "add", state_delta={"amount": 2})
+        assert told(stored(rt))[-2:] == [("root", "total 2, last 2"), ("root", "signed, root")]
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state["runs"] == 1
+    with deploy(Accountant(name="root", before_agent_callback=greet, after_agent_callback=sign)) as rt:
+        assert told(say(rt, "add")) == [("root", "before you ask")]

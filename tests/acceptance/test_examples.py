@@ -1,0 +1,114 @@
+"""Every example is run as a newcomer runs it: as a program, on Ray, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import ray
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MODEL_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
+
+ESSENTIAL = {
+    "hello": ["greeter: Hello! What can I do for you?"],
+    "transfer": [
+        "concierge hands over to billing",
+        "billing: Your invoice is paid.",
+        "(the turn begins at billing)",
+        "billing: You paid on Monday.",
+        "billing hands over to concierge",
+        "concierge: My pleasure.",
+    ],
+    "tools": [
+        "clerk calls add_to_cart({'item': 'tea', 'quantity': 2})",
+        "add_to_cart answers {'pieces': 2}",
+        "clerk: It is in your cart.",
+        "add_to_cart answers {'error':",
+        "clerk: I need to know how many cups.",
+        "state: {'cart': {'tea': 2}}",
+    ],
+    "streaming": [
+        "piece: Once upon a time",
+        "piece: who lived when spoken to.",
+        "whole: Once upon a time there was an actor who lived when spoken to.",
+        "stored: 2 events",
+    ],
+    "resume": [
+        "the turn is paused",
+        "the manager is asked: ask_manager({'amount': 80})",
+        "refunds: The manager has allowed it",
+    ],
+    "custom_agent": [
+        "writer: Actors live when they are spoken to.",
+        'critic: {"score": 9',
+        "newsroom: published: short and true",
+    ],
+}
+"""Lines that each example prints, in this order."""
+
+
+def run(example: str, folder: Path, address: str | None = None) -> str:
+    """Run an example to its end, and return what it has printed; errors and warnings must not be among it."""
+    environment = {name: value for name, value in os.environ.items() if name not in (*MODEL_KEYS, "RAY_ADDRESS")}
+    environment |= {"COLUMNS": "200", **({"RAY_ADDRESS": address} if address is not None else {})}
+    command = [sys.executable, str(EXAMPLES / f"{example}.py")]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def assert_in_order(printed: str, essential: list[str]) -> None:
+    place = 0
+    for line in essential:
+        found = printed.find(line, place)
+        assert found >= 0, f"{line!r} is not printed, or too early:\n{printed}"
+        place = found + len(line)
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*ESSENTIAL, "support_desk"}
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("example", ESSENTIAL)
+def test_an_example_prints_what_it_promises(example: str, tmp_path: Path) -> None:
+    # On the Ray of the test run, which saves starting one for each.
+    assert_in_order(run(example, tmp_path, ray.get_runtime_context().gcs_address), ESSENTIAL[example])
+
+
+@pytest.mark.timeout(240)
+def test_the_support_desk_goes_on_where_it_ended(tmp_path: Path) -> None:
+    first = run("support_desk", tmp_path)
+    assert_in_order(
+        first,
+        [
+            "the turn goes to concierge, the root",
+            'user:name = "Ada"',
+            "transfer to shipping",
+            "lookup_order: {",
+            "the turn goes to shipping, which spoke last",
+            "transfer to billing",
+            "transfer to refunds",
+            "Done. The 39 euros are on their way back to you.",
+        ],
+    )
+    processes = dict(re.findall(r"^(\w+) +pid (\d+)", first, re.MULTILINE))
+    assert set(processes) == {"concierge", "shipping", "billing", "refunds"}
+    assert len(set(processes.values())) == 4
+    second = run("support_desk", tmp_path)
+    assert_in_order(
+        second,
+        [
+            "Welcome back, Ada.",
+            "stored  20 events",
+            "floor   refunds",
+            "the turn goes to refunds, which spoke last",
+            "Yes, the money for order 42 was paid back.",
+            "transfer to concierge",
+        ],
+    )

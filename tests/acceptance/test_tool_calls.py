@@ -1,0 +1,78 @@
+"""Tools: how their calls run, and what the model is told of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors import LlmAgent
+from actors.testing import ScriptedModel
+from tests.acceptance.props import Meeting, fail, look_up, numbers, put, put_nonsense
+from tests.helpers import Deploy, say, told
+
+
+def answers(deploy: Deploy, tools: list[Any], *calls: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """What the calls of one response are answered with, and the session's state behind them."""
+    model = ScriptedModel([{"parts": list(calls)}, "done"])
+    with deploy(LlmAgent(name="root", model=model, tools=tools)) as rt:
+        events = say(rt, "go")
+        assert [event.text for event in events] == ["", "", "done"]
+        call, answer = list(events[0].function_calls()), list(events[1].function_responses())
+        assert [each.id for each in answer] == [each.id for each in call]
+        assert len({each.id for each in call}) == len(calls)
+        assert [each.name for each in answer] == [each["call"] for each in calls]
+        told_to_model = list(model.requests[1].contents[-1].function_responses())
+        assert told_to_model == answer
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        return [each.response for each in answer], session.state
+
+
+def test_the_calls_of_one_response_run_at_the_same_time_and_block_nobody(deploy: Deploy) -> None:
+    met, _ = answers(deploy, Meeting().tools(), {"call": "block"}, {"call": "share"})
+    assert met == [{"result": True}, {"result": True}]
+
+
+def test_what_a_tool_did_wrong_or_was_given_wrongly_is_told_to_the_model(deploy: Deploy) -> None:
+    tools = [look_up, fail, numbers, put_nonsense, put]
+    calls: list[dict[str, Any]] = [
+        {"call": "look_app"},
+        {"call": "look_up"},
+        {"call": "look_up", "args": {"order": ["4"], "color": "red"}},
+        {"call": "fail"},
+        {"call": "numbers"},
+        {"call": "put_nonsense"},
+        {"call": "put", "args": {"key": "k", "value": [1, None]}},
+    ]
+    told_back, state = answers(deploy, tools, *calls)
+    errors = [response["error"] for response in told_back[:-1]]
+    for error, words in zip(
+        errors,
+        [
+            ("look_app", "look_up", "fail", "put"),
+            ("look_up", "order"),
+            ("order", "color"),
+            ("ValueError", "kaput"),
+            ("numbers", "object"),
+            ("put_nonsense", "object"),
+        ],
+        strict=True,
+    ):
+        assert all(word in error for word in words), error
+    assert told_back[-1] == {"result": "ok"}
+    assert state == {"k": [1, None]}
+
+
+def test_the_model_can_ask_for_a_tool_that_does_not_exist_where_there_are_none(deploy: Deploy) -> None:
+    told_back, _ = answers(deploy, [], {"call": "ghost"})
+    assert "ghost" in told_back[0]["error"]
+
+
+def test_an_agent_sees_its_tools_once_and_shares_its_model_with_those_below(deploy: Deploy) -> None:
+    model = ScriptedModel([{"transfer": "sub"}, "hello"])
+    sub = LlmAgent(name="sub", tools=[look_up, fail])
+    with deploy(LlmAgent(name="root", model=model, sub_agents=[sub])) as rt:
+        assert told(say(rt, "hi"))[-1] == ("sub", "hello")
+        assert [tool.name for tool in model.requests[1].tools] == ["look_up", "fail", "transfer_to_agent"]
+        assert [tool.parameters for tool in model.requests[1].tools if tool.name == "look_up"] == [
+            {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"], "additionalProperties": False}
+        ]

@@ -1,0 +1,47 @@
+"""A driver that is told to end takes its local Ray with it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+DRIVER = """
+import signal
+from actors import LlmAgent
+from actors.testing import PatternModel
+from runtime import Runtime
+
+with Runtime(LlmAgent(name="greeter", model=PatternModel([("", "hello")])), app_name="end", session_store="sqlite://") as rt:
+    try:
+        print(rt.run(user_id="ada", session_id="s1", message="hi").result().text, flush=True)
+        signal.pause()
+    finally:
+        print("leaving", flush=True)
+"""
+
+
+def test_sigterm_leaves_the_with_block_and_stops_every_process(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    command = [sys.executable, "-c", DRIVER]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "hello\n"
+        started = {pid: os.pidfd_open(pid) for pid in _descendants(driver.pid)}
+        assert started
+        driver.send_signal(signal.SIGTERM)
+        assert driver.stdout.read() == "leaving\n"
+        assert driver.wait(timeout=30) == signal.SIGTERM
+    # A process's descriptor can be read from when it has ended.
+    left = [pid for pid, descriptor in started.items() if not select.select([descriptor], [], [], 10)[0]]
+    for descriptor in started.values():
+        os.close(descriptor)
+    assert left == []
+
+
+def _descendants(pid: int) -> list[int]:
+    children = [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
+    return [each for child in children for each in (child, *_descendants(child))]

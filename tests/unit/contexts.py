@@ -1,0 +1,22 @@
+"""What tools are given when no actor is around."""
+
+from __future__ import annotations
+
+from actors import Content, ToolContext
+from actors.invocation import SessionArtifacts
+from actors.messages.session import SessionKey
+from runtime.stores.artifacts import FsspecArtifactStore
+
+
+def tool_context() -> ToolContext:
+    """The context of the call `c1` of the agent `writer`; the state has one key, `known`."""
+    return ToolContext(
+        function_call_id="c1",
+        artifacts=SessionArtifacts(FsspecArtifactStore("memory://unit"), SessionKey("app", "ada", "s1")),
+        agent_name="writer",
+        invocation_id="e-1",
+        user_id="ada",
+        session_id="s1",
+        user_content=Content.of_text("hi"),
+        state={"known": 1},
+    )

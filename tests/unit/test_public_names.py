@@ -1,0 +1,82 @@
+"""What the package promises to its users."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import typing
+from importlib import import_module
+from types import ModuleType
+
+import actors
+import actors.testing
+import actors.tools
+
+
+def test_all_is_sorted_and_complete() -> None:
+    assert actors.__all__ == sorted(actors.__all__)
+    public = {name for name, value in vars(actors).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    assert public == set(actors.__all__)
+
+
+def test_all_of_every_package_is_sorted_and_holds_nothing_that_is_not_there() -> None:
+    for module in modules():
+        names = getattr(module, "__all__", [])
+        assert list(names) == sorted(names), module.__name__
+        assert [name for name in names if not hasattr(module, name)] == []
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    missing = [name for name in actors.__all__ if not inspect.getdoc(getattr(actors, name))]
+    assert missing == []
+
+
+def test_every_public_class_function_and_method_says_what_it_does_in_a_sentence() -> None:
+    missing = [name for module in modules() for name, thing in things(module) if not _sentence(thing)]
+    assert missing == []
+
+
+def _sentence(thing: object) -> bool:
+    first = (getattr(thing, "__doc__", None) or "").strip().partition("\n\n")[0]
+    return first.rstrip(")").endswith((".", "?", "…", ":")) or "Raises" in first
+
+
+def test_every_public_function_is_annotated() -> None:
+    bare = []
+    for module in modules():
+        for name, thing in things(module):
+            if inspect.isfunction(thing):
+                hinted = [hint for hint in thing.__annotations__ if hint != "return"]
+                wanted = [parameter for parameter in inspect.signature(thing).parameters if parameter not in ("self", "cls")]
+                if "return" not in thing.__annotations__ or len(hinted) < len(wanted):
+                    bare.append(name)
+    assert bare == []
+
+
+def modules() -> list[ModuleType]:
+    found = [actors]
+    for info in pkgutil.walk_packages(actors.__path__, "actors."):
+        found.append(import_module(info.name))
+    return found
+
+
+def things(module: ModuleType) -> list[tuple[str, object]]:
+    """The public classes and functions that a module defines, and their public methods."""
+    found: list[tuple[str, object]] = []
+    for name, thing in vars(module).items():
+        if name.startswith("_") or getattr(thing, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(thing):
+            found.append((f"{module.__name__}.{name}", thing))
+            methods = ((key, value) for key, value in vars(thing).items() if not key.startswith("_"))
+            found += [(f"{module.__name__}.{name}.{key}", value) for key, value in methods if inspect.isfunction(value)]
+        elif inspect.isfunction(thing):
+            found.append((f"{module.__name__}.{name}", thing))
+    return found
+
+
+def test_type_hints_of_the_public_classes_can_be_resolved() -> None:
+    for name in actors.__all__:
+        thing = getattr(actors, name)
+        if inspect.isclass(thing):
+            typing.get_type_hints(thing)

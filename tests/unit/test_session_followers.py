@@ -1,0 +1,196 @@
+"""Who is told what of a turn: in order, once, and again when a reply was lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from actors.followers import Followers
+from actors.mailbox import FORGET_S, Mailbox
+from actors.messages import protocol as p
+from actors.messages.wire import encode
+from tests.unit.logbook import KEY, OTHER, Clock, Desk, settled
+
+
+async def test_a_subscriber_is_told_everything_in_order_but_not_the_users_message(desk: Desk) -> None:
+    await desk.open(subscriber="d")
+    piece = msgspec.structs.replace(desk.event("root", "on"), partial=True)
+    await desk.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[encode(piece)]))
+    await desk.say(desk.event("root", "one"), desk.event("root", "two"))
+    await desk.say(desk.event("a", "three"))
+    await desk.close()
+    assert await desk.news("d") == (1, [(0, "on"), (2, "one"), (3, "two"), (4, "three")], ["Finished"])
+
+
+async def test_a_poll_waits_for_news(desk: Desk) -> None:
+    await desk.open(subscriber="d")
+    polling = asyncio.create_task(desk.news("d"))
+    await settled()
+    assert not polling.done()
+    await desk.say(desk.event("root", "one"))
+    assert await polling == (1, [(2, "one")], [])
+    polling = asyncio.create_task(desk.news("d", ack=1))
+    await desk.close()
+    assert await polling == (2, [], ["Finished"])
+
+
+async def test_partial_events_are_never_stored(desk: Desk) -> None:
+    await desk.open()
+    piece = msgspec.structs.replace(desk.event("root", "on"), partial=True)
+    await desk.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[encode(piece)]))
+    assert desk.places() == [1]
+
+
+async def test_several_subscribers_are_each_told_everything(desk: Desk) -> None:
+    await desk.open(subscriber="d1")
+    await desk.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1"))
+    await desk.say(desk.event("root", "one"))
+    for name in ("d1", "d2"):
+        assert await desk.news(name) == (1, [(2, "one")], [])
+
+
+async def test_who_comes_later_is_told_what_was_said_already_and_then_what_follows(desk: Desk) -> None:
+    await desk.turn("e-0", "before")
+    await desk.open("e-1")
+    for text in ("one", "two"):
+        await desk.say(desk.event("root", text))
+    await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    await desk.say(desk.event("root", "three"))
+    await desk.close()
+    assert await desk.news("d") == (1, [(4, "one"), (5, "two"), (6, "three")], ["Finished"])
+
+
+async def test_who_has_part_of_a_turn_is_told_only_what_is_behind_it(desk: Desk) -> None:
+    await desk.open("e-1")
+    await desk.say(desk.event("root", "one"), desk.event("root", "two"))
+    await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=2))
+    assert await desk.news("d") == (1, [(3, "two")], [])
+
+
+async def test_a_turn_that_has_ended_is_told_to_its_end_also_after_a_restart(desk: Desk) -> None:
+    await desk.turn("e-1", "one", "two")
+    await desk.turn("e-2", "other")
+    await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    assert await desk.news("d") == (1, [(2, "one"), (3, "two")], ["Finished"])
+    again = await desk.restarted()
+    await again.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    assert await again.news("d") == (1, [(2, "one"), (3, "two")], ["Finished"])
+    await again.ref.stop()
+
+
+async def test_a_long_turn_is_told_from_the_store_where_memory_ends(desk: Desk) -> None:
+    await desk.open("e-1")
+    await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(300)))
+    await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    _, told, _ = await desk.news("d")
+    assert told == [(number + 2, f"{number}") for number in range(300)]
+
+
+async def test_a_turn_in_line_can_be_followed(desk: Desk) -> None:
+    await desk.open("e-1")
+    waiting = asyncio.create_task(desk.open("e-2"))
+    await settled()
+    await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
+    await desk.say(desk.event("root", "not yours"))
+    await desk.close("e-1")
+    await waiting
+    await desk.say(desk.event("root", "yours", turn="e-2"), turn="e-2")
+    assert await desk.news("d") == (1, [(4, "yours")], [])
+
+
+async def test_a_reply_that_was_lost_is_given_again(desk: Desk) -> None:
+    await desk.open(subscriber="d")
+    await desk.say(desk.event("root", "one"))
+    first = await desk.news("d")
+    await desk.say(desk.event("root", "two"))
+    assert await desk.news("d") == first
+    assert await desk.news("d", ack=1) == (2, [(3, "two")], [])
+    assert await desk.news("d", ack=1) == (2, [(3, "two")], [])
+
+
+async def test_news_that_a_forgotten_poll_took_along_are_given_to_the_next(desk: Desk) -> None:
+    await desk.open(subscriber="d")
+    forgotten = asyncio.create_task(desk.news("d"))
+    await settled()
+    asked_again = asyncio.create_task(desk.news("d"))
+    await settled()
+    await desk.say(desk.event("root", "one"))
+    assert await asked_again == (1, [(2, "one")], [])
+    assert await forgotten == (1, [(2, "one")], [])
+
+
+async def test_who_is_not_known_any_more_is_told_so(desk: Desk) -> None:
+    assert not (await desk.ref.poll(p.Poll(subscriber="d", ack=3))).known
+    await desk.open(subscriber="d")
+    await desk.ref.unsubscribe(p.Unsubscribe(subscriber="d"))
+    assert not (await desk.ref.poll(p.Poll(subscriber="d", ack=1))).known
+    await desk.ref.unsubscribe(p.Unsubscribe(subscriber="nobody"))
+
+
+async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(desk: Desk) -> None:
+    await desk.open(subscriber="gone")
+    await desk.say(desk.event("root", "one"))
+    await desk.news("gone")
+    desk.clock.now_s = FORGET_S + 1
+    await desk.ref.subscribe(p.Subscribe(subscriber="new", key=KEY, invocation_id="e-1"))
+    assert not (await desk.ref.poll(p.Poll(subscriber="gone", ack=1))).known
+    await desk.say(desk.event("root", "two"))
+    assert (await desk.news("new"))[1] == [(2, "one"), (3, "two")]
+
+
+async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
+    clock = Clock()
+    box = Mailbox(clock)
+    polling = asyncio.create_task(box.poll(0))
+    await settled()
+    clock.now_s = FORGET_S + 1
+    assert not box.is_abandoned()
+    box.end(KEY, "e-1", p.Finished())
+    await polling
+    assert not box.is_abandoned()
+    clock.now_s += FORGET_S + 1
+    assert box.is_abandoned()
+
+
+async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
+    box = Mailbox(Clock())
+    box.put(KEY, "e-1", p.StoredEvent(1, b"a"))
+    box.put(OTHER, "e-1", p.StoredEvent(1, b"b"))
+    box.put(KEY, "e-1", p.StoredEvent(2, b"c"))
+    box.end(KEY, "e-1", p.Finished())
+    news = await box.poll(0)
+    assert [(turn.key, [event.seq for event in turn.events], turn.outcome) for turn in news.turns] == [
+        (KEY, [1, 2], p.Finished()),
+        (OTHER, [1], None),
+    ]
+
+
+async def test_a_poll_that_is_cancelled_takes_nothing_along() -> None:
+    box = Mailbox(Clock())
+    polling = asyncio.create_task(box.poll(0))
+    await settled()
+    polling.cancel()
+    await settled()
+    box.put(KEY, "e-1", p.StoredEvent(1, b"a"))
+    assert [event.seq for event in (await box.poll(0)).turns[0].events] == [1]
+
+
+async def test_nobody_follows_a_turn_that_has_ended() -> None:
+    followers = Followers(Clock())
+    followers.add("d", KEY, "e-1")
+    followers.add("", KEY, "e-1")
+    followers.tell_end(KEY, "e-1", p.Finished())
+    followers.tell(KEY, "e-1", p.StoredEvent(9, b"late"))
+    followers.tell_end(KEY, "e-1", p.Cancelled())
+    news = await followers.poll(p.Poll(subscriber="d"))
+    assert [(turn.events, turn.outcome) for turn in news.turns] == [([], p.Finished())]
+
+
+async def test_who_asks_for_a_turn_at_the_moment_it_ends_is_told_of_its_end(desk: Desk) -> None:
+    await desk.open("e-1", subscriber="d1")
+    ending = asyncio.create_task(desk.say(desk.event("root", "bye"), outcome=p.Finished(agent="root"), selected="root"))
+    assert await desk.news("d1") == (1, [(2, "bye")], ["Finished"])
+    await desk.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1"))
+    assert await asyncio.wait_for(desk.news("d2"), 5) == (1, [(2, "bye")], ["Finished"])
+    assert await ending == 2

@@ -1,0 +1,199 @@
+"""From definitions to the tree: what is refused, and what each agent is given (semantics.md section 2)."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pydantic
+import pytest
+
+from actors import Agent, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, SequentialAgent, ToolContext, tool
+from actors.agents.tree import AgentTree
+from actors.errors import AgentTreeError, DefinitionError
+from actors.testing import PatternModel, ScriptedModel
+
+
+def llm(name: str, *children: Agent, **more: Any) -> LlmAgent:
+    return LlmAgent(name=name, sub_agents=list(children), **more)
+
+
+def test_the_root_comes_first_and_parents_before_their_children() -> None:
+    tree = AgentTree(llm("root", llm("a", llm("a1")), SequentialAgent(name="s", sub_agents=[llm("s1")]), CustomAgent(name="c")))
+    assert [node.name for node in tree.topology.nodes] == ["root", "a", "s", "c", "a1", "s1"]
+    assert [(node.kind, node.parent) for node in tree.topology.nodes] == [
+        ("llm", None),
+        ("llm", "root"),
+        ("sequential", "root"),
+        ("custom", "root"),
+        ("llm", "a"),
+        ("llm", "s"),
+    ]
+    assert tree.topology["root"].children == ("a", "s", "c")
+
+
+def test_flags_and_descriptions_are_on_the_map() -> None:
+    tree = AgentTree(
+        llm("root", llm("a", description="helps", disallow_transfer_to_parent=True, disallow_transfer_to_peers=True))
+    )
+    node = tree.topology["a"]
+    assert (node.description, node.disallow_transfer_to_parent, node.disallow_transfer_to_peers) == ("helps", True, True)
+
+
+def test_the_kinds_of_agents_have_their_names_on_the_map() -> None:
+    root = llm("root", LoopAgent(name="l"), ParallelAgent(name="p"), SequentialAgent(name="s"))
+    assert [node.kind for node in AgentTree(root).topology.nodes] == ["llm", "loop", "parallel", "sequential"]
+
+
+def test_no_root_agent_is_an_error() -> None:
+    with pytest.raises(DefinitionError, match=r"^root agent is required$"):
+        AgentTree(None)
+    with pytest.raises(DefinitionError, match="must be an agent, not str"):
+        AgentTree("root")  # type: ignore[arg-type]
+
+
+def shared() -> Agent:
+    both = llm("both")
+    return llm("root", llm("left", both), llm("right", both))
+
+
+def twice() -> Agent:
+    same = llm("same")
+    return llm("root", same, same)
+
+
+def cycle() -> Agent:
+    children: list[Agent] = []
+    loop = llm("loop")
+    root = llm("root", loop)
+    assert isinstance(loop.sub_agents, list)
+    loop.sub_agents.append(root)
+    return root if not children else loop
+
+
+@pytest.mark.parametrize(
+    ("root", "words"),
+    [
+        (lambda: llm("root", llm("left", llm("x")), llm("right", llm("x"))), ["'x'", "'left'", "'right'"]),
+        (lambda: llm("root", llm("root")), ["'root'"]),
+        (shared, ["'both'", "'left'", "'right'", "two parents"]),
+        (twice, ["'same'", "twice"]),
+        (cycle, ["'root'"]),
+        (lambda: llm("user"), ["'user'"]),
+        (lambda: llm("root", llm("user")), ["'user'"]),
+        (lambda: llm("my-agent"), ["'my-agent'", "identifier"]),
+        (lambda: llm(""), ["''", "identifier"]),
+        (lambda: llm("1st"), ["'1st'", "identifier"]),
+        (lambda: llm("a b"), ["'a b'", "identifier"]),
+    ],
+)
+def test_what_is_no_tree_is_refused_and_the_agent_is_named(root: Any, words: list[str]) -> None:
+    with pytest.raises(AgentTreeError, match=r"^failed to create agent tree: ") as raised:
+        AgentTree(root())
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_a_model_is_inherited_from_the_nearest_llm_agent_above() -> None:
+    own = PatternModel([])
+    tree = AgentTree(
+        llm("root", SequentialAgent(name="s", sub_agents=[llm("a", llm("b"), model=own), llm("c")]), model="gemini-2.5-flash")
+    )
+    assert tree.model("b") is own
+    assert tree.model("c") == "gemini-2.5-flash"
+    assert tree.model("s") == ""
+
+
+def test_an_agent_without_any_model_is_named() -> None:
+    with pytest.raises(DefinitionError, match="agent 'a' has no model"):
+        AgentTree(SequentialAgent(name="s", sub_agents=[llm("a")])).model("a")
+
+
+def test_an_agents_actor_is_given_its_own_definition_and_nothing_of_the_rest_of_the_tree() -> None:
+    root = llm(
+        "root",
+        llm("a", llm("a1"), instruction="I am a", global_instruction="not mine"),
+        llm("b"),
+        model="m",
+        global_instruction="all",
+    )
+    spec = AgentTree(root).spec("a")
+    assert (spec.name, spec.children, spec.global_instruction, spec.model) == ("a", ("a1",), "all", "m")
+    assert [target.name for target in spec.targets] == ["a1", "root", "b"]
+    assert spec.definition.sub_agents == ()
+    assert isinstance(spec.definition, LlmAgent)
+    assert spec.definition.instruction == "I am a"
+    assert root.sub_agents[0].sub_agents != ()
+
+
+def test_a_spec_survives_pickling() -> None:
+    spec = AgentTree(llm("root", llm("a"), model=ScriptedModel(["hi"]), tools=[lookup])).spec("root")
+    again = pickle.loads(pickle.dumps(spec))
+    assert (again.name, again.children, again.targets) == (spec.name, spec.children, spec.targets)
+    assert again.definition.tools[0].declaration() == spec.definition.tools[0].declaration()  # type: ignore[attr-defined]
+
+
+def lookup(order: str) -> str:
+    """Look an order up."""
+    return order
+
+
+def transfer_to_agent(agent_name: str) -> str:
+    return agent_name
+
+
+class Nameless:
+    def __call__(self, x: int) -> int:
+        return x
+
+
+# As a program without types would call them.
+LLM: Any = LlmAgent
+LOOP: Any = LoopAgent
+
+
+@pytest.mark.parametrize(
+    ("define", "words"),
+    [
+        (lambda: LLM(), ["name", "LlmAgent"]),
+        (lambda: LLM(name="a", instructions="x"), ["instructions", "'a'"]),
+        (lambda: LlmAgent(name="a", model=7), ["model", "int"]),
+        (lambda: LLM(name="a", include_contents="some"), ["include_contents"]),
+        (lambda: LlmAgent(name="a", tools=[lookup, lookup]), ["two tools", "'lookup'"]),
+        (lambda: LlmAgent(name="a", tools=[transfer_to_agent]), ["'transfer_to_agent'"]),
+        (lambda: LlmAgent(name="a", tools=[tool(name="transfer_to_agent")(lookup)]), ["'transfer_to_agent'"]),
+        (lambda: LlmAgent(name="a", tools=["lookup"]), ["tool", "str"]),
+        (lambda: LlmAgent(name="a", tools=[Nameless()]), ["needs a name"]),
+        (lambda: LlmAgent(name="a", generate_content_config=3), ["generate_content_config", "int"]),
+        (lambda: LlmAgent(name="a", generate_content_config={"tools": []}), ["generate_content_config.tools", "tools"]),
+        (lambda: LlmAgent(name="a", generate_content_config={"system_instruction": "x"}), ["instruction"]),
+        (lambda: LoopAgent(name="l", max_iterations=-1), ["max_iterations"]),
+        (lambda: LOOP(name="l", on_escalate="stop"), ["on_escalate"]),
+        (lambda: Agent(name="a"), ["one of the kinds"]),
+        (lambda: LLM(name="a", sub_agents=["b"]), ["sub_agents"]),
+    ],
+)
+def test_a_wrong_definition_is_refused_at_once_and_names_the_field(define: Any, words: list[str]) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        define()
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_definitions_are_frozen() -> None:
+    with pytest.raises(pydantic.ValidationError):
+        llm("a").name = "b"
+    with pytest.raises(pydantic.ValidationError):
+        Placement().num_cpus = 1
+
+
+def test_a_loop_may_have_no_limit() -> None:
+    assert [LoopAgent(name="l", max_iterations=limit).max_iterations for limit in (None, 0, 3)] == [None, 0, 3]
+
+
+def test_plain_functions_become_tools() -> None:
+    def ask(question: str, context: ToolContext) -> str:
+        """Ask somebody."""
+        return question
+
+    assert [each.name for each in llm("a", tools=[ask, lookup]).tools] == ["ask", "lookup"]
