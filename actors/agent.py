@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -16,7 +16,9 @@ import msgspec
 from actors.actor import Actor, Handler, Ref
 from actors.agents.tree import AgentSpec
 from actors.behaviours.custom import run_custom
+from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm import run_llm
+from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
 from actors.errors import FencedError, RaygroveError
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
@@ -32,6 +34,15 @@ VIEWS = 1_000
 
 STOP_S = 0.5
 """How long a cancelled run may take to clean up."""
+
+
+_BEHAVIOURS: Mapping[str, Callable[[AgentSpec, Invocation], Awaitable[p.AnyOutcome]]] = {
+    "custom": run_custom,
+    "sequential": run_sequential,
+    "parallel": run_parallel,
+    "loop": run_loop,
+}
+"""What agents do that no model drives."""
 
 
 class AgentRef(Ref):
@@ -122,14 +133,13 @@ class AgentActor(Actor):
         )
 
     async def _behave(self, run: Invocation) -> p.AnyOutcome:
-        kind = self._spec.definition.kind
-        if kind == "llm":
+        spec = self._spec
+        if spec.definition.kind == "llm":
             if self._model is None:
-                self._model = self._resolve(self._spec.name, self._spec.model)
-            return await run_llm(self._spec, self._model, run)
-        if kind == "custom":
-            return await run_custom(self._spec, run)
-        raise RaygroveError(f"agent {self._spec.name!r}: {kind} agents cannot run yet")
+                self._model = self._resolve(spec.name, spec.model)
+            return await run_llm(spec, self._model, run)
+        behave = _BEHAVIOURS[spec.definition.kind]
+        return await run_lifecycle(spec, run, lambda: behave(spec, run))
 
     async def _failed(self, run: Invocation, error: Exception) -> p.AnyOutcome:
         """Leave the one event of the failure."""

@@ -36,6 +36,7 @@ class _ContentScan(msgspec.Struct, gc=False):
 
 class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
     state_delta: dict[str, Any] = {}
+    agent_state: dict[str, Any] | None = None
 
 
 class EventScan(msgspec.Struct, rename="camel", gc=False):
@@ -76,6 +77,7 @@ class OpenTurn:
         self.is_ending = False
         self.stored: dict[str, int] = {}
         self.open_calls: dict[str, tuple[str, str]] = {}
+        self.progress: dict[str, dict[str, Any]] = {}
 
     def record(self) -> TurnRow:
         """Its record as it is now."""
@@ -91,6 +93,8 @@ class OpenTurn:
         self.open_calls.update((call_id, (event.author, name)) for call_id, name in event.calls().items())
         for call_id in event.answered():
             self.open_calls.pop(call_id, None)
+        if event.actions.agent_state is not None:
+            self.progress[event.author] = event.actions.agent_state
 
 
 class Waiter:
@@ -192,10 +196,10 @@ class HotLog:
         self._tail.clear()
         self._tail_after = self.head_seq
 
-    def open(self, row: TurnRow, temp: dict[str, Any]) -> PutTurn:
-        """A turn begins. Returns what has to be written."""
+    def open(self, row: TurnRow, temp: dict[str, Any]) -> OpenTurn:
+        """A turn begins."""
         self.turn = OpenTurn(row, temp)
-        return self.put_turn(self.turn.record())
+        return self.turn
 
     def admit_next(self) -> None:
         """Let the next turn in line begin. The session stays taken meanwhile, so that nobody can step in between."""

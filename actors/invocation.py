@@ -14,7 +14,7 @@ from actors.interfaces.context import ArtifactAccess
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Content, Part
-from actors.messages.event import Event, new_event_id, now_s
+from actors.messages.event import Event, EventActions, new_event_id, now_s
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode, decode_event, encode, plain
 from actors.nearest import did_you_mean
@@ -25,6 +25,9 @@ from actors.views import SessionView
 
 if TYPE_CHECKING:
     from actors.runner import RunnerRef
+
+NOTHING = 2**62
+"""A place behind every log: fetching from there brings the state alone."""
 
 
 class Invocation:
@@ -58,10 +61,12 @@ class Invocation:
         self.artifacts: ArtifactAccess = SessionArtifacts(artifacts, message.turn.key)
         self.streaming = message.streaming
         self.resumed = message.resume
+        self.resume_at = message.resume_at
+        self.progress: Mapping[str, Any] = message.progress
         self.escalated = False
         self.has_closed = False
         self.llm_calls = 0
-        self._children = spec.children
+        self._spec = spec
         self._message = message
         self._turn = message.turn
         self._session = session
@@ -76,6 +81,9 @@ class Invocation:
     async def begin(self) -> None:
         """Bring the state up to date; the view follows when it is asked for."""
         message = self._message
+        if self._spec.definition.kind != "llm":
+            await self._read_state()
+            return
         if message.fresh and self._remembered.can_follow(message.user_event, message.generation):
             self._remembered.follow(message.user_event, message.state)
         elif message.fresh:
@@ -167,18 +175,43 @@ class Invocation:
 
     async def run_agent(self, name: str) -> p.AnyOutcome:
         """Run a child: see InvocationContext."""
-        if name not in self._children:
-            raise UnknownAgentError(
-                name,
-                f" {self.agent_name!r} has the children: {', '.join(self._children) or 'none'}."
-                + did_you_mean(name, self._children),
-            )
-        outcome = await self._runner_ref().run_child(
-            p.RunChild(turn=self._turn, parent=self.agent_name, child=name, branch=self.branch)
-        )
-        self.escalated = self.escalated or outcome.escalated
-        await self._catch_up()
+        children = self._spec.children
+        if name not in children:
+            told = f" {self.agent_name!r} has the children: {', '.join(children) or 'none'}."
+            raise UnknownAgentError(name, told + did_you_mean(name, children))
+        outcome = await self.run_child(name)
+        await self._read_state()
         return outcome
+
+    async def run_child(self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None) -> p.AnyOutcome:
+        """Run a child: see SupervisorContext."""
+        ask = self._runner_ref().run_child(
+            p.RunChild(turn=self._turn, parent=self.agent_name, child=name, branch=branch or self.branch)
+        )
+        if progress is None:
+            outcome = await ask
+        else:
+            # The note is on its way to the log before the child can be: both go at the same time.
+            _, outcome = await asyncio.gather(self.note(progress), ask)
+        self.escalated = self.escalated or outcome.escalated
+        return outcome
+
+    async def note(self, progress: Mapping[str, Any]) -> None:
+        """Leave in the log how far the run is: see SupervisorContext."""
+        await self.emit(Event(actions=EventActions(agent_state=dict(progress))))
+
+    async def stop_children(self) -> None:
+        """Stop every run below: see SupervisorContext."""
+        await self._runner_ref().stop_children(p.StopChildren(turn=self._turn, parent=self.agent_name))
+
+    async def _read_state(self) -> None:
+        """The state alone: whoever is no LLM agent needs no compiled log."""
+        self._is_behind = True
+        if self._message.fresh and not self._state:
+            self._state = decode(self._message.state, dict)
+        elif self._spec.definition.kind == "custom":
+            fetched = await self._session.fetch(p.Fetch(key=self._turn.key, after_seq=NOTHING))
+            self._state = decode(fetched.state, dict)
 
     def _runner_ref(self) -> RunnerRef:
         return cast("RunnerRef", self._runner())

@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import cast
 
+import msgspec
+
 from actors.actor import Actor, Handler, Ref
 from actors.agent import AgentRef
 from actors.errors import (
     ActorLostError,
+    ClusterError,
     FencedError,
     LlmCallsLimitExceededError,
     ModelConfigurationError,
@@ -33,7 +36,7 @@ from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import encode
-from actors.rules import messages
+from actors.rules import messages, resumption
 from actors.rules.selection import select_agent
 from actors.rules.state import without_temp
 from actors.rules.transfer import route_refusal
@@ -58,6 +61,10 @@ class RunnerRef(Ref):
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent below a supervisor and return how it ended. Raises UnknownAgentError, FencedError."""
         return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
+
+    async def stop_children(self, message: p.StopChildren) -> None:
+        """Stop every run below a supervisor. Raises FencedError."""
+        await self._ask(message, p.Done)
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> None:
         """Count a model call. Raises LlmCallsLimitExceededError."""
@@ -86,6 +93,9 @@ class _Turn:
         self.llm_calls = 0
         self.transfers = 0
         self.agents: set[str] = set()
+        self.callers: list[str] = []
+        self.progress = opened.progress
+        self.nested: dict[str, set[asyncio.Task[p.AnyOutcome]]] = {}
         self.is_cancelled = False
         self.task: asyncio.Task[None] | None = None
 
@@ -119,6 +129,7 @@ class RunnerActor(Actor):
             p.StartTurn: self.start_turn,
             p.CancelTurn: self.cancel_turn,
             p.RunChild: self.run_child,
+            p.StopChildren: self.stop_children,
             p.TakeLlmCall: self.take_llm_call,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
@@ -140,6 +151,7 @@ class RunnerActor(Actor):
         agent = select_agent(topology, opened.authors, found.caller)
         ref = p.TurnRef(message.key, invocation_id, opened.epoch)
         turn = _Turn(ref, agent, opened, p.StoredEvent(opened.seq, raw), message.config)
+        turn.callers = [caller for caller in opened.callers if topology.find(caller) is not None]
         self._turns[message.key, invocation_id] = turn
         self._counts["turns"] += 1
         turn.task = asyncio.create_task(self._run(turn))
@@ -204,7 +216,8 @@ class RunnerActor(Actor):
         outcome: p.AnyOutcome
         try:
             async with asyncio.timeout(turn.config.timeout):
-                outcome = await self._dispatch(turn, turn.agent, branch=None, scope=None)
+                first = self._entry(turn, turn.agent, scope=None)
+                outcome = await self._dispatch(turn, first, branch=None, scope=None)
         except TimeoutError:
             outcome = p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)
         except asyncio.CancelledError:
@@ -216,7 +229,10 @@ class RunnerActor(Actor):
             logger.exception("turn %s failed in the Runner", turn.ref.invocation_id)
             outcome = _failed(turn.agent, RaygroveError(f"the Runner failed: {type(error).__name__}: {error}"))
         if isinstance(outcome, p.Cancelled):
-            await self._stop_agents(turn)
+            for tasks in turn.nested.values():
+                for task in tasks:
+                    task.cancel()
+            await self._stop_agents(turn, turn.agents)
         self._turns.pop((turn.ref.key, turn.ref.invocation_id), None)
         if isinstance(outcome, p.Finished) and outcome.closed:
             return
@@ -234,10 +250,12 @@ class RunnerActor(Actor):
         Args:
             scope: the child of a workflow within which transfers have to stay; None for the turn's own agent.
         """
+        escalated = False
         while True:
             outcome = await self._invoke(turn, agent, branch=branch, nested=scope is not None)
+            escalated = escalated or outcome.escalated
             if not isinstance(outcome, p.Transfer):
-                return outcome
+                return msgspec.structs.replace(outcome, escalated=escalated)
             refused = self._refused(turn, outcome, scope)
             if refused is not None:
                 return await self._fail(turn, agent, refused, branch)
@@ -245,9 +263,23 @@ class RunnerActor(Actor):
             self._counts["transfers"] += 1
             agent = outcome.to
 
+    def _entry(self, turn: _Turn, agent: str, *, scope: str | None) -> str:
+        """The agent to begin with, so that answers reach those who asked: `agent` when they are not at or below it."""
+        topology = self._known_tree()
+        callers = [caller for caller in turn.callers if scope is None or topology.is_below(caller, scope)]
+        return resumption.entry(topology, callers[0], scope) if callers else agent
+
+    def _resume_at(self, turn: _Turn, agent: str) -> tuple[str, ...]:
+        """Where a run of the agent goes on that was paused: see Context. An agent that is reached is not resumed again."""
+        if agent in turn.callers:
+            turn.callers = [caller for caller in turn.callers if caller != agent]
+            return (agent,)
+        topology = self._known_tree()
+        towards = (resumption.child_towards(topology, agent, caller) for caller in turn.callers)
+        return tuple(dict.fromkeys(child for child in towards if child is not None))
+
     def _refused(self, turn: _Turn, asked: p.Transfer, scope: str | None) -> RaygroveError | None:
-        assert self._topology is not None
-        reason = route_refusal(self._topology, asked.to, scope)
+        reason = route_refusal(self._known_tree(), asked.to, scope)
         if reason is not None:
             return TransferTargetError(asked.agent, asked.to, reason)
         if turn.transfers >= turn.config.max_transfers:
@@ -259,6 +291,7 @@ class RunnerActor(Actor):
         is_fresh, turn.is_fresh = turn.is_fresh, False
         turn.agents.add(agent)
         self._counts["invocations"] += 1
+        resume_at = self._resume_at(turn, agent) if turn.callers else ()
         message = p.Invoke(
             turn=turn.ref,
             agent=agent,
@@ -272,11 +305,15 @@ class RunnerActor(Actor):
             llm_calls=None if nested else turn.llm_calls_left(),
             llm_limit=turn.config.max_llm_calls,
             closes="" if nested else turn.agent,
+            resume_at=resume_at,
+            progress=turn.progress.get(agent, {}) if resume_at else {},
         )
         try:
             outcome = await AgentRef(await self._directory.link(agent)).invoke(message)
         except ActorLostError as error:
             self._directory.forget(agent)
+            return await self._fail(turn, agent, error, branch)
+        except ClusterError as error:
             return await self._fail(turn, agent, error, branch)
         turn.llm_calls += outcome.llm_calls
         return outcome
@@ -298,7 +335,31 @@ class RunnerActor(Actor):
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor."""
         turn = self._turn(message.turn)
-        return await self._dispatch(turn, message.child, branch=message.branch, scope=message.child)
+        first = self._entry(turn, message.child, scope=message.child)
+        task = asyncio.create_task(self._dispatch(turn, first, branch=message.branch, scope=message.child))
+        tasks = turn.nested.setdefault(message.child, set())
+        tasks.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            this = asyncio.current_task()
+            if this is not None and this.cancelling():
+                raise
+            return p.Cancelled(agent=message.child)
+        finally:
+            tasks.discard(task)
+
+    async def stop_children(self, message: p.StopChildren) -> p.Done:
+        """Stop what runs below a supervisor, wherever it runs."""
+        turn = self._turn(message.turn)
+        topology = self._known_tree()
+        for child, tasks in turn.nested.items():
+            if child != message.parent and topology.is_below(child, message.parent):
+                for task in tasks:
+                    task.cancel()
+        below = {agent for agent in turn.agents if agent != message.parent and topology.is_below(agent, message.parent)}
+        await self._stop_agents(turn, below)
+        return p.Done()
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> p.Done:
         """Count one model call of a run below a supervisor."""
@@ -327,10 +388,10 @@ class RunnerActor(Actor):
         await asyncio.wait([turn.task])
         return p.Done()
 
-    async def _stop_agents(self, turn: _Turn) -> None:
+    async def _stop_agents(self, turn: _Turn, agents: set[str]) -> None:
         stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id)
         for agent, link in self._directory.live():
-            if agent in turn.agents:
+            if agent in agents:
                 with suppress(ActorLostError):
                     await AgentRef(link).stop_run(stop)
 
@@ -355,6 +416,10 @@ class RunnerActor(Actor):
     async def _tree(self) -> Topology:
         if self._topology is None:
             self._topology = await self._session.topology()
+        return self._topology
+
+    def _known_tree(self) -> Topology:
+        assert self._topology is not None, "no turn runs before the tree is known"
         return self._topology
 
 

@@ -211,7 +211,9 @@ class SessionActor(Actor):
             if await self._book.take_up(message.key) is not hot:
                 # Deleted and made anew meanwhile.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
-            return await self._begin(hot, message)
+            if message.answers:
+                return await self._go_on(hot, message)
+            return await self._begin(hot, message, hot.head_seq + 1)
         except BaseException as error:
             hot.turn = None
             hot.admit_next()
@@ -234,28 +236,50 @@ class SessionActor(Actor):
         await self._follow(hot, message.invocation_id, message.subscriber, row.first_seq if row is not None else hot.head_seq)
         return p.TurnOpened(attached=True, agent=row.agent if row is not None else "")
 
-    async def _begin(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened:
-        before = None
-        if message.answers:
-            # What was found when the message was checked may have been rewound while it waited in line.
-            await self._calls(message.key, message.answers)
-            before = await self._book.read(self._store.turn, message.key, message.invocation_id)
-        seq = hot.head_seq + 1
+    async def _go_on(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened:
+        """Take up the turn whose questions the message answers."""
+        # What was found when the message was checked may have been rewound while it waited in line.
+        calls = await self._calls(message.key, message.answers)
+        before = await self._book.read(self._store.turn, message.key, message.invocation_id)
+        first_seq = before.first_seq if before is not None else min(call.seq for call in calls)
+        so_far = OpenTurn(before or _unknown_turn(message.invocation_id, first_seq), {})
+        await self._recall(hot, so_far)
+        callers = tuple(so_far.open_calls[call_id][0] for call_id in message.answers if call_id in so_far.open_calls)
+        opened = await self._begin(hot, message, first_seq, so_far)
+        return msgspec.structs.replace(opened, callers=callers, progress=so_far.progress)
+
+    async def _recall(self, hot: HotLog, so_far: OpenTurn) -> None:
+        """Read again what a turn has left open."""
+        after_seq = so_far.row.first_seq - 1
+        while events := await self._page(hot.key, after_seq):
+            for stored in events:
+                event = scan(stored.raw)
+                if event.invocation_id == so_far.row.invocation_id:
+                    so_far.note(event, stored.seq)
+            after_seq = events[-1].seq
+
+    async def _begin(self, hot: HotLog, message: p.OpenTurn, first_seq: int, so_far: OpenTurn | None = None) -> p.TurnOpened:
         row = TurnRow(
             invocation_id=message.invocation_id,
             status="running",
-            epoch=before.epoch + 1 if before is not None else 1,
-            first_seq=before.first_seq if before is not None else seq,
-            opened_seq=seq,
+            epoch=so_far.row.epoch + 1 if so_far is not None else 1,
+            first_seq=first_seq,
+            opened_seq=hot.head_seq + 1,
         )
-        temp = decode(before.temp, dict) if before is not None and before.temp else {}
-        record = hot.open(row, {**temp, **scopes.only_temp(message.state_delta)})
-        await self._add(hot, [(message.event, scan(message.event))], [record])
+        temp = decode(so_far.row.temp, dict) if so_far is not None and so_far.row.temp else {}
+        turn = hot.open(row, {**temp, **scopes.only_temp(message.state_delta)})
+        if so_far is not None:
+            turn.open_calls.update(so_far.open_calls)
+        await self._add(hot, [(message.event, scan(message.event))], [hot.put_turn(turn.record())])
         # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
         self._followers.add(message.subscriber, message.key, message.invocation_id)
         self._counts["turns"] += 1
         return p.TurnOpened(
-            epoch=row.epoch, seq=seq, generation=hot.generation, authors=hot.authors(), state=encode(hot.merged_state())
+            epoch=row.epoch,
+            seq=row.opened_seq,
+            generation=hot.generation,
+            authors=hot.authors(),
+            state=encode(hot.merged_state()),
         )
 
     async def close_turn(self, message: p.CloseTurn) -> p.Done:
@@ -531,6 +555,11 @@ _STATUS: dict[type[p.Message], str] = {
     p.Failed: "failed",
     p.Cancelled: "cancelled",
 }
+
+
+def _unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:
+    """The record of a turn that has none, such as one of an imported conversation."""
+    return TurnRow(invocation_id=invocation_id, status="", epoch=0, first_seq=first_seq, opened_seq=first_seq)
 
 
 def _ended(running: OpenTurn, agent: str, outcome: p.AnyOutcome) -> TurnRow:

@@ -17,11 +17,11 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import new_invocation_id
-from actors.messages.session import SessionKey
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
 from runtime.engine import Engine
+from runtime.following import Follower
 from runtime.local import LocalEngine
 from runtime.portal import Portal
 from runtime.services import ArtifactsService, AsyncServices, SessionsService, checked_key
@@ -46,75 +46,72 @@ class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Driver:
-    """Follows turns: starts them, polls for their news, and hands those out. Lives on the portal's loop."""
+    """Starts turns, joins them and stops them. Lives on the portal's loop."""
 
     def __init__(self, app_name: str, portal: Portal, engine: Engine) -> None:
         self._app_name = app_name
         self.portal = portal
         self.engine = engine
         self._name = f"driver-{uuid.uuid4().hex}"
-        self._turns: dict[tuple[SessionKey, str], list[Turn]] = {}
-        self._starting = 0
-        self._unclaimed: dict[tuple[SessionKey, str], list[p.TurnNews]] = {}
-        self._poller: asyncio.Task[None] | None = None
+        self._own = Follower(engine.session, self._name, lasts=True)
+        self._joined: list[Follower] = []
         self._work: set[asyncio.Task[None]] = set()
-        self._ack = 0
 
     def start_soon(self, turn: Turn, message: p.StartTurn) -> None:
         """Start a turn. May be called from any thread."""
-        self.portal.loop.call_soon_threadsafe(self._start, turn, message)
-
-    def _start(self, turn: Turn, message: p.StartTurn) -> None:
-        self._begin(self._start_turn(turn, msgspec.structs.replace(message, subscriber=self._name)))
+        self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._start(turn, message)))
 
     def attach_soon(self, turn: Turn, after_seq: int) -> None:
         """Follow a turn that somebody else has started. May be called from any thread."""
         self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._attach(turn, after_seq)))
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    async def _start_turn(self, turn: Turn, message: p.StartTurn) -> None:
-        self._follow(turn)
-        self._starting += 1
+    async def _start(self, turn: Turn, message: p.StartTurn) -> None:
+        # A turn that may be there already is told from its first event on, beside whatever else is heard of it here.
+        follower = self._joining() if message.repeatable else self._own
+        follower.follow(turn)
+        follower.expect()
         try:
-            started = await self.engine.runner.start_turn(message)
+            started = await self.engine.runner.start_turn(msgspec.structs.replace(message, subscriber=follower.name))
         except Exception as error:
             # Whatever kept the turn from starting is the user's to see.
-            self._leave(turn)
+            follower.leave(turn)
             turn.fail(error)
             return
-        finally:
-            self._starting -= 1
-        if started.invocation_id != turn.where[1]:
-            # An answer goes on with the turn that asked. News of it may have come before this reply.
-            self._leave(turn)
-            turn.started(started.invocation_id, started.agent)
-            self._follow(turn)
-            for news in self._unclaimed.pop(turn.where, ()):
-                self._feed(news)
         else:
-            turn.started(started.invocation_id, started.agent)
-        if not self._starting:
-            self._unclaimed.clear()
+            if started.invocation_id != turn.where[1]:
+                follower.rename(turn, started.invocation_id)
+            turn.started(started.agent)
+        finally:
+            follower.known()
         if turn.is_cancelled:
             # The wish came before there was anything to cancel.
             await self.cancel(turn)
 
     async def _attach(self, turn: Turn, after_seq: int) -> None:
-        self._follow(turn)
+        follower = self._joining()
+        follower.follow(turn)
         key, invocation_id = turn.where
         try:
             await self.engine.session.subscribe(
-                p.Subscribe(subscriber=self._name, key=key, invocation_id=invocation_id, after_seq=after_seq)
+                p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
             )
         except RaygroveError as error:
-            self._leave(turn)
+            follower.leave(turn)
             turn.fail(error)
         else:
-            turn.started(invocation_id, "")
+            turn.started("")
+
+    def _joining(self) -> Follower:
+        """A subscriber of its own: what it is told again must come before what is new, and after nothing."""
+        self._joined = [follower for follower in self._joined if not follower.is_done()]
+        follower = Follower(self.engine.session, f"{self._name}/{uuid.uuid4().hex}", lasts=False)
+        self._joined.append(follower)
+        return follower
 
     async def cancel(self, turn: Turn) -> None:
         """Stop a turn, wherever it runs."""
@@ -129,60 +126,13 @@ class Driver:
         else:
             self.portal.run(self.cancel(turn))
 
-    # ------------------------------------------------------------------------------------------------- news
-    def _follow(self, turn: Turn) -> None:
-        self._turns.setdefault(turn.where, []).append(turn)
-        if self._poller is None or self._poller.done():
-            self._poller = asyncio.ensure_future(self._poll())
-
-    def _leave(self, turn: Turn) -> None:
-        turns = self._turns.get(turn.where, [])
-        if turn in turns:
-            turns.remove(turn)
-        if not turns:
-            self._turns.pop(turn.where, None)
-
-    async def _poll(self) -> None:
-        """One poll for all turns, again and again: one is always waiting, so that no turn has to begin with it."""
-        while True:
-            try:
-                news = await self.engine.session.poll(p.Poll(subscriber=self._name, ack=self._ack))
-            except RaygroveError as error:
-                for turn in [turn for turns in self._turns.values() for turn in turns]:
-                    self._leave(turn)
-                    turn.fail(error)
-                return
-            self._ack = news.number
-            if not news.known:
-                await self._subscribe_again()
-            for of_turn in news.turns:
-                self._feed(of_turn)
-
-    def _feed(self, news: p.TurnNews) -> None:
-        where = (news.key, news.invocation_id)
-        turns = list(self._turns.get(where, ()))
-        if not turns and self._starting:
-            self._unclaimed.setdefault(where, []).append(news)
-        for turn in turns:
-            turn.feed(news.events, news.outcome)
-            if news.outcome is not None:
-                self._leave(turn)
-
-    async def _subscribe_again(self) -> None:
-        """The Session actor has lost its memory: tell it where every turn stands."""
-        for (key, invocation_id), turns in list(self._turns.items()):
-            after_seq = min(turn.after_seq for turn in turns)
-            await self.engine.session.subscribe(
-                p.Subscribe(subscriber=self._name, key=key, invocation_id=invocation_id, after_seq=after_seq)
-            )
-
     async def close(self) -> None:
         """Follow nothing any more."""
-        for task in [*self._work, *([self._poller] if self._poller is not None else [])]:
+        for task in self._work:
             task.cancel()
-        for turn in [turn for turns in self._turns.values() for turn in turns]:
-            turn.fail(RuntimeClosedError(self._app_name))
-        self._turns.clear()
+        closed = RuntimeClosedError(self._app_name)
+        for follower in (self._own, *self._joined):
+            await follower.close(closed)
 
 
 class Runtime:

@@ -172,9 +172,12 @@ class Turn:
         """The place of the last complete event told."""
         return self._after_seq
 
-    def started(self, invocation_id: str, agent: str) -> None:
-        """The turn is open."""
+    def rename(self, invocation_id: str) -> None:
+        """The turn goes on with another one's id."""
         self._invocation_id = invocation_id
+
+    def started(self, agent: str) -> None:
+        """The turn is open."""
         self._agent = agent
         self._started.set()
 

@@ -7,25 +7,14 @@ from typing import cast
 
 from actors.agents.custom import CustomAgent
 from actors.agents.tree import AgentSpec
-from actors.behaviours.hooks import agent_callbacks
 from actors.interfaces.context import Context
 from actors.messages.event import Event
 from actors.messages.protocol import AnyOutcome, Finished, Transfer
 
 
 async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:
-    """One run of a custom agent with its callbacks, to its end or a transfer."""
-    definition = cast(CustomAgent, spec.definition)
-    if await agent_callbacks(definition.before_agent_callback, context):
-        return Finished()
-    outcome = await _run(definition, context)
-    if isinstance(outcome, Finished):
-        await agent_callbacks(definition.after_agent_callback, context)
-    return outcome
-
-
-async def _run(definition: CustomAgent, context: Context) -> AnyOutcome:
     """Run the generator to its end, making every event known as it comes."""
+    definition = cast(CustomAgent, spec.definition)
     to: str | None = None
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.
     async with aclosing(definition.run(context)) as events:  # type: ignore[type-var]

@@ -13,7 +13,8 @@ import pydantic
 from actors.agents.base import callbacks
 from actors.agents.llm import LlmAgent
 from actors.agents.tree import AgentSpec
-from actors.behaviours.hooks import agent_callbacks, as_response, call, first_result, where
+from actors.behaviours.hooks import as_response, call, first_result
+from actors.behaviours.lifecycle import callback_context, run_lifecycle, where
 from actors.behaviours.toolcalls import response_event, run_calls
 from actors.errors import OutputSchemaError
 from actors.interfaces.context import Context
@@ -52,12 +53,7 @@ class _LlmRun:
         waiting = (await self._context.view()).still_open(answered) if answered else ()
         if waiting:
             return Paused(call_ids=waiting)
-        if await agent_callbacks(self._agent.before_agent_callback, self._context, self._keep_output):
-            return Finished()
-        outcome = await self._steps()
-        if isinstance(outcome, Finished):
-            await agent_callbacks(self._agent.after_agent_callback, self._context)
-        return outcome
+        return await run_lifecycle(self._spec, self._context, self._steps, self._keep_output)
 
     async def _steps(self) -> AnyOutcome:
         while True:
@@ -80,7 +76,7 @@ class _LlmRun:
         """One model call and its event; None when the model returned nothing."""
         actions = Actions()
         request = await self._request()
-        response = await self._response(request, self._callback_context(actions))
+        response = await self._response(request, callback_context(self._context, actions))
         if response.content is None and response.error_code is None:
             return None
         event = self._finished_event(await self._named(response), actions)
@@ -210,9 +206,6 @@ class _LlmRun:
         return (await self._context.emit(event) if event is not None else None), pending
 
     # ----------------------------------------------------------------------------------------------- what callbacks get
-    def _callback_context(self, actions: Actions) -> CallbackContext:
-        return CallbackContext(artifacts=self._context.artifacts, actions=actions, **where(self._context))
-
     def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
         return ToolContext(function_call_id=call_id, artifacts=self._context.artifacts, actions=actions, **where(self._context))
 

@@ -64,10 +64,15 @@ class Context(InvocationContext, Protocol):
     Attributes:
         streaming: deliver answers in pieces as well.
         resumed: the run was begun before, by an actor that is gone.
+        resume_at: a run that goes on after a pause: the children at which it does, or the agent itself when it is the one
+            whose question was answered. Empty when the run begins.
+        escalated: some event of the run, or below it, had `actions.escalate`.
     """
 
     streaming: bool
     resumed: bool
+    resume_at: tuple[str, ...]
+    escalated: bool
 
     async def view(self) -> View:
         """The log as the agent sees it, up to and with the last event emitted."""
@@ -89,4 +94,33 @@ class Context(InvocationContext, Protocol):
 
     async def take_llm_call(self) -> None:
         """Count one model call. Raises LlmCallsLimitExceededError when the turn has none left."""
+        ...
+
+
+class SupervisorContext(Context, Protocol):
+    """What the behaviour of a workflow agent is given.
+
+    Attributes:
+        progress: what it last noted in this turn, when the run goes on after a pause; else empty.
+    """
+
+    progress: Mapping[str, Any]
+
+    async def run_child(self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None) -> AnyOutcome:
+        """Run a child, on the branch given or the supervisor's own, and return how its run ended.
+
+        Args:
+            progress: noted while the child begins.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
+    async def note(self, progress: Mapping[str, Any]) -> None:
+        """Leave in the log how far the run is."""
+        ...
+
+    async def stop_children(self) -> None:
+        """Stop every run below this agent; returns when they have ended."""
         ...

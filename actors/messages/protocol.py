@@ -203,6 +203,8 @@ class TurnOpened(Message, frozen=True, kw_only=True):
         generation: names the log; another one after a rewind, and what was compiled of the old one is void.
         authors: the log's agents, the most recent first.
         state: the session's state, all scopes, encoded.
+        callers: who asked the questions that the message answers and that were still open.
+        progress: what supervisors noted in the turn before it was paused, by agent.
         attached: the turn was there already and is not to be run again.
         interrupted: the turn that runs and has to be cancelled first ("interrupt"); then nothing else holds.
     """
@@ -213,6 +215,8 @@ class TurnOpened(Message, frozen=True, kw_only=True):
     authors: tuple[str, ...] = ()
     state: bytes = b""
     agent: str = ""
+    callers: tuple[str, ...] = ()
+    progress: dict[str, dict[str, Any]] = {}
     attached: bool = False
     interrupted: str = ""
 
@@ -241,6 +245,7 @@ class Invoke(Message, frozen=True, kw_only=True):
         llm_limit: RunConfig.max_llm_calls, for the message of the error.
         closes: the agent selected for the turn, when the end of this run is the end of the turn; then the run's last event may
             carry that end. "" when somebody waits for the run.
+        resume_at: see Context. `progress`: what the agent noted last, when it goes on.
         resume: the run was begun before, by an actor that is gone.
     """
 
@@ -255,6 +260,8 @@ class Invoke(Message, frozen=True, kw_only=True):
     streaming: bool = False
     llm_calls: int | None = None
     llm_limit: int = 0
+    resume_at: tuple[str, ...] = ()
+    progress: dict[str, Any] = {}
     resume: bool = False
 
 
@@ -273,6 +280,13 @@ class RunChild(Message, frozen=True, kw_only=True):
     parent: str
     child: str
     branch: str | None = None
+
+
+class StopChildren(Message, frozen=True, kw_only=True):
+    """A supervisor wants every run below it stopped."""
+
+    turn: TurnRef
+    parent: str
 
 
 class TakeLlmCall(Message, frozen=True, kw_only=True):
@@ -492,6 +506,7 @@ AnyMessage = (
     | Invoke
     | StopRun
     | RunChild
+    | StopChildren
     | TakeLlmCall
     | Append
     | Appended

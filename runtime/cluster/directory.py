@@ -14,7 +14,7 @@ from ray import cloudpickle
 from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.agents import AgentSpec, Placement
-from actors.errors import ActorLostError
+from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
@@ -72,7 +72,11 @@ class RayDirectory:
     async def _start(self, agent: str) -> RayLink:
         me = ray.get_runtime_context().current_actor
         # Starting a named actor asks Ray's control service and waits for it, so it is done in a thread.
-        handle = await asyncio.to_thread(self._start_blocking, agent, me)
+        try:
+            handle = await asyncio.to_thread(self._start_blocking, agent, me)
+        except Exception as error:
+            # Unpickling runs the user's modules, and Ray has errors of many kinds: for the turn they are one.
+            raise ClusterError(f"agent {agent!r} could not be started: {type(error).__name__}: {error}") from error
         link = self._links[agent] = RayLink(handle, f"agent {agent!r}")
         return link
 

@@ -31,7 +31,6 @@ from actors.testing.models import Reply
 from tests.acceptance.mocks import TOOLS, Always, Boom, Say, Silent
 
 TRANSFER = "transfer_to_agent"
-WORKFLOWS = {"seq": "SequentialAgent", "loop": "LoopAgent", "par": "ParallelAgent"}
 
 
 class VectorError(Exception):
@@ -78,15 +77,8 @@ def _case(given: dict[str, Any], trees: Mapping[str, Any]) -> Case:
 
 # --------------------------------------------------------------------------------------------------- what a case needs
 def not_yet_supported(case: Case) -> str | None:
-    """What of a case cannot run yet: workflow agents, where one has to run, and the controller. None when all of it can."""
-    if case.area == "controlflow":
-        return "the controller"
-    if case.area in ("construct", "targets", "selection", "template"):
-        return None
-    kinds = {node["n"]: node.get("k", "llm") for node in nodes(case.given["tree"])}
-    asked = {case.given["tree"]["n"], *_transfers(case.given.get("script") or ())}
-    runs = sorted({WORKFLOWS[kinds[name]] for name in asked if kinds.get(name) in WORKFLOWS})
-    return f"running a {' and a '.join(runs)}" if runs else None
+    """What of a case cannot run yet: the controller. None when all of it can."""
+    return "the controller" if case.area == "controlflow" else None
 
 
 def nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -95,20 +87,6 @@ def nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield node
         for child in node.get("sub") or ():
             yield from nodes(child)
-
-
-def _transfers(script: Sequence[Any]) -> Iterator[str]:
-    """To whom the model hands over somewhere in its replies."""
-    for reply in script:
-        match reply:
-            case {"to": name}:
-                yield name
-            case {"call": "route_s"}:
-                yield "s"
-            case {"call": "transfer_to_agent", "args": {"agent_name": name}}:
-                yield name
-            case {"parts": parts}:
-                yield from _transfers(parts)
 
 
 # --------------------------------------------------------------------------------------------------------------- trees

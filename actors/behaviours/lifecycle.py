@@ -1,0 +1,73 @@
+"""What surrounds the run of every agent, of whatever kind: its before_agent and after_agent callbacks (semantics.md 5.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from actors.agents.base import callbacks
+from actors.agents.tree import AgentSpec
+from actors.behaviours.hooks import as_content, first_result
+from actors.interfaces.context import Context
+from actors.messages.event import Event
+from actors.messages.protocol import AnyOutcome, Finished
+from actors.tools.context import Actions, CallbackContext
+
+KeepOutput = Callable[[Event, Actions], None]
+
+
+async def run_lifecycle(
+    spec: AgentSpec, context: Context, body: Callable[[], Awaitable[AnyOutcome]], keep_output: KeepOutput | None = None
+) -> AnyOutcome:
+    """Run the callbacks around `body`.
+
+    A run that goes on after a pause was begun before: its before_agent callback is not called again. after_agent is called only
+    when the run is really over.
+
+    Args:
+        keep_output: what to do with content that before_agent gives in place of the run.
+    """
+    definition = spec.definition
+    if not context.resume_at and await _content_of(definition.before_agent_callback, context, keep_output):
+        return Finished()
+    outcome = await body()
+    if isinstance(outcome, Finished):
+        await _content_of(definition.after_agent_callback, context)
+    return outcome
+
+
+async def _content_of(given: Any, context: Context, keep_output: KeepOutput | None = None) -> bool:
+    """Call the functions; True when one gave the content of an event."""
+    functions = callbacks(given)
+    if not functions:
+        return False
+    actions = Actions()
+    result = await first_result(functions, callback_context(context, actions))
+    if result is None:
+        if actions.state_delta or actions.artifact_delta:
+            await context.emit(Event(actions=actions.freeze()))
+        return False
+    event = Event(content=as_content(result))
+    if keep_output is not None:
+        keep_output(event, actions)
+    await context.emit(msgspec.structs.replace(event, actions=actions.freeze()))
+    return True
+
+
+def where(context: Context) -> dict[str, Any]:
+    """What every context of user code tells of the run."""
+    return {
+        "agent_name": context.agent_name,
+        "invocation_id": context.invocation_id,
+        "user_id": context.user_id,
+        "session_id": context.session_id,
+        "user_content": context.user_content,
+        "state": context.state,
+    }
+
+
+def callback_context(context: Context, actions: Actions) -> CallbackContext:
+    """The context of a callback that writes into `actions`."""
+    return CallbackContext(artifacts=context.artifacts, actions=actions, **where(context))

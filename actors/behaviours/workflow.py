@@ -1,0 +1,99 @@
+"""What supervisors do: run their children one after the other, again and again, or at once (seed 004; semantics.md section 4).
+
+No event passes through them: each child stores its own. A supervisor sees outcomes, and leaves its progress in the log, so that a
+workflow goes on where it was instead of beginning again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from actors.agents.tree import AgentSpec
+from actors.agents.workflow import LoopAgent
+from actors.interfaces.context import SupervisorContext
+from actors.messages.protocol import AnyOutcome, Finished, Paused
+
+
+async def run_sequential(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
+    """Run each child once. An escalation cuts nothing, it travels up."""
+    return await _in_order(spec, context, {}, stop_on_escalation=False) or Finished()
+
+
+async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
+    """Run the children in order, again and again, until one escalates or the last iteration is done."""
+    definition = cast(LoopAgent, spec.definition)
+    iteration = int(context.progress.get("iteration", 0))
+    while spec.children and (not definition.max_iterations or iteration < definition.max_iterations):
+        stopped = await _in_order(spec, context, {"iteration": iteration}, stop_on_escalation=True)
+        if stopped is not None:
+            return stopped
+        if context.escalated:
+            context.escalated = definition.on_escalate == "propagate"
+            break
+        iteration += 1
+    return Finished()
+
+
+async def _in_order(
+    spec: AgentSpec, context: SupervisorContext, where: dict[str, Any], *, stop_on_escalation: bool
+) -> AnyOutcome | None:
+    """Run the children from the first on, or from the one at which the run goes on.
+
+    Returns:
+        The outcome that ended it, if one did that is not Finished.
+    """
+    children = list(spec.children)
+    if context.resume_at:
+        del children[: children.index(context.resume_at[0])]
+        context.escalated = bool(context.progress.get("escalated"))
+        context.resume_at = ()
+    for child in children:
+        outcome = await context.run_child(child, progress={**where, "child": child, "escalated": context.escalated})
+        if isinstance(outcome, Paused) and outcome.escalated:
+            # A child that is paused is not over: that it has escalated already counts when it is.
+            await context.note({**where, "child": child, "escalated": True})
+        if not isinstance(outcome, Finished):
+            return outcome
+        if stop_on_escalation and context.escalated:
+            break
+    return None
+
+
+async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
+    """Run all children at once, each on its own branch; of a run that goes on, those that have been answered.
+
+    The first that fails ends the others. It is done when every child is.
+    """
+    waiting: dict[str, list[str]] = dict(context.progress.get("waiting", {}))
+    context.escalated = bool(context.progress.get("escalated"))
+    branch = f"{context.branch}.{spec.name}" if context.branch else spec.name
+    children = context.resume_at or spec.children
+    runs = {asyncio.create_task(context.run_child(child, branch=f"{branch}.{child}")): child for child in children}
+    try:
+        stopped = await _all(runs, waiting)
+    finally:
+        for run in runs:
+            run.cancel()
+    if stopped is not None:
+        await context.stop_children()
+        return stopped
+    if not waiting:
+        return Finished()
+    await context.note({"waiting": waiting, "escalated": context.escalated})
+    return Paused(call_ids=tuple(call_id for call_ids in waiting.values() for call_id in call_ids))
+
+
+async def _all(runs: dict[asyncio.Task[AnyOutcome], str], waiting: dict[str, list[str]]) -> AnyOutcome | None:
+    """Wait until all have finished or paused, or one has not. `waiting` is brought up to date: who waits for which calls."""
+    pending = set(runs)
+    while pending:
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        for run in done:
+            outcome = run.result()
+            waiting.pop(runs[run], None)
+            if isinstance(outcome, Paused):
+                waiting[runs[run]] = list(outcome.call_ids)
+            elif not isinstance(outcome, Finished):
+                return outcome
+    return None
