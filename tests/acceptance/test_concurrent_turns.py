@@ -188,8 +188,8 @@ def test_a_running_turn_can_be_joined_from_its_first_event_and_from_behind_it(de
 def test_whoever_joins_a_turn_that_talks_all_the_time_hears_all_of_it(deploy: Deploy) -> None:
     with deploy(Say(name="root", say=[str(number) for number in range(300)])) as rt:
         turn = start(rt, "talk")
-        where = {"user_id": "ada", "session_id": "s1", "invocation_id": turn.invocation_id}
-        joined = []
+        where: dict[str, Any] = {"user_id": "ada", "session_id": "s1", "invocation_id": turn.invocation_id}
+        joined: list[tuple[int, Turn]] = []
         for event in turn:
             if event.seq % 10 == 0:
                 joined += [(0, rt.attach(**where)), (event.seq, rt.attach(**where, after_seq=event.seq))]
