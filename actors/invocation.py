@@ -81,18 +81,17 @@ class Invocation:
     async def begin(self) -> None:
         """Bring the state up to date; the view follows when it is asked for."""
         message = self._message
-        if self._spec.definition.kind != "llm":
-            await self._read_state()
-            return
-        if message.fresh and self._remembered.can_follow(message.user_event, message.generation):
+        is_llm = self._spec.definition.kind == "llm"
+        if is_llm and message.fresh and self._remembered.can_follow(message.user_event, message.generation):
             self._remembered.follow(message.user_event, message.state)
+            self._state = self._remembered.state
         elif message.fresh:
             self._is_behind = True
             self._state = decode(message.state, dict)
-            return
-        else:
+        elif is_llm:
             await self._catch_up()
-        self._state = self._remembered.state
+        else:
+            await self._read_state()
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -207,9 +206,7 @@ class Invocation:
     async def _read_state(self) -> None:
         """The state alone: whoever is no LLM agent needs no compiled log."""
         self._is_behind = True
-        if self._message.fresh and not self._state:
-            self._state = decode(self._message.state, dict)
-        elif self._spec.definition.kind == "custom":
+        if self._spec.definition.kind == "custom":
             fetched = await self._session.fetch(p.Fetch(key=self._turn.key, after_seq=NOTHING))
             self._state = decode(fetched.state, dict)
 

@@ -9,7 +9,7 @@ from actors.errors import ModelError, ModelServiceError
 from runtime import Runtime
 from runtime.models.gemini import Gemini
 from tests.helpers import Deploy, say, told
-from tests.services.gemini_server import Failure, Gate, GeminiServer, Stream, answer, call, text
+from tests.services.gemini_server import Failure, Gate, GeminiServer, Reply, Stream, answer, call, text
 
 SSE = RunConfig(streaming="sse")
 
@@ -81,7 +81,7 @@ def test_a_busy_service_is_asked_again(deploy: Deploy) -> None:
 
 
 def test_a_service_that_stays_broken_fails_the_turn_and_the_next_one_works(deploy: Deploy) -> None:
-    replies = [Failure(500), Failure(500), Failure(500), text("fine again")]
+    replies: list[Reply] = [Failure(500), Failure(500), Failure(500), text("fine again")]
     with GeminiServer(replies) as server, deploy(LlmAgent(name="root", model=gemini(server, retries=2))) as rt:
         with pytest.raises(ModelServiceError, match="500"):
             say(rt, "hi")
