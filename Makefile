@@ -4,6 +4,9 @@ BIN := .venv/bin
 READY := .venv/ready-$(shell cksum < requirements-dev.lock | cut -d' ' -f1)
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
+# Every actor is a process of its own: without bytecode on disk each would compile all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check bench examples lock clean
 
 demo: $(READY)

@@ -276,7 +276,8 @@ class View:
         self._entries.append(entry)
         if not self._is_arranged:
             return
-        if reused:
+        if reused or (entry.calls and entry.responses):
+            # No agent makes such an event, but a log may have been imported: what it changes further up is arranged anew.
             self._is_arranged = False
         elif entry.responses:
             self._answer(before, entry)

@@ -160,6 +160,14 @@ class Supervisor(CustomAgent):
             yield Event(content=Content.of_text(f"{child}: {type(outcome).__name__}", role="model"))
 
 
+class Reader(CustomAgent):
+    """Runs its child `writer`, and tells what that has left in state under `draft`."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        await context.run_agent("writer")
+        yield Event(content=Content.of_text(f"read: {context.state['draft']}", role="model"))
+
+
 class Accountant(CustomAgent):
     """Adds what stands in state under `amount` to `total`, `temp:` included; fails without an amount."""
 

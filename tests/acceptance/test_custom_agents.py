@@ -8,7 +8,7 @@ from actors import Event, LlmAgent, RunConfig
 from actors.errors import AgentFailedError, UnknownAgentError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import Accountant, Supervisor, greet, note_run, sign
+from tests.acceptance.props import Accountant, Reader, Supervisor, greet, note_run, sign
 from tests.helpers import Deploy, say, told
 
 
@@ -40,6 +40,13 @@ def test_it_runs_its_children_and_learns_how_they_ended(deploy: Deploy) -> None:
         ]
         seen = [content.text for content in model.requests[1].contents]
         assert seen == ["go", "For context:[first] said: one", "For context:[root] said: first: Finished"]
+
+
+def test_it_sees_the_state_that_a_child_has_left(deploy: Deploy) -> None:
+    writer = LlmAgent(name="writer", model=ScriptedModel(["one", "two"]), output_key="draft")
+    with deploy(Reader(name="root", sub_agents=[writer])) as rt:
+        assert told(say(rt, "write")) == [("writer", "one"), ("root", "read: one")]
+        assert told(say(rt, "write")) == [("writer", "two"), ("root", "read: two")]
 
 
 def test_a_child_that_it_does_not_have_fails_it(deploy: Deploy) -> None:
