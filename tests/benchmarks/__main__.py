@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +37,7 @@ def main(
     seconds: Annotated[int, typer.Option(help="How long to sample.")] = 10,
 ) -> None:
     """Measure what turns, transfers, streams and starts cost, against raw Ray in the same run."""
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=120)
     unknown = sorted(set(only or ()) - set(BENCHMARKS))
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
