@@ -145,6 +145,7 @@ class Runtime:
         address: of a Ray cluster; None uses the Ray that is initialised, or starts a local one.
         session_store: URL of the log's database (`sqlite:///…`, `postgresql://…`), or a SessionStore.
         artifact_store: URL of a folder (`file://…`, `memory://…`, `s3://…`), or an ArtifactStore.
+        auto_create_session: make a session with its first message; `run` can say otherwise for one turn.
         settings: everything else; by default from the environment.
 
     Raises:
@@ -164,6 +165,7 @@ class Runtime:
         address: str | None = None,
         session_store: str | SessionStore | None = _DEFAULT,
         artifact_store: str | ArtifactStore | None = _DEFAULT,
+        auto_create_session: bool = True,
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
@@ -187,6 +189,7 @@ class Runtime:
         )
         self._artifact_store = deployment.artifact_store
         self._engine = _engine(engine, deployment, address)
+        self._auto_create_session = auto_create_session
         self._portal: Portal | None = None
         self._driver: Driver | None = None
         self.sessions = SessionsService(self)
@@ -244,7 +247,7 @@ class Runtime:
         run_config: RunConfig | None = None,
         state_delta: Mapping[str, Any] | None = None,
         invocation_id: str | None = None,
-        auto_create_session: bool = True,
+        auto_create_session: bool | None = None,
     ) -> Turn:
         """Start a turn.
 
@@ -253,7 +256,7 @@ class Runtime:
             run_config: options of the turn.
             state_delta: changes of session state that come with the message.
             invocation_id: makes the turn repeatable: the same id again joins the same turn.
-            auto_create_session: make the session if there is none.
+            auto_create_session: make the session if there is none; None leaves it to the Runtime.
 
         Returns:
             The turn, which runs already. What is wrong with it is raised by iterating it, or by its `result()`.
@@ -275,7 +278,7 @@ class Runtime:
             content=content,
             config=run_config or RunConfig(),
             state_delta=dict(state_delta or {}),
-            auto_create=auto_create_session,
+            auto_create=self._auto_create_session if auto_create_session is None else auto_create_session,
         )
         driver.start_soon(turn, start)
         return turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -16,7 +16,7 @@ from actors.messages.wire import decode, encode
 from actors.rules.contents import FOREIGN_MARK
 from actors.rules.transfer import TRANSFER_TOOL
 
-Reply = str | Mapping[str, Any] | Content | LlmResponse | BaseException | None
+Reply = str | Mapping[str, Any] | Content | LlmResponse | BaseException | type[BaseException] | None
 """What a fake model says: see `ScriptedModel`."""
 
 
@@ -36,7 +36,7 @@ class ScriptedModel:
         `{"parts": [reply, …]}`: one response of several of the above;
         `{"stream": [text, …]}`: one text, in these pieces when it is streamed;
         None: the model returns nothing;
-        an exception: the model raises it.
+        an exception, or a class of exceptions: the model raises it.
 
     Running out of replies is an error.
 
@@ -48,7 +48,7 @@ class ScriptedModel:
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = list(replies)
         for reply in self.replies:
-            if not isinstance(reply, BaseException):
+            if not _is_error(reply):
                 pieces_of(reply)
         self._taken = 0
         self._requests: list[LlmRequest] = []
@@ -113,7 +113,7 @@ class PatternModel:
         self._patterns = [(re.compile(pattern, re.IGNORECASE), reply) for pattern, reply in patterns]
         self._default = default
         for _, reply in patterns:
-            if not isinstance(reply, BaseException):
+            if not _is_error(reply):
                 pieces_of(reply)
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -145,8 +145,8 @@ def _newest_text(contents: Sequence[Content]) -> str:
 
 
 def responses(reply: Reply, *, stream: bool) -> list[LlmResponse]:
-    """What a model yields that says this. Raises the reply when it is an exception."""
-    if isinstance(reply, BaseException):
+    """What a model yields that says this. Raises the reply when it is an exception, or a class of exceptions."""
+    if _is_error(reply):
         raise reply
     if isinstance(reply, LlmResponse):
         return [reply]
@@ -156,7 +156,24 @@ def responses(reply: Reply, *, stream: bool) -> list[LlmResponse]:
     whole = LlmResponse(content=Content(role="model", parts=parts))
     if not stream:
         return [whole]
+    whole = LlmResponse(content=Content(role="model", parts=_joined(parts)))
     return [*(LlmResponse(content=Content.of_text(chunk, role="model"), partial=True) for chunk in chunks), whole]
+
+
+def _is_error(reply: Reply) -> TypeGuard[BaseException | type[BaseException]]:
+    return isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException))
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """The parts with texts that follow each other made one, as a stream's pieces are."""
+    joined: list[Part] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last is not None and last.text and part.text and part == Part(text=part.text) and last == Part(text=last.text):
+            joined[-1] = Part(text=last.text + part.text)
+        else:
+            joined.append(part)
+    return joined
 
 
 def pieces_of(reply: Reply) -> tuple[list[Part], list[str]]:

@@ -166,3 +166,12 @@ def test_a_runtime_that_is_not_started_or_is_closed_says_so(deploy: Deploy) -> N
         say(rt, "hi")
     rt.close()
     assert [event.text for event in turn] == ["fine"]
+
+
+def test_a_runtime_may_leave_the_making_of_sessions_to_others(deploy: Deploy) -> None:
+    root = LlmAgent(name="root", model=PatternModel([("", "hello")]))
+    with deploy(root, auto_create_session=False) as rt:
+        with pytest.raises(SessionNotFoundError):
+            say(rt, "hi")
+        assert told(say(rt, "hi", auto_create_session=True)) == [("root", "hello")]
+        assert told(say(rt, "again")) == [("root", "hello")]

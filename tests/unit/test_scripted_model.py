@@ -50,9 +50,11 @@ async def test_every_form_of_a_reply_is_said(reply: Any, parts: list[Part]) -> N
 
 
 async def test_none_says_nothing_and_an_exception_is_raised() -> None:
-    model = ScriptedModel([None, ValueError("kaput")])
+    model = ScriptedModel([None, ValueError("kaput"), KeyError])
     assert await one(model) is None
     with pytest.raises(ValueError, match="kaput"):
+        await ask(model)
+    with pytest.raises(KeyError):
         await ask(model)
 
 
@@ -80,6 +82,14 @@ async def test_a_text_is_streamed_in_pieces_before_the_whole() -> None:
         (True, "lo"),
         (False, "Hello"),
     ]
+
+
+async def test_texts_that_follow_each_other_are_one_when_they_are_streamed() -> None:
+    model = ScriptedModel([{"parts": [{"thought": "hm"}, "Hel", "lo"]}] * 2)
+    assert await one(model) == Content(role="model", parts=[Part(text="hm", thought=True), Part(text="Hel"), Part(text="lo")])
+    *pieces, whole = await ask(model, stream=True)
+    assert [piece.content and piece.content.text for piece in pieces] == ["Hel", "lo"]
+    assert whole.content == Content(role="model", parts=[Part(text="hm", thought=True), Part(text="Hello")])
 
 
 async def test_calls_and_thoughts_are_not_streamed_in_pieces() -> None:
