@@ -15,7 +15,7 @@ from actors.errors import NotEncodableError
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event
 from actors.messages.model import FunctionDeclaration
-from actors.messages.wire import encode, plain
+from actors.messages.wire import plain
 from actors.nearest import did_you_mean
 from actors.tools.base import Tool
 from actors.tools.context import Actions, ToolContext
@@ -72,7 +72,6 @@ async def _answer(
         told = plain(result)
         response = told if isinstance(told, dict) else {"result": told}
         actions.state_delta = plain(actions.state_delta)
-        encode([response, actions.state_delta])
     except NotEncodableError as error:
         # Nothing of such a call can be stored, its state included: the event would fail as a whole.
         return Answer(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {error}"})

@@ -28,17 +28,19 @@ def encode(value: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """A value as it is after a journey: dictionaries, lists, texts, numbers, bytes.
+    """A value as it is after a journey: dictionaries with text keys, lists, texts, numbers, bytes.
 
-    Pydantic models and dataclasses become dictionaries.
+    Pydantic models and dataclasses become dictionaries, tuples and sets lists.
 
     Raises:
         NotEncodableError: something in it has no wire form.
     """
     try:
-        return msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, enc_hook=_plain_hook)
+        builtins = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, enc_hook=_plain_hook)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise NotEncodableError(type(value).__name__, str(error)) from error
+    # The journey itself: it makes lists of tuples, and finds the integers that are too long for it.
+    return msgspec.msgpack.decode(encode(builtins))
 
 
 def _plain_hook(value: Any) -> Any:
