@@ -20,6 +20,7 @@ from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm import run_llm
 from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
 from actors.errors import FencedError, RaygroveError
+from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.invocation import Invocation
@@ -27,6 +28,7 @@ from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.session import SessionRef
+from actors.tools.offload import in_process
 from actors.views import SessionView
 
 VIEWS = 1_000
@@ -71,6 +73,7 @@ class AgentActor(Actor):
         artifacts: the artifact store.
         resolve: gives the model for a name, or the model that was given itself.
         name: the actor's, for messages and statistics; by default the agent's.
+        offload: where tools run that need resources of their own.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class AgentActor(Actor):
         artifacts: ArtifactStore,
         resolve: Callable[[str, Any], Model],
         name: str = "",
+        offload: Offload = in_process,
     ) -> None:
         super().__init__(name or spec.name)
         self._spec = spec
@@ -88,6 +92,7 @@ class AgentActor(Actor):
         self._runner = runner
         self._artifacts = artifacts
         self._resolve = resolve
+        self._offload = offload
         self._model: Model | None = None
         self._views: OrderedDict[tuple[SessionKey, str | None], SessionView] = OrderedDict()
         self._runs: dict[tuple[SessionKey, str], set[asyncio.Task[p.AnyOutcome]]] = {}
@@ -116,7 +121,16 @@ class AgentActor(Actor):
                 del self._runs[where]
 
     async def _run(self, message: p.Invoke) -> p.AnyOutcome:
-        run = Invocation(self._spec, message, self._session, self._runner, self._artifacts, self._view(message), self._counts)
+        run = Invocation(
+            self._spec,
+            message,
+            self._session,
+            self._runner,
+            self._artifacts,
+            self._view(message),
+            self._counts,
+            self._offload,
+        )
         try:
             await run.begin()
             outcome = await self._behave(run)

@@ -10,7 +10,7 @@ import msgspec
 
 from actors.agents.tree import AgentSpec
 from actors.errors import LlmCallsLimitExceededError, UnknownAgentError
-from actors.interfaces.context import ArtifactAccess
+from actors.interfaces.context import ArtifactAccess, Offload
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Content, Part
@@ -41,6 +41,7 @@ class Invocation:
         artifacts: the artifact store.
         view: what the actor remembers of the session.
         counts: the actor's figures.
+        offload: where tools run that need resources of their own.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class Invocation:
         artifacts: ArtifactStore,
         view: SessionView,
         counts: dict[str, int],
+        offload: Offload,
     ) -> None:
+        self.offload = offload
         self.agent_name = spec.name
         self.invocation_id = message.turn.invocation_id
         self.user_id = message.turn.key.user

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from actors.actor import Actor
 from actors.agent import AgentActor
@@ -77,6 +79,8 @@ class LocalEngine:
     async def start(self) -> None:
         """Make the actors."""
         deployment = self._deployment
+        threads = ThreadPoolExecutor(deployment.settings.tool_threads, thread_name_prefix="tools")
+        asyncio.get_running_loop().set_default_executor(threads)
         store = open_session_store(deployment.session_store)
         artifacts = open_artifact_store(deployment.artifact_store)
         self.session = SessionRef(LocalLink(SessionActor(store, deployment.tree.topology)))

@@ -15,6 +15,7 @@ class Settings(BaseSettings):
         data_dir: where the default stores keep their files; relative to the driver's working directory.
         namespace: the Ray namespace of all actors.
         max_concurrency: messages that one Ray actor handles at the same time.
+        tool_threads: sync tools that may run at the same time in one agent's process.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
         stop_timeout_s: how long actors may take to stop before they are killed.
         log_to_driver: print what actors print on the driver's terminal.
@@ -26,6 +27,7 @@ class Settings(BaseSettings):
     data_dir: Path = Path(".raygrove")
     namespace: str = Field(default="raygrove", min_length=1)
     max_concurrency: int = Field(default=10_000, gt=0)
+    tool_threads: int = Field(default=64, gt=0)
     start_timeout_s: float = Field(default=60.0, gt=0)
     stop_timeout_s: float = Field(default=10.0, gt=0)
     log_to_driver: bool = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.messages.content import Content, Part
@@ -20,6 +20,21 @@ class ArtifactAccess(Protocol):
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:
         """The part of that version, or the latest; None when there is none."""
+        ...
+
+
+class Offload(Protocol):
+    """Where tools run that need more than their agent's process has."""
+
+    async def __call__(self, function: Callable[..., Any], arguments: Mapping[str, Any], needs: Mapping[str, Any]) -> Any:
+        """Call a function, sync or async, away from the agent's event loop, and return its result.
+
+        Args:
+            needs: resources by the names num_cpus, num_gpus, memory and resources.
+
+        Raises:
+            Exception: what the function raises.
+        """
         ...
 
 
@@ -67,9 +82,11 @@ class Context(InvocationContext, Protocol):
         resume_at: a run that goes on after a pause: the children at which it does, or the agent itself when it is the one
             whose question was answered. Empty when the run begins.
         escalated: some event of the run, or below it, had `actions.escalate`.
+        offload: where tools run that need resources of their own.
     """
 
     streaming: bool
+    offload: Offload
     resumed: bool
     resume_at: tuple[str, ...]
     escalated: bool

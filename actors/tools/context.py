@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
-from actors.interfaces.context import ArtifactAccess
+from actors.interfaces.context import ArtifactAccess, Offload
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions
 
@@ -129,8 +129,10 @@ class ToolContext(CallbackContext):
 
     Attributes:
         function_call_id: the call that is being answered; the same when it is repeated after a crash.
+        offload: runs a function where the resources are that it needs.
     """
 
-    def __init__(self, *, function_call_id: str, **rest: Any) -> None:
+    def __init__(self, *, function_call_id: str, offload: Offload, **rest: Any) -> None:
         super().__init__(**rest)
         self.function_call_id = function_call_id
+        self.offload = offload

@@ -7,7 +7,7 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast, overload
 
 import pydantic
@@ -29,13 +29,23 @@ class FunctionTool(Tool):
         function: what to call.
         name: for the model; by default the function's name.
         description: for the model; by default the docstring up to its sections.
+        needs: resources for a run, by the names num_cpus, num_gpus, memory (bytes) and resources (by name). A tool that
+            needs some runs in a task of its own, where the cluster has them, and cannot take a ToolContext.
 
     Raises:
-        DefinitionError: the signature cannot be told as a JSON schema.
+        DefinitionError: the signature cannot be told as a JSON schema, or a need cannot be met for it.
     """
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None = None, description: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        needs: Mapping[str, Any] | None = None,
+    ) -> None:
         self.function = function
+        self.needs = dict(needs or {})
         self.name = name if name is not None else str(getattr(function, "__name__", ""))
         if not self.name or self.name == "<lambda>":
             raise DefinitionError(f"a tool needs a name: give one to FunctionTool(…, name=…) for {function!r}")
@@ -44,6 +54,10 @@ class FunctionTool(Tool):
         # An object with an async __call__ is as good a tool as an async function.
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         self._context_parameter, self._fields = _fields(self.name, function, told)
+        if self.needs and self._context_parameter is not None:
+            raise DefinitionError(
+                f"tool {self.name!r} runs in a task of its own: it cannot take a ToolContext ({self._context_parameter!r})"
+            )
         self._arguments = _model(self.name, self._fields)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -68,6 +82,8 @@ class FunctionTool(Tool):
             Exception: whatever the function raises.
         """
         given = self._checked(args)
+        if self.needs:
+            return await context.offload(self.function, given, self.needs)
         if self._context_parameter is not None:
             given[self._context_parameter] = context
         if self._is_async:
@@ -94,6 +110,10 @@ class FunctionTool(Tool):
         self._arguments = _model(self.name, self._fields)
 
 
+_NEEDS = {"num_cpus", "num_gpus", "memory", "resources"}
+_NEEDED = ", ".join(sorted(_NEEDS))
+
+
 class LongRunningTool(FunctionTool):
     """A function whose answer may come in a later turn: returning None means "not yet", and pauses the turn."""
 
@@ -104,7 +124,7 @@ class LongRunningTool(FunctionTool):
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, long_running: bool = False
+    *, name: str | None = None, description: str | None = None, long_running: bool = False, **needs: Any
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -113,18 +133,26 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     long_running: bool = False,
+    **needs: Any,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool of a function, as `@tool` or `@tool(name=…, long_running=True)`.
+    """Make a tool of a function, as `@tool`, `@tool(name=…, long_running=True)` or `@tool(num_cpus=2)`.
 
     Args:
         name: for the model; by default the function's name.
         description: for the model; by default the docstring up to its sections.
         long_running: the answer may come in a later turn.
+        needs: resources for a run: num_cpus, num_gpus, memory, resources. See FunctionTool.
+
+    Raises:
+        DefinitionError: see FunctionTool; or a keyword is none of these.
     """
+    unknown = sorted(set(needs) - _NEEDS)
+    if unknown:
+        raise DefinitionError(f"@tool does not know {', '.join(unknown)}: it takes name, description, long_running, {_NEEDED}")
     cls = LongRunningTool if long_running else FunctionTool
     if function is not None:
         return cls(function)
-    return lambda decorated: cls(decorated, name=name, description=description)
+    return lambda decorated: cls(decorated, name=name, description=description, needs=needs)
 
 
 Fields = dict[str, tuple[Any, FieldInfo]]

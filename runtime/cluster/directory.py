@@ -22,6 +22,7 @@ from actors.messages.wire import encode
 from actors.runner import RunnerRef
 from actors.session import SessionRef
 from runtime.cluster.remote import AgentHost, Handle, RayLink, start
+from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
 from runtime.settings import Settings
@@ -84,7 +85,9 @@ class RayDirectory:
         placement: Placement = cloudpickle.loads(self._specs[agent])[1]
         name = self._actor_name(agent)
         build = partial(build_agent, self._specs[agent], self._session, runner, self._artifact_store, name)
-        return start(AgentHost, name, self._settings.namespace, self._settings.max_concurrency, build, **ray_options(placement))
+        settings = self._settings
+        resources = ray_options(placement)
+        return start(AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads, **resources)
 
     def forget(self, agent: str) -> None:
         """The agent's actor is gone; the next message starts another."""
@@ -135,4 +138,5 @@ def build_agent(pickled: bytes, session: Handle, runner: Handle, artifact_store:
         open_artifact_store(artifact_store),
         resolve,
         name,
+        as_task,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ray
@@ -36,7 +38,23 @@ class RunnerHost(Host):
 
 
 class AgentHost(Host):
-    """The process of one agent."""
+    """The process of one agent.
+
+    Args:
+        threads: how many sync tools may run at the same time. asyncio's own number, a few more than there are CPUs, would let
+            the tools of one session wait for those of another.
+    """
+
+    def __init__(self, build: Callable[[], Actor], threads: int) -> None:
+        super().__init__(build)
+        self._threads: ThreadPoolExecutor | None = ThreadPoolExecutor(threads, thread_name_prefix="tools")
+
+    async def receive(self, raw: bytes) -> bytes:
+        """Hand a message to the actor and return its reply."""
+        if self._threads is not None:
+            asyncio.get_running_loop().set_default_executor(self._threads)
+            self._threads = None
+        return await super().receive(raw)
 
 
 class ModelHost:
@@ -78,6 +96,16 @@ def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *arg
     )
     handle: Handle = remote.remote(*args)
     return handle
+
+
+def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ray.ObjectRef[Any]:
+    """Start a Ray task; it is not run again when it fails.
+
+    Args:
+        resources: Ray's options for where it runs.
+    """
+    task: ray.ObjectRef[Any] = ray.remote(function).options(max_retries=0, **resources).remote(*args)
+    return task
 
 
 class RayLink:

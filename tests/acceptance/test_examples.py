@@ -43,6 +43,7 @@ ESSENTIAL = {
         "the manager is asked: ask_manager({'amount': 80})",
         "refunds: The manager has allowed it",
     ],
+    "remote_tool": ["counted: 78498", "in a process of its own"],
     "custom_agent": [
         "writer: Actors live when they are spoken to.",
         'critic: {"score": 9',

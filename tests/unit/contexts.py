@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors import Content, ToolContext
 from actors.invocation import SessionArtifacts
 from actors.messages.session import SessionKey
+from actors.tools.offload import in_process
 from runtime.stores.artifacts import FsspecArtifactStore
 
 
@@ -12,6 +13,7 @@ def tool_context() -> ToolContext:
     """The context of the call `c1` of the agent `writer`; the state has one key, `known`."""
     return ToolContext(
         function_call_id="c1",
+        offload=in_process,
         artifacts=SessionArtifacts(FsspecArtifactStore("memory://unit"), SessionKey("app", "ada", "s1")),
         agent_name="writer",
         invocation_id="e-1",

@@ -1,0 +1,37 @@
+"""Tools that run as Ray tasks, where the cluster has the resources that they need."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray.exceptions import RayTaskError
+
+from runtime.cluster.remote import start_task
+
+
+async def as_task(function: Callable[..., Any], arguments: Mapping[str, Any], needs: Mapping[str, Any]) -> Any:
+    """Implements `actors.interfaces.context.Offload`. A task whose turn is cancelled is killed; none is run twice."""
+    pickled: bytes = cloudpickle.dumps((function, dict(arguments)))  # type: ignore[no-untyped-call]
+    task = start_task(_call, pickled, **needs)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        ray.cancel(task, force=True)
+        raise
+    except RayTaskError as error:
+        raise error.cause from None
+
+
+def _call(pickled: bytes) -> Any:
+    function, arguments = cloudpickle.loads(pickled)
+    result = function(**arguments)
+    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+
+
+async def _awaited(result: Any) -> Any:
+    return await result

@@ -1,0 +1,69 @@
+"""Tools that need resources run in a process of their own on Ray, and in a thread without it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from actors import LlmAgent, RunConfig, ToolContext, tool
+from actors.errors import DefinitionError, TurnTimeoutError
+from actors.testing import ScriptedModel
+from tests.helpers import Deploy, say, told
+
+
+@tool(num_cpus=1)
+def where() -> dict[str, int]:
+    """Tell in which process this runs."""
+    return {"pid": os.getpid()}
+
+
+@tool(num_cpus=1)
+async def later(x: int) -> int:
+    """Add one, in no hurry."""
+    return x + 1
+
+
+@tool(num_cpus=1)
+def broken() -> None:
+    """Fail."""
+    raise ValueError("no fuel")
+
+
+@tool(num_cpus=1)
+async def endless() -> None:
+    """Never return."""
+    await asyncio.Event().wait()
+
+
+def test_it_runs_where_the_resources_are_and_the_model_gets_its_result(deploy: Deploy) -> None:
+    model = ScriptedModel([{"parts": [{"call": "where"}, {"call": "later", "args": {"x": 1}}]}, "done"])
+    with deploy(LlmAgent(name="root", model=model, tools=[where, later])) as rt:
+        _, answer, _ = say(rt, "go")
+        pid, sum_ = (response.response for response in answer.function_responses())
+        assert sum_ == {"result": 2}
+        assert (pid["pid"] == rt.statistics().agents["root"].pid) == (deploy.engine == "local")
+
+
+def test_what_it_raises_is_told_to_the_model_as_it_was_raised(deploy: Deploy) -> None:
+    with deploy(LlmAgent(name="root", model=ScriptedModel([{"call": "broken"}, "sorry"]), tools=[broken])) as rt:
+        _, answer, last = say(rt, "go")
+        assert [response.response for response in answer.function_responses()] == [{"error": "ValueError: no fuel"}]
+        assert last.text == "sorry"
+
+
+def test_it_ends_with_its_turn(deploy: Deploy) -> None:
+    with deploy(LlmAgent(name="root", model=ScriptedModel([{"call": "endless"}, "next"]), tools=[endless])) as rt:
+        with pytest.raises(TurnTimeoutError):
+            say(rt, "go", run_config=RunConfig(timeout=2.0))
+        assert told(say(rt, "again")) == [("root", "next")]
+
+
+def test_it_cannot_take_a_context_and_its_needs_have_names() -> None:
+    def takes_context(context: ToolContext) -> None: ...
+
+    with pytest.raises(DefinitionError, match="cannot take a ToolContext"):
+        tool(num_cpus=1)(takes_context)
+    with pytest.raises(DefinitionError, match="does not know num_cpu"):
+        tool(num_cpu=1)
