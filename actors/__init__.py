@@ -9,6 +9,7 @@ from actors.interfaces.model import Model
 from actors.messages.config import RunConfig
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from actors.messages.event import Event, EventActions
+from actors.messages.memory import MemoryEntry
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import Cancelled, Failed, Finished, Outcome, Paused, Transfer
 from actors.messages.session import Session
@@ -35,6 +36,7 @@ __all__ = [
     "LlmResponse",
     "LongRunningTool",
     "LoopAgent",
+    "MemoryEntry",
     "Model",
     "Outcome",
     "ParallelAgent",

@@ -207,7 +207,10 @@ class _LlmRun:
 
     # ----------------------------------------------------------------------------------------------- what callbacks get
     def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
-        return ToolContext(function_call_id=call_id, artifacts=self._context.artifacts, actions=actions, **where(self._context))
+        context = self._context
+        return ToolContext(
+            function_call_id=call_id, artifacts=context.artifacts, memory=context.memory, actions=actions, **where(context)
+        )
 
 
 def _by_model(content: Content | None) -> Content | None:

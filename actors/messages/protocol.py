@@ -14,6 +14,7 @@ import msgspec
 
 from actors.messages.config import OnConcurrentTurn, RunConfig
 from actors.messages.content import Content
+from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 
@@ -458,6 +459,33 @@ class SessionsAre(Message, frozen=True, kw_only=True):
     sessions: Sequence[SessionInfo] = ()
 
 
+# ----------------------------------------------------------------------------------------- driver and agents -> Session
+class RememberSession(Message, frozen=True, kw_only=True):
+    """Put what a session says now into memory, in place of what it said before."""
+
+    key: SessionKey
+
+
+class ForgetSession(Message, frozen=True, kw_only=True):
+    """Take a session out of memory. Its log stays."""
+
+    key: SessionKey
+
+
+class SearchMemory(Message, frozen=True, kw_only=True):
+    """Ask what is remembered of a user."""
+
+    app: str
+    user: str
+    query: str
+
+
+class MemoriesAre(Message, frozen=True, kw_only=True):
+    """What was found, the best first."""
+
+    entries: Sequence[MemoryEntry] = ()
+
+
 # ------------------------------------------------------------------------------------------------- driver -> anybody
 class GetStatistics(Message, frozen=True, kw_only=True):
     """Ask an actor what it has done."""
@@ -525,6 +553,10 @@ AnyMessage = (
     | RewindRequest
     | SessionIs
     | SessionsAre
+    | RememberSession
+    | ForgetSession
+    | SearchMemory
+    | MemoriesAre
     | GetStatistics
     | Statistics
     | Stop

@@ -229,3 +229,20 @@ class Invoice(pydantic.BaseModel):
 
     order: int
     paid: bool
+
+
+# ------------------------------------------------------------------------------------------------------------- memory
+@tool
+async def recall(query: str, context: ToolContext) -> list[str]:
+    """Search the memory.
+
+    Args:
+        query: words.
+    """
+    return [f"{entry.author}: {entry.text}" for entry in await context.search_memory(query)]
+
+
+async def recall_first(context: CallbackContext, request: LlmRequest) -> None:
+    """Keeps in state what is remembered of what the user says."""
+    if found := await context.search_memory(context.user_content.text):
+        context.state["recalled"] = [entry.text for entry in found]
