@@ -13,7 +13,18 @@ from actors.messages.memory import MemoryEntry
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import Cancelled, Failed, Finished, Outcome, Paused, Transfer
 from actors.messages.session import Session
-from actors.tools import CallbackContext, FunctionTool, LongRunningTool, ReadonlyContext, Tool, ToolContext, exit_loop, tool
+from actors.tools import (
+    CallbackContext,
+    FunctionTool,
+    LongRunningTool,
+    ReadonlyContext,
+    Tool,
+    ToolContext,
+    exit_loop,
+    load_artifacts,
+    load_memory,
+    tool,
+)
 
 __all__ = [
     "Agent",
@@ -51,5 +62,7 @@ __all__ = [
     "ToolContext",
     "Transfer",
     "exit_loop",
+    "load_artifacts",
+    "load_memory",
     "tool",
 ]

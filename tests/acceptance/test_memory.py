@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors import Content, Event, LlmAgent, MemoryEntry, Part
+from actors import Content, Event, LlmAgent, MemoryEntry, Part, load_memory
 from actors.errors import InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
 from actors.session import PAGE
 from actors.testing import ScriptedModel
@@ -138,6 +138,27 @@ def test_tools_and_callbacks_search_the_memory_of_their_own_user(deploy: Deploy)
         session = rt.sessions.get("ada", "s2")
         assert session is not None
         assert session.state == {"recalled": ["green tea"]}
+
+
+def test_load_memory_gives_the_model_what_is_remembered_as_plain_data(deploy: Deploy) -> None:
+    model = ScriptedModel(["ok", {"call": "load_memory", "args": {"query": "green tea"}}, "done"])
+    with deploy(LlmAgent(name="root", model=model, tools=[load_memory])) as rt:
+        rt.sessions.create("ada", "old")
+        for place, text in enumerate(("black tea", "green tea", "water")):
+            rt.sessions.append_event("ada", "old", Event(author="user", timestamp=place + 0.5, content=Content.of_text(text)))
+        say(rt, "green tea", user_id="bob")
+        rt.memory.add_session("ada", "old")
+        rt.memory.add_session("bob", "s1")
+        (declared,) = model.requests[0].tools
+        assert (declared.parameters or {})["required"] == ["query"]
+        events = say(rt, "what do I like?")
+        whence = {"author": "user", "session_id": "old"}
+        assert answer(events[1]) == {
+            "memories": [
+                {**whence, "timestamp": "1970-01-01T00:00:01+00:00", "text": "green tea"},
+                {**whence, "timestamp": "1970-01-01T00:00:00+00:00", "text": "black tea"},
+            ]
+        }
 
 
 def test_without_a_memory_store_every_call_says_so(deploy: Deploy) -> None:
