@@ -208,7 +208,9 @@ class SessionActor(Actor):
             return p.TurnFound(authors=())
         calls = await self._calls(key, message.call_ids)
         if not calls:
-            return p.TurnFound(authors=hot.authors())
+            row = await self._turn_row(hot, message.invocation_id) if message.invocation_id else None
+            is_there = row is not None or hot.waits(message.invocation_id)
+            return p.TurnFound(authors=hot.authors(), is_there=is_there, agent=row.agent if row is not None else "")
         return p.TurnFound(authors=hot.authors(), caller=calls[0].author, invocation_id=calls[0].invocation_id)
 
     async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
@@ -249,12 +251,9 @@ class SessionActor(Actor):
     async def _join(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened | None:
         """The reply to a turn that is there already, or None."""
         row = hot.runs(message.invocation_id)
-        waits = hot.waits(message.invocation_id)
-        if row is None and not waits:
-            await self._book.flush()
-            row = await self._book.read(self._store.turn, hot.key, message.invocation_id)
-            # The same turn may have begun, or got in line, meanwhile: two drivers may ask for it at the same time.
-            row = hot.runs(message.invocation_id) or row
+        if row is None and not hot.waits(message.invocation_id):
+            row = await self._turn_row(hot, message.invocation_id)
+            # The same turn may have got in line meanwhile: two drivers may ask for it at the same time.
             if row is None and not hot.waits(message.invocation_id):
                 return None
         await self._follow(hot, message.invocation_id, message.subscriber, row.first_seq if row is not None else hot.head_seq)
@@ -423,15 +422,21 @@ class SessionActor(Actor):
     async def subscribe(self, message: p.Subscribe) -> p.Done:
         """Tell a subscriber of a turn's events behind a place, those in the log first."""
         hot = await self._book.take_up(message.key)
-        row = hot.runs(message.invocation_id)
-        if row is None:
-            await self._book.flush()
-            row = await self._book.read(self._store.turn, message.key, message.invocation_id)
+        row = await self._turn_row(hot, message.invocation_id)
         if row is None and not hot.waits(message.invocation_id):
             raise InvocationNotFoundError(message.invocation_id, message.key.session)
         first_seq = row.first_seq if row is not None else hot.head_seq
         await self._follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
         return p.Done()
+
+    async def _turn_row(self, hot: HotLog, invocation_id: str) -> TurnRow | None:
+        """The record of a turn that runs or has ended; None for one that waits in line, or that is not known."""
+        row = hot.runs(invocation_id)
+        if row is None:
+            await self._book.flush()
+            row = await self._book.read(self._store.turn, hot.key, invocation_id)
+        # It may have begun meanwhile.
+        return hot.runs(invocation_id) or row
 
     async def _follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
         if not subscriber:

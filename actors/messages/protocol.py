@@ -160,19 +160,34 @@ class TopologyIs(Message, frozen=True, kw_only=True):
 
 
 class FindTurn(Message, frozen=True, kw_only=True):
-    """Ask who could take a message, before anything is stored. `call_ids` are those of its function responses."""
+    """Ask who could take a message, before anything is stored.
+
+    Attributes:
+        call_ids: those of its function responses.
+        invocation_id: a turn that may be there already; "" does not ask for any.
+    """
 
     key: SessionKey
     call_ids: tuple[str, ...] = ()
+    invocation_id: str = ""
     auto_create: bool = False
 
 
 class TurnFound(Message, frozen=True, kw_only=True):
-    """Authors by recency; and who made the first of the calls, in which invocation ("" without calls)."""
+    """What was found.
+
+    Attributes:
+        authors: of the session's events, by recency.
+        caller, invocation_id: who made the first of the calls, in which invocation; "" without calls.
+        is_there: the turn that was asked for runs, waits in line or has ended.
+        agent: who was selected for it, as far as it is known.
+    """
 
     authors: tuple[str, ...]
     caller: str = ""
     invocation_id: str = ""
+    is_there: bool = False
+    agent: str = ""
 
 
 class OpenTurn(Message, frozen=True, kw_only=True):

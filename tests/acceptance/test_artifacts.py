@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors import Blob, Content, Event, LlmAgent, LlmRequest, Part, load_artifacts
+from actors import Blob, Content, Event, LlmAgent, LlmRequest, Part, RunConfig, load_artifacts
 from actors.errors import ArtifactError, InvalidIdError, StoreError
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.acceptance.props import annotate, archive, archive_at_first, stack
-from tests.helpers import Deploy, say
+from tests.helpers import Deploy, say, told
 
 PNG = Blob(data=b"\x89PNG\x00", mime_type="image/png")
 
@@ -126,6 +126,29 @@ def test_a_save_that_fails_is_told_to_the_model_and_not_on_record(deploy: Deploy
         answer = say(rt, "keep this")[1]
         assert "an artifact needs a name" in next(answer.function_responses()).response["error"]
         assert answer.actions.artifact_delta == {}
+
+
+# ------------------------------------------------------------------------------------------------------- input blobs
+def test_a_turn_that_is_asked_for_again_saves_its_blobs_once(deploy: Deploy) -> None:
+    upload = Content(parts=[Part(text="see"), Part(inline_data=PNG)])
+    config = RunConfig(save_input_blobs_as_artifacts=True)
+    with deploy(root("seen")) as rt:
+        for _ in range(3):
+            events = say(rt, upload, invocation_id="e-mine", run_config=config)
+            assert told(events) == [("root", "seen")]
+        assert rt.artifacts.list_versions("ada", "s1", "artifact_e-mine_1") == [0]
+        assert len(stored(rt)) == 2
+
+
+def test_two_who_ask_for_the_same_turn_at_once_save_its_blobs_once(deploy: Deploy) -> None:
+    upload = Content(parts=[Part(inline_data=PNG)])
+    config = RunConfig(save_input_blobs_as_artifacts=True)
+    with deploy(root("seen")) as rt:
+        asked = {"user_id": "ada", "session_id": "s1", "message": upload, "invocation_id": "e-mine", "run_config": config}
+        turns = [rt.run(**asked) for _ in range(5)]  # type: ignore[arg-type]
+        assert [told(list(turn.result().events)) for turn in turns] == [[("root", "seen")]] * 5
+        assert rt.artifacts.list_versions("ada", "s1", "artifact_e-mine_0") == [0]
+        assert len(stored(rt)) == 2
 
 
 # ---------------------------------------------------------------------------------------------------- load_artifacts
