@@ -43,6 +43,18 @@ ESSENTIAL = {
         "the manager is asked: ask_manager({'amount': 80})",
         "refunds: The manager has allowed it",
     ],
+    "memory": [
+        "waiter to ada: You like green tea.",
+        "waiter to bob: I remember nothing of it.",
+        "found: user in monday: I like to drink green tea",
+    ],
+    "artifacts": [
+        "saved user:shopping.txt, version 0",
+        "saved user:shopping.txt, version 1",
+        "shopper: You need tea and milk.",
+        "['user:shopping.txt'] [0, 1]",
+        "at first: tea",
+    ],
     "custom_agent": [
         "writer: Actors live when they are spoken to.",
         'critic: {"score": 9',
