@@ -9,10 +9,22 @@ from actors.interfaces.model import Model
 from actors.messages.config import RunConfig
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from actors.messages.event import Event, EventActions
+from actors.messages.memory import MemoryEntry
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import Cancelled, Failed, Finished, Outcome, Paused, Transfer
 from actors.messages.session import Session
-from actors.tools import CallbackContext, FunctionTool, LongRunningTool, ReadonlyContext, Tool, ToolContext, exit_loop, tool
+from actors.tools import (
+    CallbackContext,
+    FunctionTool,
+    LongRunningTool,
+    ReadonlyContext,
+    Tool,
+    ToolContext,
+    exit_loop,
+    load_artifacts,
+    load_memory,
+    tool,
+)
 
 __all__ = [
     "Agent",
@@ -35,6 +47,7 @@ __all__ = [
     "LlmResponse",
     "LongRunningTool",
     "LoopAgent",
+    "MemoryEntry",
     "Model",
     "Outcome",
     "ParallelAgent",
@@ -49,5 +62,7 @@ __all__ = [
     "ToolContext",
     "Transfer",
     "exit_loop",
+    "load_artifacts",
+    "load_memory",
     "tool",
 ]

@@ -32,7 +32,8 @@
     ├── StoreError                   the session, artifact or memory store
     │   ├── StoreConflictError
     │   ├── SchemaVersionError
-    │   └── ArtifactError
+    │   ├── ArtifactError
+    │   └── NoMemoryError
     └── ClusterError                 actors and the machines they live on
         ├── FencedError
         ├── ActorLostError
@@ -253,6 +254,12 @@ class ArtifactError(StoreError):
     """An artifact could not be saved or loaded. Arguments: filename, reason."""
 
     sentence = "artifact {0!r}: {1}"
+
+
+class NoMemoryError(StoreError):
+    """The app remembers nothing: its memory store is None. Arguments: app."""
+
+    sentence = "app {0!r} has no memory: give Runtime a memory_store, or leave it out to have the default one"
 
 
 class ClusterError(RaygroveError):

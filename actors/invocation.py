@@ -10,11 +10,12 @@ import msgspec
 
 from actors.agents.tree import AgentSpec
 from actors.errors import LlmCallsLimitExceededError, UnknownAgentError
-from actors.interfaces.context import ArtifactAccess, Offload
+from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Content, Part
 from actors.messages.event import Event, EventActions, new_event_id, now_s
+from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode, decode_event, encode, plain
 from actors.nearest import did_you_mean
@@ -62,6 +63,7 @@ class Invocation:
         self.session_id = message.turn.key.session
         self.branch = message.branch
         self.artifacts: ArtifactAccess = SessionArtifacts(artifacts, message.turn.key)
+        self.memory: MemoryAccess = UserMemory(session, message.turn.key)
         self.streaming = message.streaming
         self.resumed = message.resume
         self.resume_at = message.resume_at
@@ -231,6 +233,22 @@ class SessionArtifacts:
     async def load(self, filename: str, version: int | None = None) -> Part | None:
         """The part of that version, or the latest; None when there is none."""
         return await asyncio.to_thread(self._store.load, self._key, filename, version)
+
+    async def keys(self) -> list[str]:
+        """The names of all artifacts that the session sees, sorted."""
+        return await asyncio.to_thread(self._store.keys, self._key)
+
+
+class UserMemory:
+    """What is remembered of a session's user. The Session actor has it: an agent may live on another machine."""
+
+    def __init__(self, session: SessionRef, key: SessionKey) -> None:
+        self._session = session
+        self._key = key
+
+    async def search(self, query: str) -> list[MemoryEntry]:
+        """What has a word in common with the query, the best first, at most 10. Raises NoMemoryError or StoreError."""
+        return await self._session.search_memory(p.SearchMemory(app=self._key.app, user=self._key.user, query=query))
 
 
 class _Partials:

@@ -121,6 +121,7 @@ class RunnerActor(Actor):
         self._artifacts = artifacts
         self._topology: Topology | None = None
         self._turns: dict[tuple[SessionKey, str], _Turn] = {}
+        self._saving: dict[tuple[SessionKey, str], asyncio.Task[tuple[p.TurnFound, Content]]] = {}
         self._counts = {"turns": 0, "invocations": 0, "transfers": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -140,14 +141,47 @@ class RunnerActor(Actor):
         """Check the message, select the agent, store the message and let the agent run."""
         topology = await self._tree()
         content = messages.checked(message.content)
+        if message.repeatable and _saves(message, content) and not _answers(content):
+            return await self._start_once(topology, message, content)
         found = await self._looked_ahead(topology, message, content)
+        content = await self._without_blobs(message, content, found.invocation_id or message.invocation_id)
+        return await self._start(topology, message, content, found)
+
+    async def _start_once(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnStarted:
+        """Start or join a turn whose message has data to save; however often it is asked for, the data is saved once.
+
+        Who asks while another is about to open the turn shares what that one has saved; who asks later finds the turn.
+        """
+        where = (message.key, message.invocation_id)
+        if where not in self._saving:
+            self._saving[where] = asyncio.create_task(self._found_or_saved(topology, message, content))
+        saving = self._saving[where]
+        try:
+            found, content = await asyncio.shield(saving)
+            if not found.is_there:
+                return await self._start(topology, message, content, found)
+        finally:
+            if self._saving.get(where) is saving:
+                del self._saving[where]
+        # Not opened but followed: should it be rewound at this moment, it must not begin with the data in its message.
+        await self._session.subscribe(
+            p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id)
+        )
+        return self._joined(message.key, message.invocation_id, found.agent)
+
+    async def _found_or_saved(self, topology: Topology, message: p.StartTurn, content: Content) -> tuple[p.TurnFound, Content]:
+        found = await self._looked_ahead(topology, message, content)
+        if not found.is_there:
+            content = await self._without_blobs(message, content, message.invocation_id)
+        return found, content
+
+    async def _start(self, topology: Topology, message: p.StartTurn, content: Content, found: p.TurnFound) -> p.TurnStarted:
+        """Store the message and let the agent run, or join the turn that is there."""
         invocation_id = found.invocation_id or message.invocation_id
-        content = await self._without_blobs(message, content, invocation_id)
         raw = encode(self._user_event(message, content, invocation_id))
         opened = await self._opened(message, invocation_id, content, raw)
         if opened.attached:
-            running = self._turns.get((message.key, invocation_id))
-            return p.TurnStarted(invocation_id=invocation_id, agent=running.agent if running else opened.agent, attached=True)
+            return self._joined(message.key, invocation_id, opened.agent)
         agent = select_agent(topology, opened.authors, found.caller)
         ref = p.TurnRef(message.key, invocation_id, opened.epoch)
         turn = _Turn(ref, agent, opened, p.StoredEvent(opened.seq, raw), message.config)
@@ -159,13 +193,20 @@ class RunnerActor(Actor):
         await asyncio.sleep(0)
         return p.TurnStarted(invocation_id=invocation_id, agent=agent)
 
+    def _joined(self, key: SessionKey, invocation_id: str, agent: str) -> p.TurnStarted:
+        running = self._turns.get((key, invocation_id))
+        return p.TurnStarted(invocation_id=invocation_id, agent=running.agent if running else agent, attached=True)
+
     async def _looked_ahead(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnFound:
         """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""
         answers = _answers(content)
-        saves = message.config.save_input_blobs_as_artifacts and messages.has_blobs(content)
+        saves = _saves(message, content)
         if not (answers or saves or self._directory.obstacles):
             return p.TurnFound(authors=())
-        found = await self._session.find_turn(p.FindTurn(key=message.key, call_ids=answers, auto_create=message.auto_create))
+        repeated = message.invocation_id if message.repeatable and saves else ""
+        found = await self._session.find_turn(
+            p.FindTurn(key=message.key, call_ids=answers, invocation_id=repeated, auto_create=message.auto_create)
+        )
         agent = select_agent(topology, found.authors, found.caller)
         if agent in self._directory.obstacles:
             raise ModelConfigurationError(*self._directory.obstacles[agent])
@@ -173,7 +214,7 @@ class RunnerActor(Actor):
 
     async def _without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:
         """The message with its inline data moved to the artifact store, if that is wanted."""
-        if not message.config.save_input_blobs_as_artifacts or not messages.has_blobs(content):
+        if not _saves(message, content):
             return content
         parts: list[Part] = []
         for index, part in enumerate(content.parts):
@@ -421,6 +462,11 @@ class RunnerActor(Actor):
     def _known_tree(self) -> Topology:
         assert self._topology is not None, "no turn runs before the tree is known"
         return self._topology
+
+
+def _saves(message: p.StartTurn, content: Content) -> bool:
+    """True when there is data in the message that goes to the artifact store."""
+    return message.config.save_input_blobs_as_artifacts and messages.has_blobs(content)
 
 
 def _answers(content: Content) -> tuple[str, ...]:

@@ -27,11 +27,13 @@ from actors.errors import (
 )
 from actors.followers import Followers
 from actors.hotlog import EventScan, HotLog, OpenTurn, Waiter, new_event, scan
-from actors.interfaces.stores import CallRow, HideEvents, PutState, RemoveSession, SessionStore, TurnRow, Write
+from actors.interfaces.stores import CallRow, HideEvents, MemoryStore, PutState, RemoveSession, SessionStore, TurnRow, Write
 from actors.logbook import LogBook
+from actors.memory import Memory, entry_of
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import decode, encode
@@ -114,6 +116,18 @@ class SessionRef(Ref):
         """See a session as before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
         await self._ask(message, p.Done)
 
+    async def remember(self, message: p.RememberSession) -> None:
+        """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""
+        await self._ask(message, p.Done)
+
+    async def forget(self, message: p.ForgetSession) -> None:
+        """Take a session out of memory. Raises NoMemoryError, StoreError."""
+        await self._ask(message, p.Done)
+
+    async def search_memory(self, message: p.SearchMemory) -> list[MemoryEntry]:
+        """What is remembered of a user, the best first. Raises NoMemoryError, StoreError."""
+        return list((await self._ask(message, p.MemoriesAre)).entries)
+
     async def statistics(self) -> p.Statistics:
         """What it has done."""
         return await self._ask(p.GetStatistics(), p.Statistics)
@@ -131,15 +145,22 @@ class SessionActor(Actor):
         topology: the parent map.
         name: for messages and statistics.
         clock: seconds that only go forward; by default those of the event loop.
+        memory: where memory lasts; None: the app has none.
     """
 
     def __init__(
-        self, store: SessionStore, topology: Topology, name: str = "session", clock: Callable[[], float] | None = None
+        self,
+        store: SessionStore,
+        topology: Topology,
+        name: str = "session",
+        clock: Callable[[], float] | None = None,
+        memory: MemoryStore | None = None,
     ) -> None:
         super().__init__(name)
         self._topology = topology
         self._book = LogBook(store)
         self._store = store
+        self._memory = Memory(memory)
         self._followers = Followers(clock)
         self._counts = {"turns": 0, "events": 0, "partials": 0, "polls": 0}
 
@@ -163,6 +184,9 @@ class SessionActor(Actor):
             p.DeleteSessionRequest: self.delete_session,
             p.AppendEventRequest: self.append_event,
             p.RewindRequest: self.rewind,
+            p.RememberSession: self.remember,
+            p.ForgetSession: self.forget,
+            p.SearchMemory: self.search_memory,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -184,7 +208,9 @@ class SessionActor(Actor):
             return p.TurnFound(authors=())
         calls = await self._calls(key, message.call_ids)
         if not calls:
-            return p.TurnFound(authors=hot.authors())
+            row = await self._turn_row(hot, message.invocation_id) if message.invocation_id else None
+            is_there = row is not None or hot.waits(message.invocation_id)
+            return p.TurnFound(authors=hot.authors(), is_there=is_there, agent=row.agent if row is not None else "")
         return p.TurnFound(authors=hot.authors(), caller=calls[0].author, invocation_id=calls[0].invocation_id)
 
     async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
@@ -225,12 +251,9 @@ class SessionActor(Actor):
     async def _join(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened | None:
         """The reply to a turn that is there already, or None."""
         row = hot.runs(message.invocation_id)
-        waits = hot.waits(message.invocation_id)
-        if row is None and not waits:
-            await self._book.flush()
-            row = await self._book.read(self._store.turn, hot.key, message.invocation_id)
-            # The same turn may have begun, or got in line, meanwhile: two drivers may ask for it at the same time.
-            row = hot.runs(message.invocation_id) or row
+        if row is None and not hot.waits(message.invocation_id):
+            row = await self._turn_row(hot, message.invocation_id)
+            # The same turn may have got in line meanwhile: two drivers may ask for it at the same time.
             if row is None and not hot.waits(message.invocation_id):
                 return None
         await self._follow(hot, message.invocation_id, message.subscriber, row.first_seq if row is not None else hot.head_seq)
@@ -399,15 +422,21 @@ class SessionActor(Actor):
     async def subscribe(self, message: p.Subscribe) -> p.Done:
         """Tell a subscriber of a turn's events behind a place, those in the log first."""
         hot = await self._book.take_up(message.key)
-        row = hot.runs(message.invocation_id)
-        if row is None:
-            await self._book.flush()
-            row = await self._book.read(self._store.turn, message.key, message.invocation_id)
+        row = await self._turn_row(hot, message.invocation_id)
         if row is None and not hot.waits(message.invocation_id):
             raise InvocationNotFoundError(message.invocation_id, message.key.session)
         first_seq = row.first_seq if row is not None else hot.head_seq
         await self._follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
         return p.Done()
+
+    async def _turn_row(self, hot: HotLog, invocation_id: str) -> TurnRow | None:
+        """The record of a turn that runs or has ended; None for one that waits in line, or that is not known."""
+        row = hot.runs(invocation_id)
+        if row is None:
+            await self._book.flush()
+            row = await self._book.read(self._store.turn, hot.key, invocation_id)
+        # It may have begun meanwhile.
+        return hot.runs(invocation_id) or row
 
     async def _follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
         if not subscriber:
@@ -511,6 +540,37 @@ class SessionActor(Actor):
         hot.is_stale = True
         await self._book.take_up(hot.key)
 
+    # ------------------------------------------------------------------------------------------------- memory
+    async def remember(self, message: p.RememberSession) -> p.Done:
+        """Put what a session says now into memory."""
+        self._memory.require(message.key.app)
+        hot = await self._book.take_up(message.key)
+        generation = ""
+        while generation != hot.generation:
+            # Rewound while it was read: what was read first may not be visible any more.
+            generation = hot.generation
+            entries = await self._entries(message.key)
+        await self._memory.add_session(message.key, entries)
+        return p.Done()
+
+    async def _entries(self, key: SessionKey) -> list[MemoryEntry]:
+        """What is to be remembered of a log. Whole events, which may carry much that is no text, are held for one page."""
+        entries: list[MemoryEntry] = []
+        after_seq = 0
+        while page := await self._page(key, after_seq):
+            entries += [entry for stored in page if (entry := entry_of(key.session, stored.raw)) is not None]
+            after_seq = page[-1].seq
+        return entries
+
+    async def forget(self, message: p.ForgetSession) -> p.Done:
+        """Take a session out of memory."""
+        await self._memory.delete_session(message.key)
+        return p.Done()
+
+    async def search_memory(self, message: p.SearchMemory) -> p.MemoriesAre:
+        """Tell what is remembered of a user."""
+        return p.MemoriesAre(entries=await self._memory.search(message.app, message.user, message.query))
+
     # ------------------------------------------------------------------------------------------------- everything else
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Tell what has been done."""
@@ -518,6 +578,7 @@ class SessionActor(Actor):
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Write what waits, and close the store."""
+        await self._memory.close()
         await self._book.close()
         return p.Done()
 

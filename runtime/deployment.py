@@ -9,10 +9,11 @@ from pathlib import Path
 
 from actors.agents import AgentTree, LlmAgent
 from actors.errors import DefinitionError, InvalidIdError
-from actors.interfaces.stores import ArtifactStore, SessionStore
+from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
 from runtime.stores.artifacts import FsspecArtifactStore
+from runtime.stores.memory import SqlMemoryStore, url_beside
 from runtime.stores.sql import SqlSessionStore
 
 _APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
@@ -23,13 +24,14 @@ class Deployment:
     """An app, checked and ready to start.
 
     Attributes:
-        session_store, artifact_store: URLs with absolute paths, or the stores themselves.
+        session_store, artifact_store, memory_store: URLs with absolute paths, or the stores themselves; without memory, None.
     """
 
     app_name: str
     tree: AgentTree
     session_store: str | SessionStore
     artifact_store: str | ArtifactStore
+    memory_store: str | MemoryStore | None
     settings: Settings
 
 
@@ -69,6 +71,11 @@ def default_artifact_store(settings: Settings) -> str:
     return f"file://{settings.data_dir.absolute() / 'artifacts'}"
 
 
+def default_memory_store(session_store: str | SessionStore, app_name: str, settings: Settings) -> str:
+    """Beside the session store; when that tells no URL, where it would be by default."""
+    return url_beside(session_store if isinstance(session_store, str) else default_session_store(app_name, settings))
+
+
 def absolute(url: str) -> str:
     """A store's URL that means the same in a process with another working directory."""
     for scheme in ("sqlite:///", "file://"):
@@ -89,6 +96,13 @@ def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
     """The artifact store of a URL, or the store itself."""
     if isinstance(store, str):
         return FsspecArtifactStore(store)
+    return store
+
+
+def open_memory_store(store: str | MemoryStore | None) -> MemoryStore | None:
+    """The memory store of a URL, or the store itself."""
+    if isinstance(store, str):
+        return SqlMemoryStore(store)
     return store
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.agents import Agent, AgentTree
 from actors.errors import DefinitionError, InvalidMessageError, RaygroveError, RuntimeClosedError
-from actors.interfaces.stores import ArtifactStore, SessionStore
+from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
@@ -22,9 +22,11 @@ from runtime import deployment as deployments
 from runtime.deployment import Deployment
 from runtime.engine import Engine
 from runtime.following import Follower
+from runtime.ids import checked_key
 from runtime.local import LocalEngine
+from runtime.memory import MemoryService
 from runtime.portal import Portal
-from runtime.services import ArtifactsService, AsyncServices, SessionsService, checked_key
+from runtime.services import ArtifactsService, AsyncServices, SessionsService
 from runtime.settings import Settings
 from runtime.turn import Turn
 
@@ -146,6 +148,8 @@ class Runtime:
         session_store: URL of the log's database (`sqlite:///…`, `postgresql://…`), or a SessionStore.
         artifact_store: URL of a folder (`file://…`, `memory://…`, `s3://…`), or an ArtifactStore.
         auto_create_session: make a session with its first message; `run` can say otherwise for one turn.
+        memory_store: URL of memory's database, or a MemoryStore; None: the app has no memory. By default beside the session
+            store: the same PostgreSQL database, or `<name>.memory.db` for the SQLite file `<name>.db`.
         settings: everything else; by default from the environment.
 
     Raises:
@@ -153,7 +157,7 @@ class Runtime:
         InvalidIdError: `app_name` cannot be one.
 
     Attributes:
-        sessions, artifacts: the services. `rt.aio` has them with the same names for callers on an event loop.
+        sessions, artifacts, memory: the services. `rt.aio` has them with the same names for callers on an event loop.
     """
 
     def __init__(
@@ -166,6 +170,7 @@ class Runtime:
         session_store: str | SessionStore | None = _DEFAULT,
         artifact_store: str | ArtifactStore | None = _DEFAULT,
         auto_create_session: bool = True,
+        memory_store: str | MemoryStore | None = _DEFAULT,
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
@@ -180,11 +185,14 @@ class Runtime:
             raise DefinitionError("session service is required")
         if artifact_store is None:
             raise DefinitionError("artifact service is required")
+        if memory_store is _DEFAULT:
+            memory_store = deployments.default_memory_store(session_store, app_name, self._settings)
         deployment = Deployment(
             app_name=self.app_name,
             tree=tree,
             session_store=deployments.absolute(session_store) if isinstance(session_store, str) else session_store,
             artifact_store=deployments.absolute(artifact_store) if isinstance(artifact_store, str) else artifact_store,
+            memory_store=deployments.absolute(memory_store) if isinstance(memory_store, str) else memory_store,
             settings=self._settings,
         )
         self._artifact_store = deployment.artifact_store
@@ -194,6 +202,7 @@ class Runtime:
         self._driver: Driver | None = None
         self.sessions = SessionsService(self)
         self.artifacts = ArtifactsService(self)
+        self.memory = MemoryService(self)
         self.aio = AsyncServices(self)
 
     # ------------------------------------------------------------------------------------------------- life

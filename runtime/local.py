@@ -15,7 +15,7 @@ from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
-from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_session_store
+from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.models.registry import resolve
 
 
@@ -83,7 +83,8 @@ class LocalEngine:
         asyncio.get_running_loop().set_default_executor(threads)
         store = open_session_store(deployment.session_store)
         artifacts = open_artifact_store(deployment.artifact_store)
-        self.session = SessionRef(LocalLink(SessionActor(store, deployment.tree.topology)))
+        memory = open_memory_store(deployment.memory_store)
+        self.session = SessionRef(LocalLink(SessionActor(store, deployment.tree.topology, memory=memory)))
         directory = LocalDirectory(deployment.tree, self.session, artifacts)
         self.runner = directory.runner = RunnerRef(LocalLink(RunnerActor(self.session, directory, artifacts)))
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.errors import InvalidIdError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Part
@@ -18,23 +17,11 @@ from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
 from actors.messages.session import Session, SessionKey
 from actors.messages.wire import decode_event, encode
 from runtime.deployment import open_artifact_store
+from runtime.ids import checked_key
+from runtime.memory import AsyncMemoryService
 
 if TYPE_CHECKING:
     from runtime.driver import Runtime, RuntimeStatistics
-
-MAX_ID = 256
-
-
-def checked_key(app_name: str, user_id: str, session_id: str) -> SessionKey:
-    """The key of a session. Raises InvalidIdError."""
-    return SessionKey(app_name, checked_id("user id", user_id), checked_id("session id", session_id))
-
-
-def checked_id(what: str, value: Any) -> str:
-    """An id that can be one. Raises InvalidIdError."""
-    if not isinstance(value, str) or not value or len(value) > MAX_ID or not value.isprintable() or value != value.strip():
-        raise InvalidIdError(what, value, f"use a text of 1 to {MAX_ID} printable characters without space around it")
-    return value
 
 
 class _Sessions:
@@ -233,13 +220,14 @@ class AsyncServices:
     """What of a Runtime waits, for callers on an event loop: `rt.aio`. `rt.run` and `rt.attach` never wait and are for both.
 
     Attributes:
-        sessions, artifacts: the services.
+        sessions, artifacts, memory: the services.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.sessions = AsyncSessionsService(runtime)
         self.artifacts = AsyncArtifactsService(runtime.artifacts)
+        self.memory = AsyncMemoryService(runtime)
 
     async def statistics(self) -> RuntimeStatistics:
         """What lives, and what it has done."""

@@ -70,4 +70,4 @@ def where(context: Context) -> dict[str, Any]:
 
 def callback_context(context: Context, actions: Actions) -> CallbackContext:
     """The context of a callback that writes into `actions`."""
-    return CallbackContext(artifacts=context.artifacts, actions=actions, **where(context))
+    return CallbackContext(artifacts=context.artifacts, memory=context.memory, actions=actions, **where(context))

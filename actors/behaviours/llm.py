@@ -75,8 +75,9 @@ class _LlmRun:
     async def _ask(self) -> Event | None:
         """One model call and its event; None when the model returned nothing."""
         actions = Actions()
-        request = await self._request()
-        response = await self._response(request, callback_context(self._context, actions))
+        context = callback_context(self._context, actions)
+        request = await self._request(context)
+        response = await self._response(request, context)
         if response.content is None and response.error_code is None:
             return None
         event = self._finished_event(await self._named(response), actions)
@@ -108,9 +109,9 @@ class _LlmRun:
                     whole = response
         return whole
 
-    async def _request(self) -> LlmRequest:
+    async def _request(self, context: CallbackContext) -> LlmRequest:
         view = await self._context.view()
-        return LlmRequest(
+        request = LlmRequest(
             model=self._spec.model if isinstance(self._spec.model, str) else getattr(self._spec.model, "model", ""),
             agent=self._spec.name,
             contents=view.contents(self._agent.include_contents),
@@ -119,6 +120,9 @@ class _LlmRun:
             config=dict(self._agent.generate_content_config),
             output_schema=self._agent.output_json_schema,
         )
+        for tool in self._tools.values():
+            await tool.process_request(request, context)
+        return request
 
     async def _system_instruction(self) -> str:
         return instructions.join(
@@ -207,12 +211,14 @@ class _LlmRun:
 
     # ----------------------------------------------------------------------------------------------- what callbacks get
     def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
+        context = self._context
         return ToolContext(
             function_call_id=call_id,
-            offload=self._context.offload,
-            artifacts=self._context.artifacts,
+            offload=context.offload,
+            artifacts=context.artifacts,
+            memory=context.memory,
             actions=actions,
-            **where(self._context),
+            **where(context),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
+from actors.messages.memory import MemoryEntry
 from actors.messages.protocol import AnyOutcome
 from actors.rules.contents import View
 
@@ -20,6 +21,18 @@ class ArtifactAccess(Protocol):
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:
         """The part of that version, or the latest; None when there is none."""
+        ...
+
+    async def keys(self) -> list[str]:
+        """The names of all artifacts that the session sees, sorted."""
+        ...
+
+
+class MemoryAccess(Protocol):
+    """What is remembered of one user."""
+
+    async def search(self, query: str) -> list[MemoryEntry]:
+        """What has a word in common with the query, the best first, at most 10. Raises NoMemoryError or StoreError."""
         ...
 
 
@@ -48,6 +61,7 @@ class InvocationContext(Protocol):
         branch: the parallel branch it runs on, None outside of any.
         user_content: the message that opened the turn.
         artifacts: the session's artifacts.
+        memory: what is remembered of the user.
     """
 
     agent_name: str
@@ -57,6 +71,7 @@ class InvocationContext(Protocol):
     branch: str | None
     user_content: Content
     artifacts: ArtifactAccess
+    memory: MemoryAccess
 
     @property
     def state(self) -> Mapping[str, Any]:

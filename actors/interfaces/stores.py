@@ -1,4 +1,4 @@
-"""The seams to what lasts: the session store and the artifact store."""
+"""The seams to what lasts: the session store, the memory store and the artifact store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.messages.content import Part
+from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 
 
@@ -194,6 +195,49 @@ class SessionStore(Protocol):
 
     def call(self, key: SessionKey, call_id: str) -> CallRow | None:
         """The newest visible call with that id, or None."""
+        ...
+
+    def close(self) -> None:
+        """Let go of every connection and file."""
+        ...
+
+
+class MemoryStore(Protocol):
+    """Where memory lasts. Its methods block; the Session actor calls them from one thread, one at a time."""
+
+    def open(self) -> None:
+        """Connect, and make or check the tables. May be called again after `close`.
+
+        Raises:
+            SchemaVersionError: the tables were made by a newer version.
+            StoreError: the store cannot be reached.
+        """
+        ...
+
+    def add_session(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
+        """Keep the entries of a session in place of those kept before, all or none.
+
+        Raises:
+            StoreError: the store could not do it.
+        """
+        ...
+
+    def search(self, app: str, user: str, query: str, limit: int) -> list[MemoryEntry]:
+        """The entries of a user of an app that have a word in common with the query, the best first, at most `limit`.
+
+        The query is what a person types: nothing in it is an operator, and one without words finds nothing.
+
+        Raises:
+            StoreError: the store could not do it.
+        """
+        ...
+
+    def delete_session(self, key: SessionKey) -> None:
+        """Keep nothing of a session. A missing one is no error.
+
+        Raises:
+            StoreError: the store could not do it.
+        """
         ...
 
     def close(self) -> None:

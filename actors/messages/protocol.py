@@ -14,6 +14,7 @@ import msgspec
 
 from actors.messages.config import OnConcurrentTurn, RunConfig
 from actors.messages.content import Content
+from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 
@@ -159,19 +160,34 @@ class TopologyIs(Message, frozen=True, kw_only=True):
 
 
 class FindTurn(Message, frozen=True, kw_only=True):
-    """Ask who could take a message, before anything is stored. `call_ids` are those of its function responses."""
+    """Ask who could take a message, before anything is stored.
+
+    Attributes:
+        call_ids: those of its function responses.
+        invocation_id: a turn that may be there already; "" does not ask for any.
+    """
 
     key: SessionKey
     call_ids: tuple[str, ...] = ()
+    invocation_id: str = ""
     auto_create: bool = False
 
 
 class TurnFound(Message, frozen=True, kw_only=True):
-    """Authors by recency; and who made the first of the calls, in which invocation ("" without calls)."""
+    """What was found.
+
+    Attributes:
+        authors: of the session's events, by recency.
+        caller, invocation_id: who made the first of the calls, in which invocation; "" without calls.
+        is_there: the turn that was asked for runs, waits in line or has ended.
+        agent: who was selected for it, as far as it is known.
+    """
 
     authors: tuple[str, ...]
     caller: str = ""
     invocation_id: str = ""
+    is_there: bool = False
+    agent: str = ""
 
 
 class OpenTurn(Message, frozen=True, kw_only=True):
@@ -458,6 +474,33 @@ class SessionsAre(Message, frozen=True, kw_only=True):
     sessions: Sequence[SessionInfo] = ()
 
 
+# ----------------------------------------------------------------------------------------- driver and agents -> Session
+class RememberSession(Message, frozen=True, kw_only=True):
+    """Put what a session says now into memory, in place of what it said before."""
+
+    key: SessionKey
+
+
+class ForgetSession(Message, frozen=True, kw_only=True):
+    """Take a session out of memory. Its log stays."""
+
+    key: SessionKey
+
+
+class SearchMemory(Message, frozen=True, kw_only=True):
+    """Ask what is remembered of a user."""
+
+    app: str
+    user: str
+    query: str
+
+
+class MemoriesAre(Message, frozen=True, kw_only=True):
+    """What was found, the best first."""
+
+    entries: Sequence[MemoryEntry] = ()
+
+
 # ------------------------------------------------------------------------------------------------- driver -> anybody
 class GetStatistics(Message, frozen=True, kw_only=True):
     """Ask an actor what it has done."""
@@ -525,6 +568,10 @@ AnyMessage = (
     | RewindRequest
     | SessionIs
     | SessionsAre
+    | RememberSession
+    | ForgetSession
+    | SearchMemory
+    | MemoriesAre
     | GetStatistics
     | Statistics
     | Stop

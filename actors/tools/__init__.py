@@ -1,9 +1,11 @@
 """Tools: what an agent can do besides talking."""
 
+from actors.tools.artifacts import load_artifacts
 from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, State, ToolContext
 from actors.tools.exit_loop import exit_loop
 from actors.tools.function import FunctionTool, LongRunningTool, tool
+from actors.tools.memory import load_memory
 
 __all__ = [
     "Actions",
@@ -15,5 +17,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "exit_loop",
+    "load_artifacts",
+    "load_memory",
     "tool",
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from actors.messages.model import FunctionDeclaration
-from actors.tools.context import ToolContext
+from actors.messages.model import FunctionDeclaration, LlmRequest
+from actors.tools.context import CallbackContext, ToolContext
 
 
 class Tool(ABC):
@@ -25,6 +25,19 @@ class Tool(ABC):
     @abstractmethod
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
+
+    async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:  # noqa: B027 - few have a say
+        """Have a say in a request of the agent before it goes to the model; by default nothing.
+
+        Called for every request, in the order of the agent's tools, before any before_model callback.
+
+        Args:
+            request: may be changed; its `contents` by giving it another list.
+            context: what is written into its state rides on the event of the model's answer.
+
+        Raises:
+            Exception: fails the agent's run.
+        """
 
     @abstractmethod
     async def run(self, args: dict[str, Any], context: ToolContext) -> Any:

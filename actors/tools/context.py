@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
-from actors.interfaces.context import ArtifactAccess, Offload
+from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions
+from actors.messages.memory import MemoryEntry
 
 
 class State(MutableMapping[str, Any]):
@@ -100,12 +101,16 @@ class ReadonlyContext:
 
 
 class CallbackContext(ReadonlyContext):
-    """For callbacks: state can be written, artifacts saved. It all rides on the event that the callback belongs to."""
+    """For callbacks: state can be written, artifacts saved, memory searched.
 
-    def __init__(self, *, artifacts: ArtifactAccess, actions: Actions | None = None, **where: Any) -> None:
+    What is written rides on the event that the callback belongs to.
+    """
+
+    def __init__(self, *, artifacts: ArtifactAccess, memory: MemoryAccess, actions: Actions | None = None, **where: Any) -> None:
         super().__init__(**where)
         self.actions = actions or Actions()
         self._artifacts = artifacts
+        self._memory = memory
         self._writable = State(self._state, self.actions.state_delta)
 
     @property
@@ -122,6 +127,19 @@ class CallbackContext(ReadonlyContext):
     async def load_artifact(self, filename: str, version: int | None = None) -> Part | None:
         """The artifact of that version, or the latest; None when there is none."""
         return await self._artifacts.load(filename, version)
+
+    async def list_artifacts(self) -> list[str]:
+        """The names of all artifacts that the session sees, sorted; `user:` ones are of all the user's sessions."""
+        return await self._artifacts.keys()
+
+    async def search_memory(self, query: str) -> list[MemoryEntry]:
+        """What is remembered of the user that has a word in common with the query, the best first, at most 10.
+
+        Raises:
+            NoMemoryError: the app has no memory.
+            StoreError: the store could not do it.
+        """
+        return await self._memory.search(query)
 
 
 class ToolContext(CallbackContext):

@@ -19,14 +19,14 @@ from actors.actor import Actor
 from actors.agents import AgentSpec
 from actors.errors import ActorLostError, ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
-from actors.interfaces.stores import ArtifactStore, SessionStore
+from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages.protocol import Statistics
 from actors.messages.topology import Topology
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, start
-from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_session_store
+from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.settings import Settings
 
 
@@ -104,7 +104,7 @@ class RayEngine:
         session_host = self._start(
             SessionHost,
             name("session"),
-            partial(build_session, deployment.session_store, deployment.tree.topology, name("session")),
+            partial(build_session, deployment.session_store, deployment.memory_store, deployment.tree.topology, name("session")),
         )
         specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
         build_the_runner = partial(
@@ -211,9 +211,9 @@ def agent_actor_name(app_name: str, agent: str) -> str:
     return f"{app_name}/agent/{agent}"
 
 
-def build_session(store: str | SessionStore, topology: Topology, name: str) -> Actor:
+def build_session(store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str) -> Actor:
     """Make the Session actor, in its own process."""
-    return SessionActor(open_session_store(store), topology, name)
+    return SessionActor(open_session_store(store), topology, name, memory=open_memory_store(memory_store))
 
 
 def build_runner(

@@ -28,18 +28,20 @@ class Database:
 
     Args:
         url: `sqlite:///path` (relative), `sqlite:////path` (absolute), `sqlite://` (in memory) or `postgresql://…`.
+        what: of what kind the store on it is, for messages.
 
     Raises:
         StoreError: the URL is none of these.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url = _parse(url)
+    def __init__(self, url: str, what: str = "session store") -> None:
+        self._what = what
+        self._url = _parse(url, what)
         self._engine: Engine | None = None
         self._connection: Connection | None = None
 
     def __str__(self) -> str:
-        return f"session store {self._url.render_as_string(hide_password=True)!r}"
+        return f"{self._what} {self._url.render_as_string(hide_password=True)!r}"
 
     def open(self) -> None:
         """Make ready to connect, which the first call after it does. Folders of a SQLite file are made.
@@ -64,7 +66,7 @@ class Database:
         """
         try:
             # IMMEDIATE takes SQLite's write lock at once, where waiting for it works; a read that becomes a write fails.
-            begin = "BEGIN IMMEDIATE" if self._is_sqlite else "BEGIN"
+            begin = "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"
             self._retried(lambda connection: connection.exec_driver_sql(begin))
             connection = self._connected()
             yield connection
@@ -100,7 +102,8 @@ class Database:
             self._engine = None
 
     @property
-    def _is_sqlite(self) -> bool:
+    def is_sqlite(self) -> bool:
+        """True for SQLite, False for PostgreSQL."""
         return self._url.get_backend_name() == "sqlite"
 
     def _connected(self) -> Connection:
@@ -127,7 +130,7 @@ class Database:
             self._connection.exec_driver_sql("ROLLBACK")
         except SQLAlchemyError:
             # SQLite refuses only when it has rolled back by itself. Elsewhere the state of the connection is unknown.
-            if not self._is_sqlite:
+            if not self.is_sqlite:
                 self._drop_connection()
 
     def _drop_connection(self) -> None:
@@ -137,16 +140,16 @@ class Database:
             self._connection = None
 
 
-def _parse(text: str) -> URL:
+def _parse(text: str, what: str) -> URL:
     try:
         url = make_url(text)
     except ArgumentError as error:
-        raise StoreError(f"session store {text!r} is not a database URL: {_USAGE}") from error
+        raise StoreError(f"{what} {text!r} is not a database URL: {_USAGE}") from error
     if url.drivername in ("sqlite", "sqlite+pysqlite"):
         return url
     if url.drivername in ("postgresql", "postgresql+psycopg"):
         return url.set(drivername="postgresql+psycopg")
-    raise StoreError(f"session store {url.render_as_string(hide_password=True)!r} is of an unknown kind: {_USAGE}")
+    raise StoreError(f"{what} {url.render_as_string(hide_password=True)!r} is of an unknown kind: {_USAGE}")
 
 
 def _engine(url: URL) -> Engine:

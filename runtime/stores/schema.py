@@ -11,6 +11,8 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -146,20 +148,30 @@ shared_state = Table(
 
 
 def prepare(connection: Connection) -> None:
-    """Make the tables, or check that this program can work with those that are there.
+    """Make the tables, or check that this program can work with those that are there: see `prepare_tables`."""
+    prepare_tables(connection, schema_version, VERSION, metadata.create_all)
+
+
+def prepare_tables(connection: Connection, schema_version: Table, known: int, create: Callable[[Connection], None]) -> None:
+    """Make tables, or check that this program can work with those that are there.
 
     The caller has begun a transaction and ends it.
+
+    Args:
+        schema_version: the table that holds the version of the others.
+        known: the version that this program knows.
+        create: makes all of them.
 
     Raises:
         SchemaVersionError: the tables were made by a newer version; nothing was changed.
     """
     if connection.dialect.name == "postgresql":
         # Two processes that both see no tables would both make them; the lock is gone with the transaction.
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('raygrove_schema'))"))
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": schema_version.name})
     if not connection.dialect.has_table(connection, schema_version.name):
-        metadata.create_all(connection)
-        connection.execute(insert(schema_version).values(version=VERSION))
+        create(connection)
+        connection.execute(insert(schema_version).values(version=known))
         return
     found = connection.execute(select(schema_version.c.version)).scalar_one()
-    if found > VERSION:
-        raise SchemaVersionError(found, VERSION)
+    if found > known:
+        raise SchemaVersionError(found, known)

@@ -24,11 +24,13 @@ from actors import (
     LlmRequest,
     LlmResponse,
     Model,
+    Part,
     ReadonlyContext,
     Tool,
     ToolContext,
     tool,
 )
+from actors.messages.model import FunctionDeclaration
 from actors.testing import PatternModel
 
 
@@ -229,3 +231,63 @@ class Invoice(pydantic.BaseModel):
 
     order: int
     paid: bool
+
+
+# ------------------------------------------------------------------------------------------------------------- memory
+@tool
+async def recall(query: str, context: ToolContext) -> list[str]:
+    """Search the memory.
+
+    Args:
+        query: words.
+    """
+    return [f"{entry.author}: {entry.text}" for entry in await context.search_memory(query)]
+
+
+async def recall_first(context: CallbackContext, request: LlmRequest) -> None:
+    """Keeps in state what is remembered of what the user says."""
+    if found := await context.search_memory(context.user_content.text):
+        context.state["recalled"] = [entry.text for entry in found]
+
+
+# ---------------------------------------------------------------------------------------------------------- artifacts
+@tool
+async def archive(name: str, text: str, context: ToolContext) -> list[str]:
+    """Save a text, and tell what is there.
+
+    Args:
+        name: of the artifact.
+        text: what to save.
+    """
+    await context.save_artifact(name, Part(text=text))
+    return await context.list_artifacts()
+
+
+async def archive_at_first(context: CallbackContext) -> None:
+    """Saves what the user has said, and says nothing."""
+    await context.save_artifact("first", Part(text=context.user_content.text))
+
+
+async def annotate(context: CallbackContext, request: LlmRequest) -> None:
+    """Saves how long the conversation is."""
+    await context.save_artifact("note", Part(text=str(len(request.contents))))
+
+
+class Stack(Tool):
+    """Counts the requests of its agent, in state and in the request."""
+
+    name = "stack"
+
+    def declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(name=self.name)
+
+    async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
+        count = context.state.get("requests", 0) + 1
+        context.state["requests"] = count
+        request.contents = [*request.contents, Content.of_text(f"request {count}")]
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> None:
+        return None
+
+
+stack = Stack()

@@ -44,6 +44,18 @@ ESSENTIAL = {
         "refunds: The manager has allowed it",
     ],
     "remote_tool": ["counted: 78498", "in a process of its own"],
+    "memory": [
+        "waiter to ada: You like green tea.",
+        "waiter to bob: I remember nothing of it.",
+        "found: user in monday: I like to drink green tea",
+    ],
+    "artifacts": [
+        "saved user:shopping.txt, version 0",
+        "saved user:shopping.txt, version 1",
+        "shopper: You need tea and milk.",
+        "['user:shopping.txt'] [0, 1]",
+        "at first: tea",
+    ],
     "custom_agent": [
         "writer: Actors live when they are spoken to.",
         'critic: {"score": 9',

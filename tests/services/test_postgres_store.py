@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,24 +15,9 @@ from actors.errors import SchemaVersionError, StoreConflictError, StoreError
 from actors.interfaces.stores import CreateSession, HideEvents, PutState, RemoveSession, SessionStore
 from runtime.stores import queries, schema
 from runtime.stores.sql import SqlSessionStore
-from tests.services.postgres_server import NoPostgresError, postgres
 from tests.services.store_conformance import LastingStoreConformance
 from tests.services.store_writes import APP, S1, S2, event, filled, places, turn
 from tests.services.test_sqlite_store import in_threads
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    # A short path that every account may enter: it holds the socket, and the server may not be root.
-    folder = Path(tempfile.mkdtemp(prefix="raygrove-pg-", dir="/tmp"))
-    folder.chmod(0o755)
-    try:
-        with postgres(folder) as url:
-            yield url
-    except NoPostgresError as error:
-        pytest.skip(str(error))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

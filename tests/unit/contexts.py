@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from actors import Content, ToolContext
+from actors import Content, MemoryEntry, ToolContext
 from actors.invocation import SessionArtifacts
 from actors.messages.session import SessionKey
 from actors.tools.offload import in_process
 from runtime.stores.artifacts import FsspecArtifactStore
+
+
+class Remembered:
+    """Implements MemoryAccess: whatever is asked for was said once, by ada."""
+
+    async def search(self, query: str) -> list[MemoryEntry]:
+        """What was asked for."""
+        return [MemoryEntry(session_id="s0", author="user", timestamp=0.0, text=query)]
 
 
 def tool_context() -> ToolContext:
@@ -14,6 +22,7 @@ def tool_context() -> ToolContext:
     return ToolContext(
         function_call_id="c1",
         offload=in_process,
+        memory=Remembered(),
         artifacts=SessionArtifacts(FsspecArtifactStore("memory://unit"), SessionKey("app", "ada", "s1")),
         agent_name="writer",
         invocation_id="e-1",

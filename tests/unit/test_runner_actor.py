@@ -200,6 +200,25 @@ async def test_blobs_are_saved_by_their_place_and_replaced_by_a_text(build: Buil
     assert blobs.role is None
 
 
+async def test_a_turn_that_waits_in_line_is_joined_without_saving_its_blobs_again(build: Build) -> None:
+    house = build(LlmAgent(name="root", model=Silent()))
+    first = await house.start()
+    config = RunConfig(save_input_blobs_as_artifacts=True)
+    again = [
+        asyncio.create_task(house.start(Content(parts=[image()]), turn="e-5", repeatable=True, config=config, subscriber=each))
+        for each in ("one", "two")
+    ]
+    await asyncio.wait(again, return_when=asyncio.FIRST_COMPLETED)
+    assert await house.start(Content(parts=[image()]), turn="e-5", repeatable=True, config=config, subscriber="three") == "e-5"
+    await house.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id=first))
+    assert await asyncio.gather(*again) == ["e-5", "e-5"]
+    await house.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-5"))
+    for subscriber in ("one", "two", "three"):
+        assert isinstance((await house.end(subscriber))[1], p.Cancelled)
+    assert house.artifacts.versions(KEY, "artifact_e-5_0") == [0]
+    assert len(await house.log()) == 2
+
+
 class FullDisk(FsspecArtifactStore):
     def save(self, key: SessionKey, filename: str, part: Part) -> int:
         raise OSError("disk full")

@@ -1,0 +1,239 @@
+"""The memory store: full-text search in a SQL database, by SQLite's FTS5 or PostgreSQL's text search.
+
+Rules of this file:
+
+- Both databases are given the same words, cut and folded here, so that they find the same. Their own parsers differ: one
+  splits `ada@example.com`, the other does not.
+- A query reaches the database as words between quotes, or as data: none of its characters is an operator.
+- On SQLite the index holds a mark of app and user beside the words, so that a search never walks through what is
+  remembered of others. Who owns an entry is decided by its row all the same.
+- It has tables of its own, and on SQLite a file of its own: a search never waits for the log's writer, nor the writer
+  for a long session that is being remembered. What is in it can be made again from the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+)
+from sqlalchemy.dialects.postgresql import TSVECTOR
+
+from actors.errors import RaygroveError
+from actors.messages.memory import MemoryEntry
+from actors.messages.session import SessionKey
+from actors.messages.wire import decode, encode
+from runtime.stores.database import Database
+from runtime.stores.schema import prepare_tables
+
+VERSION = 1
+"""The version of the tables below."""
+
+LONGEST_TEXT = 100_000
+"""Characters of an entry that can be searched; PostgreSQL takes about a megabyte of words."""
+
+MOST_WORDS = 100
+"""Different words of a query that are looked for."""
+
+T = TypeVar("T")
+
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+_ID = BigInteger().with_variant(Integer, "sqlite")
+
+metadata = MetaData()
+
+schema_version = Table("raygrove_memory_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
+
+entries = Table(
+    "raygrove_memory",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("app", _TEXT, nullable=False),
+    Column("user", _TEXT, nullable=False),
+    Column("session", _TEXT, nullable=False),
+    Column("timestamp", Double, nullable=False),
+    Column("words", TSVECTOR().with_variant(Text(), "sqlite")),
+    Column("raw", LargeBinary, nullable=False),
+    Index("raygrove_memory_by_session", "app", "user", "session"),
+)
+"""`words` is the index's own on PostgreSQL, and stays empty on SQLite, where the index is a table beside this one."""
+
+BY_WORDS = Index("raygrove_memory_by_words", entries.c.words, postgresql_using="gin").ddl_if(dialect="postgresql")
+
+_FTS5 = "CREATE VIRTUAL TABLE raygrove_memory_words USING fts5(owner, words)"
+
+_of_session = (
+    entries.c.app == bindparam("of_app"),
+    entries.c.user == bindparam("of_user"),
+    entries.c.session == bindparam("of_session"),
+)
+_DELETE = delete(entries).where(*_of_session)
+_IDS = select(entries.c.id).where(*_of_session)
+_INSERT = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
+_INSERT_INDEXED = insert(entries).values(words=func.to_tsvector("simple", bindparam("of_words")))
+_INSERT_WORDS = text("INSERT INTO raygrove_memory_words (rowid, owner, words) VALUES (:id, :owner, :words)")
+_DELETE_WORDS = text("DELETE FROM raygrove_memory_words WHERE rowid = :id")
+
+# The mark of the owner is the same in all that is found, so it counts nothing: bm25 tells the best by the lowest number.
+_SEARCH_FTS5 = text(
+    """
+    SELECT raw FROM raygrove_memory_words JOIN raygrove_memory AS entry ON entry.id = raygrove_memory_words.rowid
+    WHERE raygrove_memory_words MATCH :query AND entry.app = :app AND entry."user" = :user
+    ORDER BY bm25(raygrove_memory_words, 0.0, 1.0), entry.timestamp DESC, entry.id DESC LIMIT :limit
+    """
+)
+
+_query = func.websearch_to_tsquery("simple", bindparam("query"))
+# 1: the rank is divided by the logarithm of the length, so that who says much is not always first.
+_SEARCH_TSVECTOR = (
+    select(entries.c.raw)
+    .where(entries.c.words.bool_op("@@")(_query), entries.c.app == bindparam("app"), entries.c.user == bindparam("user"))
+    .order_by(func.ts_rank(entries.c.words, _query, 1).desc(), entries.c.timestamp.desc(), entries.c.id.desc())
+    .limit(bindparam("limit"))
+)
+
+
+class SqlMemoryStore:
+    """A `MemoryStore` on SQLite or PostgreSQL.
+
+    Args:
+        url: as for the session store. A PostgreSQL database may hold both.
+
+    Raises:
+        StoreError: the URL is of no known kind.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url, "memory store")
+
+    def __str__(self) -> str:
+        return str(self._database)
+
+    def open(self) -> None:
+        """Connect, and make or check the tables. May be called again after `close`.
+
+        Raises:
+            SchemaVersionError: the tables were made by a newer version.
+            StoreError: the store cannot be reached, or SQLite was built without FTS5.
+        """
+        self.close()
+        try:
+            self._database.open()
+            self._within(lambda connection: prepare_tables(connection, schema_version, VERSION, _create))
+        except RaygroveError:
+            self.close()
+            raise
+
+    def add_session(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
+        """Keep the entries of a session in place of those kept before, all or none. Raises StoreError."""
+        rows = [_row(key, entry) for entry in entries]
+        words = [" ".join(words_of(entry.text[:LONGEST_TEXT])) for entry in entries]
+        self._within(lambda connection: self._replace(connection, key, rows, words))
+
+    def search(self, app: str, user: str, query: str, limit: int) -> list[MemoryEntry]:
+        """The entries of a user that have a word in common with the query, the best first. Raises StoreError.
+
+        On SQLite rare words count more than common ones (bm25), on PostgreSQL all count alike (ts_rank).
+        """
+        words = list(dict.fromkeys(words_of(query[:LONGEST_TEXT])))[:MOST_WORDS]
+        if not words or limit < 1:
+            return []
+        quoted = [f'"{word}"' for word in words]
+        if self._database.is_sqlite:
+            told = f'owner : "{_owner(app, user)}" AND words : ({" OR ".join(quoted)})'
+            statement: Any = _SEARCH_FTS5
+        else:
+            told = " OR ".join(quoted)
+            statement = _SEARCH_TSVECTOR
+        found = self._database.rows(statement, {"query": told, "app": app, "user": user, "limit": limit})
+        return [decode(row.raw, MemoryEntry) for row in found]
+
+    def delete_session(self, key: SessionKey) -> None:
+        """Keep nothing of a session. A missing one is no error. Raises StoreError."""
+        self._within(lambda connection: self._replace(connection, key, [], []))
+
+    def close(self) -> None:
+        """Let go of the connection and its file. Closing twice is no error."""
+        self._database.close()
+
+    def _replace(self, connection: Connection, key: SessionKey, rows: list[dict[str, Any]], words: list[str]) -> None:
+        of = {"of_app": key.app, "of_user": key.user, "of_session": key.session}
+        if not self._database.is_sqlite:
+            connection.execute(_DELETE, of)
+            if rows:
+                connection.execute(_INSERT_INDEXED, [{**row, "of_words": told} for row, told in zip(rows, words, strict=True)])
+            return
+        gone = [{"id": found} for found in connection.execute(_IDS, of).scalars()]
+        if gone:
+            connection.execute(_DELETE_WORDS, gone)
+            connection.execute(_DELETE, of)
+        if rows:
+            owner = _owner(key.app, key.user)
+            ids = connection.execute(_INSERT, rows).scalars().all()
+            connection.execute(
+                _INSERT_WORDS, [{"id": id, "owner": owner, "words": told} for id, told in zip(ids, words, strict=True)]
+            )
+
+    def _within(self, work: Callable[[Connection], None]) -> None:
+        try:
+            with self._database.transaction() as connection:
+                work(connection)
+        except RaygroveError:
+            raise
+        except Exception as error:
+            raise self._database.failure(error) from error
+
+
+def words_of(told: str) -> list[str]:
+    """The words of a text in their order: of letters and digits, without case and accents.
+
+    What is written without spaces between words, as Chinese is, is one word up to the next mark.
+    """
+    folded = unicodedata.normalize("NFKD", told.casefold())
+    return re.findall(r"[^\W_]+", "".join(char for char in folded if not unicodedata.category(char).startswith("M")))
+
+
+def url_beside(session_store: str) -> str:
+    """The URL of the memory store that goes with a session store: the same database, or a SQLite file beside its file."""
+    if not session_store.startswith("sqlite"):
+        return session_store
+    path, mark, query = session_store.partition("?")
+    if path.endswith((":", "/")) or ":memory:" in path:
+        return "sqlite://"
+    stem, dot, suffix = path.rpartition(".")
+    beside = f"{stem}.memory.{suffix}" if dot and "/" not in suffix else f"{path}.memory"
+    return f"{beside}{mark}{query}"
+
+
+def _row(key: SessionKey, entry: MemoryEntry) -> dict[str, Any]:
+    return {"app": key.app, "user": key.user, "session": key.session, "timestamp": entry.timestamp, "raw": encode(entry)}
+
+
+def _owner(app: str, user: str) -> str:
+    return hashlib.sha256(encode([app, user])).hexdigest()
+
+
+def _create(connection: Connection) -> None:
+    metadata.create_all(connection)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_FTS5)
