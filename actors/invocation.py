@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from actors.agents.tree import AgentSpec
-from actors.errors import LlmCallsLimitExceededError, UnknownAgentError
+from actors.errors import FencedError, LlmCallsLimitExceededError, UnknownAgentError
 from actors.interfaces.context import ArtifactAccess
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
@@ -65,6 +65,7 @@ class Invocation:
         self.progress: Mapping[str, Any] = message.progress
         self.escalated = False
         self.has_closed = False
+        self.is_stopped = False
         self.llm_calls = 0
         self._spec = spec
         self._message = message
@@ -122,6 +123,9 @@ class Invocation:
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Make an event known: see Context."""
+        if self.is_stopped:
+            # Foreign code may catch its cancellation and go on talking, while the turn around it is not fenced.
+            raise FencedError(self.invocation_id, self._turn.epoch)
         changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
         temp = only_temp(changed) if changed else {}
         if changed:
