@@ -109,9 +109,7 @@ def test_a_tool_that_hands_over_to_somebody_out_of_reach_fails_the_turn(deploy: 
 
 
 def test_callbacks_of_a_workflow_agent_surround_its_children(deploy: Deploy) -> None:
-    inner = loop(
-        "lp", says("a"), most=2, after_agent_callback=sign, **{"before_agent_callback": COUNTED["before_agent_callback"]}
-    )
+    inner = loop("lp", says("a"), most=2, after_agent_callback=sign, before_agent_callback=COUNTED["before_agent_callback"])
     with deploy(seq("root", inner, says("z"), **COUNTED)) as rt:
         assert short(say(rt, "go")) == ["a a", "a a", "lp signed, lp", "z z"]
         assert state(rt) == {"root_begun": 1, "lp_begun": 1, "root_ended": 1}

@@ -130,7 +130,7 @@ def test_model_calls_of_all_children_are_counted_together_and_exactly(deploy: De
         with pytest.raises(LlmCallsLimitExceededError):
             say(rt, "go", run_config=RunConfig(max_llm_calls=7))
         assert len(model.requests) == 7
-        assert [line.split("=")[1] for line in log(rt) if "!err" in line][0] == "LlmCallsLimitExceededError"
+        assert next(line.split("=")[1] for line in log(rt) if "!err" in line) == "LlmCallsLimitExceededError"
 
 
 def test_siblings_of_who_asks_run_to_their_end_and_are_not_run_again(deploy: Deploy) -> None:
