@@ -211,7 +211,9 @@ class Invocation:
         """The state alone: whoever is no LLM agent needs no compiled log."""
         self._is_behind = True
         if self._spec.definition.kind == "custom":
-            fetched = await self._session.fetch(p.Fetch(key=self._turn.key, after_seq=NOTHING))
+            # With the generation: a reader of another one is sent the whole log.
+            nothing = p.Fetch(key=self._turn.key, after_seq=NOTHING, generation=self._message.generation)
+            fetched = await self._session.fetch(nothing)
             self._state = decode(fetched.state, dict)
 
     def _runner_ref(self) -> RunnerRef:

@@ -36,7 +36,7 @@ def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None)
     children = [draw(workflows(depth - 1, numbers)) for _ in range(draw(st.integers(0, 3)))]
     if kind == "seq":
         return SequentialAgent(name=name, sub_agents=children)
-    on_escalate = draw(st.sampled_from(["propagate", "absorb"]))
+    on_escalate: Any = draw(st.sampled_from(["propagate", "absorb"]))
     return LoopAgent(name=name, sub_agents=children, max_iterations=draw(st.integers(1, 3)), on_escalate=on_escalate)
 
 

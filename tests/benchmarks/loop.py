@@ -17,10 +17,10 @@ NAME = "loop"
 
 def measure(plan: Plan) -> list[Figure]:
     """Turns that are one loop each; both agents live already. The calls between actors are counted on the local engine."""
-    with TemporaryDirectory() as folder, runtime(plan, _tree(plan.iterations), Path(folder)) as rt:
+    with TemporaryDirectory() as folder, runtime(plan, tree(plan.iterations), Path(folder)) as rt:
         say(rt, "s")
         loops_ms = [timed_ms(lambda: say(rt, "s")) for _ in range(plan.loops)]
-    calls = record(_tree(plan.iterations)).calls
+    calls = record(tree(plan.iterations)).calls
     # How often the driver asks for news depends on how much it is told at once.
     made = sum(count for name, count in calls.items() if name != "Poll")
     return [
@@ -29,5 +29,6 @@ def measure(plan: Plan) -> list[Figure]:
     ]
 
 
-def _tree(iterations: int) -> Agent:
+def tree(iterations: int) -> Agent:
+    """A loop over one child that answers at once."""
     return LoopAgent(name="loop", max_iterations=iterations, sub_agents=[Say(name="child", say=["ok"])])

@@ -40,7 +40,11 @@ class RecordedTurn(msgspec.Struct, frozen=True):
 
 
 def record(root: Agent | None = None) -> RecordedTurn:
-    """Run some turns on the local engine, whose actors say the same as on Ray; by default those of an agent that answers at once."""
+    """Run some turns on the local engine, whose actors say the same as on Ray.
+
+    Args:
+        root: by default an agent that answers at once.
+    """
     calls: Counter[str] = Counter()
     requests: Counter[str] = Counter()
     replies: Counter[str] = Counter()
