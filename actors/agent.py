@@ -95,7 +95,7 @@ class AgentActor(Actor):
         self._offload = offload
         self._model: Model | None = None
         self._views: OrderedDict[tuple[SessionKey, str | None], SessionView] = OrderedDict()
-        self._runs: dict[tuple[SessionKey, str], set[asyncio.Task[p.AnyOutcome]]] = {}
+        self._runs: dict[tuple[SessionKey, str], dict[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -106,21 +106,6 @@ class AgentActor(Actor):
         """Run the agent, in a task of its own that `stop_run` can cancel."""
         self._counts["runs"] += 1
         where = (message.turn.key, message.turn.invocation_id)
-        task = asyncio.create_task(self._run(message))
-        self._runs.setdefault(where, set()).add(task)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            this = asyncio.current_task()
-            if this is not None and this.cancelling():
-                raise
-            return p.Cancelled(agent=self._spec.name)
-        finally:
-            self._runs[where].discard(task)
-            if not self._runs[where]:
-                del self._runs[where]
-
-    async def _run(self, message: p.Invoke) -> p.AnyOutcome:
         run = Invocation(
             self._spec,
             message,
@@ -131,6 +116,23 @@ class AgentActor(Actor):
             self._counts,
             self._offload,
         )
+        task = asyncio.create_task(self._run(run))
+        self._runs.setdefault(where, {})[task] = run
+        try:
+            # Shielded, so that a run is not told to stop before it can say nothing more.
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            this = asyncio.current_task()
+            if this is None or not this.cancelling():
+                return p.Cancelled(agent=self._spec.name)
+            await _stopped({task: run})
+            raise
+        finally:
+            del self._runs[where][task]
+            if not self._runs[where]:
+                del self._runs[where]
+
+    async def _run(self, run: Invocation) -> p.AnyOutcome:
         try:
             await run.begin()
             outcome = await self._behave(run)
@@ -142,8 +144,10 @@ class AgentActor(Actor):
             outcome = await self._failed(run, error)
         if isinstance(outcome, p.Finished):
             outcome = msgspec.structs.replace(outcome, closed=run.has_closed)
+        # A supervisor passes on how a run below it has ended: that tells whose run it was, and the driver names who has failed.
+        agent = outcome.agent or self._spec.name
         return msgspec.structs.replace(
-            outcome, agent=self._spec.name, llm_calls=run.llm_calls, escalated=outcome.escalated or run.escalated
+            outcome, agent=agent, llm_calls=run.llm_calls, escalated=outcome.escalated or run.escalated
         )
 
     async def _behave(self, run: Invocation) -> p.AnyOutcome:
@@ -177,11 +181,8 @@ class AgentActor(Actor):
 
     async def stop_run(self, message: p.StopRun) -> p.Done:
         """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
-        tasks = list(self._runs.get((message.key, message.invocation_id), ()))
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_S)
+        runs = dict(self._runs.get((message.key, message.invocation_id), {}))
+        await _stopped(runs)
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
@@ -198,3 +199,12 @@ class AgentActor(Actor):
         if close is not None:
             await close()
         return p.Done()
+
+
+async def _stopped(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:
+    """Cancel runs and wait until they have ended. From now on they cannot say anything, even if they do not end."""
+    for task, run in runs.items():
+        run.is_stopped = True
+        task.cancel()
+    if runs:
+        await asyncio.wait(runs, timeout=STOP_S)

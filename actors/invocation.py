@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from actors.agents.tree import AgentSpec
-from actors.errors import LlmCallsLimitExceededError, UnknownAgentError
+from actors.errors import FencedError, LlmCallsLimitExceededError, UnknownAgentError
 from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
@@ -70,6 +70,7 @@ class Invocation:
         self.progress: Mapping[str, Any] = message.progress
         self.escalated = False
         self.has_closed = False
+        self.is_stopped = False
         self.llm_calls = 0
         self._spec = spec
         self._message = message
@@ -127,6 +128,9 @@ class Invocation:
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Make an event known: see Context."""
+        if self.is_stopped:
+            # Foreign code may catch its cancellation and go on talking, while the turn around it is not fenced.
+            raise FencedError(self.invocation_id, self._turn.epoch)
         changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
         temp = only_temp(changed) if changed else {}
         if changed:
@@ -212,7 +216,9 @@ class Invocation:
         """The state alone: whoever is no LLM agent needs no compiled log."""
         self._is_behind = True
         if self._spec.definition.kind == "custom":
-            fetched = await self._session.fetch(p.Fetch(key=self._turn.key, after_seq=NOTHING))
+            # With the generation: a reader of another one is sent the whole log.
+            nothing = p.Fetch(key=self._turn.key, after_seq=NOTHING, generation=self._message.generation)
+            fetched = await self._session.fetch(nothing)
             self._state = decode(fetched.state, dict)
 
     def _runner_ref(self) -> RunnerRef:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import msgspec
+
 from actors.agents.tree import AgentSpec
 from actors.agents.workflow import LoopAgent
 from actors.interfaces.context import SupervisorContext
@@ -26,11 +28,12 @@ async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     iteration = int(context.progress.get("iteration", 0))
     while spec.children and (not definition.max_iterations or iteration < definition.max_iterations):
         stopped = await _in_order(spec, context, {"iteration": iteration}, stop_on_escalation=True)
-        if stopped is not None:
-            return stopped
-        if context.escalated:
-            context.escalated = definition.on_escalate == "propagate"
-            break
+        if stopped is not None or context.escalated:
+            if definition.on_escalate == "absorb":
+                # Also of a run that is only paused, or the loop around it would end when the answer has come.
+                context.escalated = False
+                stopped = stopped and msgspec.structs.replace(stopped, escalated=False)
+            return stopped or Finished()
         iteration += 1
     return Finished()
 

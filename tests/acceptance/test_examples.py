@@ -61,6 +61,35 @@ ESSENTIAL = {
         'critic: {"score": 9',
         "newsroom: published: short and true",
     ],
+    "sequential_pipeline": [
+        "outliner: 1. What an actor is.",
+        "writer: An actor keeps its state to itself, and",
+        "editor: An actor keeps its state to itself and",
+        "state: ['article', 'draft', 'outline']",
+    ],
+    "loop": [
+        "improve gives {'words': 200}",
+        "critic: Too long.",
+        "improve gives {'words': 133}",
+        "critic: Too long.",
+        "improve gives {'words': 88}",
+        "critic ends the loop",
+        "words: 88",
+    ],
+    "parallel_research": [
+        "[researchers.critics] critics: Mailboxes",
+        "[researchers.history] history: Hewitt",
+        "[researchers.practice] practice: Telephone",
+        "editor: Actors are fifty years old",
+    ],
+    "human_in_the_loop": [
+        "drafter: Ten crates",
+        "(the turn is paused)",
+        "to be approved: Ten crates",
+        "approver: It is approved.",
+        "sender: The offer is on its way.",
+        "(the turn is finished)",
+    ],
 }
 """Lines that each example prints, in this order."""
 

@@ -17,6 +17,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         concurrency: sessions at once.
         load: turns of one round of concurrent sessions, all sessions together.
         load_rounds: rounds, of which the median counts.
+        iterations: of one loop.
+        loops: loops measured one after the other.
         chunks: pieces of one streamed answer.
         streams: streamed answers.
         contents: length of the conversation in a model request.
@@ -31,6 +33,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: tuple[int, ...] = (1, 16, 64, 256)
     load: int = 768
     load_rounds: int = 3
+    iterations: int = 100
+    loops: int = 10
     chunks: int = 2_000
     streams: int = 5
     contents: int = 2_000
@@ -46,7 +50,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 FULL = Plan()
 QUICK = Plan(
-    turns=200, concurrency=(1, 64), load=512, load_rounds=1, chunks=1_000, streams=3, requests=8, starts=1, peer_turns=10
+    turns=200, concurrency=(1, 64), load=512, load_rounds=1, loops=3, chunks=1_000, streams=3, requests=8, starts=1, peer_turns=10
 )
 TINY = Plan(
     engine="local",
@@ -55,6 +59,8 @@ TINY = Plan(
     concurrency=(1, 2),
     load=4,
     load_rounds=1,
+    iterations=5,
+    loops=1,
     chunks=20,
     streams=1,
     contents=10,

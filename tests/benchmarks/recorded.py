@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import msgspec
 
+from actors import Agent
 from actors.messages.protocol import AnyMessage, Message
 from runtime import Runtime
 from runtime.local import LocalLink
@@ -24,7 +25,7 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(AnyMessage)
 
 
 class RecordedTurn(msgspec.Struct, frozen=True):
-    """A warm turn of an agent that answers at once.
+    """A warm turn.
 
     Attributes:
         calls: how often each message is sent.
@@ -38,8 +39,12 @@ class RecordedTurn(msgspec.Struct, frozen=True):
     commits: float
 
 
-def record() -> RecordedTurn:
-    """Run some turns on the local engine, whose actors say the same as on Ray."""
+def record(root: Agent | None = None) -> RecordedTurn:
+    """Run some turns on the local engine, whose actors say the same as on Ray.
+
+    Args:
+        root: by default an agent that answers at once.
+    """
     calls: Counter[str] = Counter()
     requests: Counter[str] = Counter()
     replies: Counter[str] = Counter()
@@ -57,7 +62,7 @@ def record() -> RecordedTurn:
     with (
         patch.object(LocalLink, "send", noting),
         TemporaryDirectory() as folder,
-        runtime(TINY, instant_agent(), Path(folder)) as rt,
+        runtime(TINY, root or instant_agent(), Path(folder)) as rt,
     ):
         before = _talk(rt)
         for counts in (calls, requests, replies):

@@ -11,7 +11,9 @@ from tests.benchmarks import profiling
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import table
 from tests.benchmarks.floor import CALLS, Floor, StaleFloorError
+from tests.benchmarks.loop import tree
 from tests.benchmarks.plan import TINY
+from tests.benchmarks.recorded import record
 from tests.benchmarks.stage import load
 
 
@@ -34,6 +36,13 @@ def test_the_floor_makes_the_calls_of_a_turn_and_refuses_to_stand_for_another(mo
     monkeypatch.setitem(CALLS, "CloseTurn", 1.0)
     with pytest.raises(StaleFloorError, match="CloseTurn"), Floor():
         pass
+
+
+def test_what_an_iteration_of_a_loop_sends_does_not_grow_with_the_log() -> None:
+    recorded = record(tree(iterations=20))
+    assert recorded.calls["Fetch"] == 20
+    # State alone. The log, at the end of these turns some 800 events, would be over 100 kB.
+    assert recorded.replies["Fetch"] < 200
 
 
 def test_profiles_count_a_function_once_a_stack() -> None:

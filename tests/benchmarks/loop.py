@@ -1,0 +1,34 @@
+"""What an iteration of a loop costs: a child that answers at once, and the loop's own note of how far it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from actors import Agent, LoopAgent
+from tests.acceptance.mocks import Say
+from tests.benchmarks.figures import Figure, median, timed_ms
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.recorded import record
+from tests.benchmarks.stage import runtime, say
+
+NAME = "loop"
+
+
+def measure(plan: Plan) -> list[Figure]:
+    """Turns that are one loop each; both agents live already. The calls between actors are counted on the local engine."""
+    with TemporaryDirectory() as folder, runtime(plan, tree(plan.iterations), Path(folder)) as rt:
+        say(rt, "s")
+        loops_ms = [timed_ms(lambda: say(rt, "s")) for _ in range(plan.loops)]
+    calls = record(tree(plan.iterations)).calls
+    # How often the driver asks for news depends on how much it is told at once.
+    made = sum(count for name, count in calls.items() if name != "Poll")
+    return [
+        Figure(benchmark=NAME, name="iteration: median", value=median(loops_ms) / plan.iterations, unit="ms"),
+        Figure(benchmark=NAME, name="iteration: calls between actors", value=made / plan.iterations, unit="calls"),
+    ]
+
+
+def tree(iterations: int) -> Agent:
+    """A loop over one child that answers at once."""
+    return LoopAgent(name="loop", max_iterations=iterations, sub_agents=[Say(name="child", say=["ok"])])

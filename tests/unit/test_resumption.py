@@ -1,0 +1,82 @@
+"""Where a paused turn goes on."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from actors.messages.topology import AgentNode, Topology
+from actors.rules.resumption import child_towards, entry
+from tests.unit.trees import topologies
+
+
+def tree() -> Topology:
+    """chat → flow (sequential) → (ask → helper, many (parallel) → (one, two)); chat → desk."""
+    nodes = [
+        ("chat", "llm", None),
+        ("flow", "sequential", "chat"),
+        ("desk", "llm", "chat"),
+        ("ask", "llm", "flow"),
+        ("many", "parallel", "flow"),
+        ("helper", "llm", "ask"),
+        ("one", "llm", "many"),
+        ("two", "llm", "many"),
+    ]
+    return Topology(
+        tuple(
+            AgentNode(name=name, kind=kind, parent=parent, children=tuple(each[0] for each in nodes if each[2] == name))
+            for name, kind, parent in nodes
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("caller", "scope", "expected"),
+    [
+        ("chat", None, "chat"),
+        ("desk", None, "desk"),
+        ("ask", None, "flow"),
+        ("helper", None, "flow"),
+        ("one", None, "flow"),
+        ("ask", "ask", "ask"),
+        ("helper", "ask", "helper"),
+        ("one", "many", "many"),
+        ("one", "one", "one"),
+    ],
+)
+def test_a_turn_is_entered_at_the_topmost_supervisor_above_who_asked(caller: str, scope: str | None, expected: str) -> None:
+    assert entry(tree(), caller, scope) == expected
+
+
+@pytest.mark.parametrize(
+    ("parent", "caller", "expected"),
+    [
+        ("flow", "ask", "ask"),
+        ("flow", "helper", "ask"),
+        ("flow", "two", "many"),
+        ("many", "two", "two"),
+        ("many", "ask", None),
+        ("two", "two", None),
+        ("chat", "desk", "desk"),
+    ],
+)
+def test_a_supervisor_goes_on_at_the_child_that_has_who_asked_at_or_below_it(
+    parent: str, caller: str, expected: str | None
+) -> None:
+    assert child_towards(tree(), parent, caller) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(topologies())
+def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topology) -> None:
+    for node in topology.nodes:
+        at = entry(topology, node.name)
+        above = [each.name for each in topology.lineage(at)][1:]
+        assert all(topology[name].is_llm for name in above)
+        while at != node.name:
+            child = child_towards(topology, at, node.name)
+            assert child in topology[at].children
+            assert topology.is_below(node.name, child)
+            # Within that child, as the Runner asks for it.
+            at = child
+        assert entry(topology, node.name, node.name) == node.name
