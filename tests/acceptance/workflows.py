@@ -167,7 +167,9 @@ def run(rt: Runtime, message: Any, **options: Any) -> tuple[list[str], str]:
 
 def answer(rt: Runtime, *authors: str) -> Content:
     """A message that answers the newest long-running call of each author."""
-    calls = {event.author: call for event in stored(rt) for call in event.function_calls() if event.long_running_tool_ids}
+    calls = {
+        event.author: call for event in stored(rt) for call in event.function_calls() if call.id in event.long_running_tool_ids
+    }
     asked = (calls[author] for author in authors)
     return Content(
         parts=[Part(function_response=FunctionResponse(id=each.id, name=each.name, response={"yes": True})) for each in asked]
