@@ -196,7 +196,9 @@ def test_a_turn_that_is_stopped_in_a_parallel_in_a_loop_is_sealed_and_the_next_o
     ) as rt:
         greet(rt)
         before = len(stored(rt))
-        config = RunConfig(timeout=1.0 if stop == "timeout" else None)
+        # Long enough for all three to have begun, also on a busy machine.
+        timeout_s = 1.0 if deploy.engine == "local" else 4.0
+        config = RunConfig(timeout=timeout_s if stop == "timeout" else None)
         turn = rt.run(user_id="ada", session_id="s1", message="go", run_config=config)
         events = iter(turn)
         begun: set[str] = set()
