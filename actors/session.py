@@ -268,6 +268,9 @@ class SessionActor(Actor):
         so_far = OpenTurn(before or _unknown_turn(message.invocation_id, first_seq), {})
         await self._recall(hot, so_far)
         callers = tuple(so_far.open_calls[call_id][0] for call_id in message.answers if call_id in so_far.open_calls)
+        if so_far.row.status in _OVER:
+            # Who asked hears the answer, but the workflow around it has ended, or failed, without it.
+            callers = ()
         opened = await self._begin(hot, message, first_seq, so_far)
         return msgspec.structs.replace(opened, callers=callers, progress=so_far.progress)
 
@@ -616,6 +619,10 @@ _STATUS: dict[type[p.Message], str] = {
     p.Failed: "failed",
     p.Cancelled: "cancelled",
 }
+
+
+_OVER = frozenset({"finished", "failed", "cancelled"})
+"""States of a turn in which nothing of it waits."""
 
 
 def _unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:

@@ -18,10 +18,12 @@ def test_a_loop_runs_its_children_in_order_as_often_as_it_is_told(deploy: Deploy
         assert short(say(rt, "go")) == ["a a", "b b"] * 3
 
 
-@pytest.mark.parametrize("most", [None, 0])
-def test_a_loop_without_a_limit_runs_until_a_child_escalates(deploy: Deploy, most: int | None) -> None:
-    with deploy(loop("lp", says("a"), Leaves(name="b", when=12), most=most)) as rt:
-        assert short(say(rt, "go"))[-4:] == ["a a", "b b11", "a a", "b b12 !escalate"]
+def test_a_loop_without_a_limit_runs_until_a_child_escalates(deploy: Deploy) -> None:
+    loops = [loop("l1", says("a"), Leaves(name="b", key="b", when=12)), loop("l2", Leaves(name="c", key="c", when=12), most=0)]
+    with deploy(seq("root", *loops)) as rt:
+        said = short(say(rt, "go"))
+        assert said[20:24] == ["a a", "b b11", "a a", "b b12 !escalate"]
+        assert said[24:] == [*(f"c c{number}" for number in range(1, 12)), "c c12 !escalate"]
 
 
 def test_a_loop_without_children_ends_at_once_although_it_has_no_limit(deploy: Deploy) -> None:

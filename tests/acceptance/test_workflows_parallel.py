@@ -140,19 +140,19 @@ def test_siblings_of_who_asks_run_to_their_end_and_are_not_run_again(deploy: Dep
         assert run(rt, answer(rt, "a")) == (["a a knows", "z z"], "Finished")
 
 
-@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "a", "b"), ("b", "c", "a")])
-def test_it_is_done_when_all_who_asked_have_their_answers_in_whatever_order(deploy: Deploy, order: tuple[str, ...]) -> None:
+def test_it_is_done_when_all_who_asked_have_their_answers_in_whatever_order(deploy: Deploy) -> None:
     with deploy(seq("root", par("p", asks("a"), seq("s", asks("b"), says("d")), asks("c")), says("z"))) as rt:
-        assert run(rt, "go")[1] == "Paused"
-        heard = []
-        for number, name in enumerate(order, start=1):
-            said, how = run(rt, answer(rt, name))
-            assert how == ("Finished" if number == len(order) else "Paused")
-            assert said[0] == f"{name} {name} knows"
-            assert (said[1:2] == ["d d"]) == (name == "b")
-            heard += said
-        assert heard[-1] == "z z"
-        assert len(heard) == 5
+        for order in ("abc", "cab", "bca"):
+            assert run(rt, "go", order)[1] == "Paused"
+            heard = []
+            for number, name in enumerate(order, start=1):
+                said, how = run(rt, answer(rt, name, session_id=order), order)
+                assert how == ("Finished" if number == len(order) else "Paused")
+                assert said[0] == f"{name} {name} knows"
+                assert (said[1:2] == ["d d"]) == (name == "b")
+                heard += said
+            assert heard[-1] == "z z"
+            assert len(heard) == 5
 
 
 def test_two_answers_in_one_message_continue_both(deploy: Deploy) -> None:
@@ -196,7 +196,9 @@ def test_a_turn_that_is_stopped_in_a_parallel_in_a_loop_is_sealed_and_the_next_o
     ) as rt:
         greet(rt)
         before = len(stored(rt))
-        config = RunConfig(timeout=1.0 if stop == "timeout" else None)
+        # Long enough for all three to have begun, also on a busy machine.
+        timeout_s = 1.0 if deploy.engine == "local" else 4.0
+        config = RunConfig(timeout=timeout_s if stop == "timeout" else None)
         turn = rt.run(user_id="ada", session_id="s1", message="go", run_config=config)
         events = iter(turn)
         begun: set[str] = set()

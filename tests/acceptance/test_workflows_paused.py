@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from actors import Agent, LlmAgent
-from actors.testing import PatternModel
+from pathlib import Path
+
+import pytest
+
+from actors import Agent, LlmAgent, LongRunningTool
+from actors.errors import AgentFailedError
+from actors.testing import PatternModel, ScriptedModel
+from tests.acceptance.mocks import lro
+from tests.acceptance.props import Gate
 from tests.acceptance.workflows import (
     COUNTED,
+    Fails,
     Leaves,
     answer,
     asks,
@@ -13,9 +21,11 @@ from tests.acceptance.workflows import (
     gives_up,
     log,
     loop,
+    par,
     run,
     says,
     seq,
+    short,
     state,
     stored,
 )
@@ -107,3 +117,25 @@ def test_below_a_child_that_has_handed_over_the_one_who_asked_goes_on(deploy: De
         first, how = run(rt, answer(rt, "b"))
         assert (first[:2], first[-1], how) == (["b b knows", "c c"], asked("b"), "Paused")
         assert run(rt, answer(rt, "b")) == (["b b knows", "c c"], "Finished")
+
+
+def test_an_answer_to_a_call_of_a_turn_that_is_over_does_not_run_the_workflow_again(deploy: Deploy) -> None:
+    model = ScriptedModel([{"parts": [{"call": "lro"}, {"transfer": "helper"}]}, "helped", "a knows"])
+    helper = LlmAgent(name="helper", model=model)
+    child = LlmAgent(name="a", model=model, tools=[LongRunningTool(lro)], sub_agents=[helper])
+    with deploy(seq("root", child, says("b"))) as rt:
+        said, how = run(rt, "go")
+        assert (said[-2:], how) == (["helper helped", "b b"], "Finished")
+        assert run(rt, answer(rt, "a")) == (["a a knows"], "Finished")
+
+
+def test_an_answer_to_a_call_of_a_turn_that_has_failed_does_not_continue_what_failed(deploy: Deploy, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    with deploy(seq("root", par("p", asks("a"), Fails(name="b", gate=gate)), says("c"))) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="go")
+        events = iter(turn)
+        assert asked("a") in short([next(events), next(events)])
+        gate.open()
+        with pytest.raises(AgentFailedError, match="'b'"):
+            list(events)
+        assert run(rt, answer(rt, "a")) == (["a a knows"], "Finished")

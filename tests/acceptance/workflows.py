@@ -159,15 +159,20 @@ def state(rt: Runtime, session_id: str = "s1") -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------------------- long-running
-def run(rt: Runtime, message: Any, **options: Any) -> tuple[list[str], str]:
+def run(rt: Runtime, message: Any, session_id: str = "s1") -> tuple[list[str], str]:
     """Run a turn: what was said, in short, and how the turn ended."""
-    result = rt.run(user_id="ada", session_id="s1", message=message, **options).result()
+    result = rt.run(user_id="ada", session_id=session_id, message=message).result()
     return short(result.events), type(result.outcome).__name__
 
 
-def answer(rt: Runtime, *authors: str) -> Content:
+def answer(rt: Runtime, *authors: str, session_id: str = "s1") -> Content:
     """A message that answers the newest long-running call of each author."""
-    calls = {event.author: call for event in stored(rt) for call in event.function_calls() if event.long_running_tool_ids}
+    calls = {
+        event.author: call
+        for event in stored(rt, session_id)
+        for call in event.function_calls()
+        if call.id in event.long_running_tool_ids
+    }
     asked = (calls[author] for author in authors)
     return Content(
         parts=[Part(function_response=FunctionResponse(id=each.id, name=each.name, response={"yes": True})) for each in asked]
