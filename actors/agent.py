@@ -145,7 +145,7 @@ class AgentActor(Actor):
         """Leave the one event of the failure."""
         code = type(error).__name__
         try:
-            await run.emit(Event(error_code=code, error_message=str(error)))
+            await run.record(Event(error_code=code, error_message=str(error)))
         except FencedError:
             return p.Cancelled()
         args = list(error.args) if isinstance(error, RaygroveError) else None

@@ -21,6 +21,7 @@
     │   ├── TransferTargetError
     │   ├── TemplateError
     │   ├── OutputSchemaError
+    │   ├── PluginFailedError
     │   ├── TurnCancelledError
     │   ├── TurnLostError
     │   └── TurnTimeoutError
@@ -175,6 +176,12 @@ class OutputSchemaError(TurnError):
     """The answer does not fit output_schema. Arguments: agent, what does not fit."""
 
     sentence = "the answer of agent {0!r} does not fit its output_schema: {1}"
+
+
+class PluginFailedError(TurnError):
+    """A plugin's hook of a turn raised. Arguments: plugin's hook, class name of the exception, its message."""
+
+    sentence = "the plugin hook {0} failed: {1}: {2}"
 
 
 class TurnCancelledError(TurnError):

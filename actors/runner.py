@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -17,12 +17,14 @@ import msgspec
 
 from actors.actor import Actor, Handler, Ref
 from actors.agent import AgentRef
+from actors.agents.plugin import Plugin
 from actors.errors import (
     ActorLostError,
     ClusterError,
     FencedError,
     LlmCallsLimitExceededError,
     ModelConfigurationError,
+    PluginFailedError,
     RaygroveError,
     TransferLimitExceededError,
     TransferTargetError,
@@ -38,9 +40,10 @@ from actors.messages.topology import Topology
 from actors.messages.wire import encode
 from actors.rules import messages, resumption
 from actors.rules.selection import select_agent
-from actors.rules.state import without_temp
+from actors.rules.state import only_temp, without_temp
 from actors.rules.transfer import route_refusal
 from actors.session import SessionRef
+from actors.turnhooks import TurnHooks
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +95,8 @@ class _Turn:
         self.is_fresh = True
         self.llm_calls = 0
         self.transfers = 0
+        self.content = Content()
+        self.goes_on = False
         self.agents: set[str] = set()
         self.callers: list[str] = []
         self.progress = opened.progress
@@ -112,13 +117,22 @@ class RunnerActor(Actor):
         directory: who makes agents' actors live.
         artifacts: where data in users' messages goes.
         name: for messages and statistics.
+        plugins: the deployment's, whose hooks around turns are called here.
     """
 
-    def __init__(self, session: SessionRef, directory: Directory, artifacts: ArtifactStore, name: str = "runner") -> None:
+    def __init__(
+        self,
+        session: SessionRef,
+        directory: Directory,
+        artifacts: ArtifactStore,
+        name: str = "runner",
+        plugins: Sequence[Plugin] = (),
+    ) -> None:
         super().__init__(name)
         self._session = session
         self._directory = directory
         self._artifacts = artifacts
+        self._hooks = TurnHooks(plugins, session, artifacts)
         self._topology: Topology | None = None
         self._turns: dict[tuple[SessionKey, str], _Turn] = {}
         self._counts = {"turns": 0, "invocations": 0, "transfers": 0}
@@ -142,8 +156,11 @@ class RunnerActor(Actor):
         content = messages.checked(message.content)
         found = await self._looked_ahead(topology, message, content)
         invocation_id = found.invocation_id or message.invocation_id
+        selected = select_agent(topology, found.authors, found.caller)
+        content, actions = await self._hooks.heard(message.key, invocation_id, selected, content, message.state_delta)
+        message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         content = await self._without_blobs(message, content, invocation_id)
-        raw = encode(self._user_event(message, content, invocation_id))
+        raw = encode(self._user_event(message, content, invocation_id, actions.artifact_delta))
         opened = await self._opened(message, invocation_id, content, raw)
         if opened.attached:
             running = self._turns.get((message.key, invocation_id))
@@ -151,6 +168,8 @@ class RunnerActor(Actor):
         agent = select_agent(topology, opened.authors, found.caller)
         ref = p.TurnRef(message.key, invocation_id, opened.epoch)
         turn = _Turn(ref, agent, opened, p.StoredEvent(opened.seq, raw), message.config)
+        turn.content = content
+        turn.goes_on = bool(_answers(content))
         turn.callers = [caller for caller in opened.callers if topology.find(caller) is not None]
         self._turns[message.key, invocation_id] = turn
         self._counts["turns"] += 1
@@ -163,7 +182,7 @@ class RunnerActor(Actor):
         """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""
         answers = _answers(content)
         saves = message.config.save_input_blobs_as_artifacts and messages.has_blobs(content)
-        if not (answers or saves or self._directory.obstacles):
+        if not (answers or saves or self._directory.obstacles or self._hooks.on_message):
             return p.TurnFound(authors=())
         found = await self._session.find_turn(p.FindTurn(key=message.key, call_ids=answers, auto_create=message.auto_create))
         agent = select_agent(topology, found.authors, found.caller)
@@ -184,7 +203,7 @@ class RunnerActor(Actor):
             parts.append(part)
         return Content(role=USER, parts=parts)
 
-    def _user_event(self, message: p.StartTurn, content: Content, invocation_id: str) -> Event:
+    def _user_event(self, message: p.StartTurn, content: Content, invocation_id: str, artifact_delta: dict[str, int]) -> Event:
         return Event(
             id=new_event_id(),
             invocation_id=invocation_id,
@@ -192,7 +211,7 @@ class RunnerActor(Actor):
             timestamp=now_s(),
             content=content,
             custom_metadata=message.config.custom_metadata,
-            actions=EventActions(state_delta=without_temp(message.state_delta)),
+            actions=EventActions(state_delta=without_temp(message.state_delta), artifact_delta=artifact_delta),
         )
 
     async def _opened(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.TurnOpened:
@@ -216,8 +235,7 @@ class RunnerActor(Actor):
         outcome: p.AnyOutcome
         try:
             async with asyncio.timeout(turn.config.timeout):
-                first = self._entry(turn, turn.agent, scope=None)
-                outcome = await self._dispatch(turn, first, branch=None, scope=None)
+                outcome = await self._whole(turn)
         except TimeoutError:
             outcome = p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)
         except asyncio.CancelledError:
@@ -243,6 +261,32 @@ class RunnerActor(Actor):
             pass
         except RaygroveError as error:
             logger.error("the record of turn %s could not be written: %s", turn.ref.invocation_id, error)
+
+    async def _whole(self, turn: _Turn) -> p.AnyOutcome:
+        """A turn from its beginning to its end, with the plugins' hooks around it."""
+        try:
+            if turn.goes_on or not await self._begins(turn):
+                first = self._entry(turn, turn.agent, scope=None)
+                outcome = await self._dispatch(turn, first, branch=None, scope=None)
+            else:
+                outcome = p.Finished(agent=turn.agent)
+            if isinstance(outcome, p.Finished) and not outcome.closed:
+                left = await self._hooks.after(turn.ref, turn.agent, turn.content)
+                if left is not None:
+                    await self._append(turn, turn.agent, left)
+        except PluginFailedError as error:
+            return await self._fail(turn, turn.agent, error, None)
+        return outcome
+
+    async def _begins(self, turn: _Turn) -> bool:
+        """True when a plugin has said at the beginning all that there is to say."""
+        left = await self._hooks.before(turn.ref, turn.agent, turn.content, turn.state)
+        if left is None:
+            return False
+        # The log and the state are not any more what they were when the turn was opened.
+        turn.is_fresh = False
+        await self._append(turn, turn.agent, left)
+        return left.content is not None
 
     async def _dispatch(self, turn: _Turn, agent: str, *, branch: str | None, scope: str | None) -> p.AnyOutcome:
         """Run an agent, and whomever it hands over to.
@@ -304,7 +348,7 @@ class RunnerActor(Actor):
             # Runs below a supervisor may go on side by side, so each of their calls is counted here.
             llm_calls=None if nested else turn.llm_calls_left(),
             llm_limit=turn.config.max_llm_calls,
-            closes="" if nested else turn.agent,
+            closes="" if nested or self._hooks.at_end else turn.agent,
             resume_at=resume_at,
             progress=turn.progress.get(agent, {}) if resume_at else {},
         )
@@ -320,17 +364,17 @@ class RunnerActor(Actor):
 
     async def _fail(self, turn: _Turn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
         """Leave the event of a failure that the agent cannot leave itself."""
-        event = Event(
-            id=new_event_id(),
-            invocation_id=turn.ref.invocation_id,
-            author=agent,
-            timestamp=now_s(),
-            branch=branch,
-            error_code=type(error).__name__,
-            error_message=str(error),
-        )
-        await self._session.append(p.Append(turn=turn.ref, events=[encode(event)]))
+        await self._append(turn, agent, Event(branch=branch, error_code=type(error).__name__, error_message=str(error)))
         return _failed(agent, error)
+
+    async def _append(self, turn: _Turn, author: str, event: Event) -> int:
+        """Store an event that is made here, and return its place."""
+        changed = event.actions.state_delta
+        actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
+        whole = msgspec.structs.replace(
+            event, id=new_event_id(), invocation_id=turn.ref.invocation_id, author=author, timestamp=now_s(), actions=actions
+        )
+        return await self._session.append(p.Append(turn=turn.ref, events=[encode(whole)], temp=only_temp(changed)))
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from actors.agents import Agent, AgentTree
+from actors.agents import Agent, AgentTree, Plugin
 from actors.errors import DefinitionError, InvalidMessageError, RaygroveError, RuntimeClosedError
 from actors.interfaces.stores import ArtifactStore, SessionStore
 from actors.messages import protocol as p
@@ -145,6 +145,7 @@ class Runtime:
         address: of a Ray cluster; None uses the Ray that is initialised, or starts a local one.
         session_store: URL of the log's database (`sqlite:///…`, `postgresql://…`), or a SessionStore.
         artifact_store: URL of a folder (`file://…`, `memory://…`, `s3://…`), or an ArtifactStore.
+        plugins: callbacks for all agents and for turns; they run before the agents' own, in this order.
         settings: everything else; by default from the environment.
 
     Raises:
@@ -164,11 +165,12 @@ class Runtime:
         address: str | None = None,
         session_store: str | SessionStore | None = _DEFAULT,
         artifact_store: str | ArtifactStore | None = _DEFAULT,
+        plugins: Sequence[Plugin] = (),
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
         self.app_name = deployments.checked_app_name(app_name)
-        tree = AgentTree(root_agent)
+        tree = AgentTree(root_agent, plugins)
         deployments.check_models(tree)
         if session_store is _DEFAULT:
             session_store = deployments.default_session_store(app_name, self._settings)

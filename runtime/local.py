@@ -81,7 +81,9 @@ class LocalEngine:
         artifacts = open_artifact_store(deployment.artifact_store)
         self.session = SessionRef(LocalLink(SessionActor(store, deployment.tree.topology)))
         directory = LocalDirectory(deployment.tree, self.session, artifacts)
-        self.runner = directory.runner = RunnerRef(LocalLink(RunnerActor(self.session, directory, artifacts)))
+        self.runner = directory.runner = RunnerRef(
+            LocalLink(RunnerActor(self.session, directory, artifacts, plugins=deployment.tree.plugins))
+        )
 
     async def stop(self) -> None:
         """Stop the actors."""

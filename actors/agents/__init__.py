@@ -3,6 +3,7 @@
 from actors.agents.base import Agent, Placement
 from actors.agents.custom import CustomAgent
 from actors.agents.llm import LlmAgent
+from actors.agents.plugin import Plugin
 from actors.agents.tree import AgentSpec, AgentTree
 from actors.agents.workflow import LoopAgent, ParallelAgent, SequentialAgent
 
@@ -15,5 +16,6 @@ __all__ = [
     "LoopAgent",
     "ParallelAgent",
     "Placement",
+    "Plugin",
     "SequentialAgent",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.agents.base import Agent
+from actors.agents.base import Agent, callbacks
 from actors.agents.llm import LlmAgent
+from actors.agents.plugin import Plugin, checked, hooks
 from actors.errors import AgentTreeError, DefinitionError
 from actors.messages.event import USER
 from actors.messages.topology import AgentNode, Topology
@@ -24,6 +25,7 @@ class AgentSpec:
         targets: to whom it may transfer.
         global_instruction: the root's.
         model: the model's name or object, its own or inherited; "" for agents without one.
+        plugins: the deployment's.
     """
 
     definition: Agent
@@ -31,26 +33,37 @@ class AgentSpec:
     targets: tuple[Target, ...] = ()
     global_instruction: Any = ""
     model: Any = field(default="")
+    plugins: tuple[Plugin, ...] = ()
 
     @property
     def name(self) -> str:
         """The agent's name."""
         return self.definition.name
 
+    def hooks(self, name: str) -> Sequence[Callable[..., Any]]:
+        """What is called at a point such as `before_agent_callback`: the plugins' hooks, then the agent's own callbacks."""
+        return [*hooks(self.plugins, name), *callbacks(getattr(self.definition, name, None))]
+
 
 class AgentTree:
     """The definitions, checked: every name stands once, and every agent has one parent.
 
+    Args:
+        root: its root.
+        plugins: for every agent.
+
     Raises:
         AgentTreeError: it is no tree, or a name is not allowed; the message names the agent.
+        DefinitionError: there is no root, or a plugin is none.
     """
 
-    def __init__(self, root: Agent | None) -> None:
+    def __init__(self, root: Agent | None, plugins: Sequence[Plugin] = ()) -> None:
         if root is None:
             raise DefinitionError("root agent is required")
         if not isinstance(root, Agent):
             raise DefinitionError(f"root_agent must be an agent, not {type(root).__name__}")
         self.root = root
+        self.plugins = checked(plugins)
         self._agents: dict[str, Agent] = {}
         self._parents: dict[str, str | None] = {}
         for agent, parent in _walk(root):
@@ -96,6 +109,7 @@ class AgentTree:
             targets=transfer_targets(self.topology, name),
             global_instruction=getattr(self.root, "global_instruction", ""),
             model=self.model(name),
+            plugins=self.plugins,
         )
 
     def model(self, name: str) -> Any:

@@ -10,7 +10,6 @@ from typing import Any, cast
 import msgspec
 import pydantic
 
-from actors.agents.base import callbacks
 from actors.agents.llm import LlmAgent
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import as_response, call, first_result
@@ -20,7 +19,7 @@ from actors.errors import OutputSchemaError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.event import Event
+from actors.messages.event import NO_ACTIONS, Event
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
 from actors.rules import instructions, transfer
@@ -78,24 +77,26 @@ class _LlmRun:
         request = await self._request()
         response = await self._response(request, callback_context(self._context, actions))
         if response.content is None and response.error_code is None:
+            if actions.freeze() != NO_ACTIONS:
+                await self._context.emit(Event(actions=actions.freeze()))
             return None
         event = self._finished_event(await self._named(response), actions)
-        is_last = not any(event.function_calls()) and not callbacks(self._agent.after_agent_callback)
+        is_last = not any(event.function_calls()) and not self._spec.hooks("after_agent_callback")
         return await self._context.emit(event, is_last=is_last)
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
-        replaced = await first_result(callbacks(self._agent.before_model_callback), context, request)
+        replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
         if replaced is not None:
             return as_response(replaced)
         await self._context.take_llm_call()
         try:
             response = await self._call_model(request)
         except Exception as error:  # A model is foreign code: a callback may have an answer for whatever it raises.
-            replaced = await first_result(callbacks(self._agent.on_model_error_callback), context, request, error)
+            replaced = await first_result(self._spec.hooks("on_model_error_callback"), context, request, error)
             if replaced is None:
                 raise
             response = as_response(replaced)
-        replaced = await first_result(callbacks(self._agent.after_model_callback), context, response)
+        replaced = await first_result(self._spec.hooks("after_model_callback"), context, response)
         return response if replaced is None else as_response(replaced)
 
     async def _call_model(self, request: LlmRequest) -> LlmResponse:
@@ -200,7 +201,7 @@ class _LlmRun:
     # ------------------------------------------------------------------------------------------------------- the tools
     async def _run_tools(self, calls: Sequence[FunctionCall]) -> tuple[Event | None, tuple[str, ...]]:
         """The stored event that answers the calls, if any has an answer; and the ids of those that have none yet."""
-        answers = await run_calls(self._agent, self._tools, calls, self._tool_context)
+        answers = await run_calls(self._spec, self._tools, calls, self._tool_context)
         event = response_event(answers)
         pending = tuple(answer.call.id or "" for answer in answers if answer.response is None)
         return (await self._context.emit(event) if event is not None else None), pending

@@ -48,6 +48,12 @@ ESSENTIAL = {
         'critic: {"score": 9',
         "newsroom: published: short and true",
     ],
+    "callbacks_and_plugins": [
+        "billing: I have noted your card.",
+        "billing: We are closed on Sundays.",
+        "stored: I pay with [card]",
+        "model calls: 2",
+    ],
 }
 """Lines that each example prints, in this order."""
 
