@@ -3,7 +3,7 @@
 `from actors import LlmAgent, tool` is all that most programs need of it; `runtime.Runtime` makes a tree of agents live.
 """
 
-from actors.agents import Agent, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, Plugin, SequentialAgent
+from actors.agents import Agent, AgentTool, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, Plugin, SequentialAgent
 from actors.interfaces.context import InvocationContext
 from actors.interfaces.model import Model
 from actors.messages.config import RunConfig
@@ -16,6 +16,7 @@ from actors.tools import CallbackContext, FunctionTool, LongRunningTool, Readonl
 
 __all__ = [
     "Agent",
+    "AgentTool",
     "Blob",
     "CallbackContext",
     "Cancelled",

@@ -26,6 +26,7 @@ from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
+from actors.rules.contents import is_below_branch, tool_root
 from actors.session import SessionRef
 from actors.views import SessionView
 
@@ -90,7 +91,7 @@ class AgentActor(Actor):
         self._resolve = resolve
         self._model: Model | None = None
         self._views: OrderedDict[tuple[SessionKey, str | None], SessionView] = OrderedDict()
-        self._runs: dict[tuple[SessionKey, str], set[asyncio.Task[p.AnyOutcome]]] = {}
+        self._runs: dict[tuple[SessionKey, str], dict[asyncio.Task[p.AnyOutcome], str | None]] = {}
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -102,7 +103,7 @@ class AgentActor(Actor):
         self._counts["runs"] += 1
         where = (message.turn.key, message.turn.invocation_id)
         task = asyncio.create_task(self._run(message))
-        self._runs.setdefault(where, set()).add(task)
+        self._runs.setdefault(where, {})[task] = message.branch
         try:
             return await task
         except asyncio.CancelledError:
@@ -111,7 +112,7 @@ class AgentActor(Actor):
                 raise
             return p.Cancelled(agent=self._spec.name)
         finally:
-            self._runs[where].discard(task)
+            del self._runs[where][task]
             if not self._runs[where]:
                 del self._runs[where]
 
@@ -156,6 +157,9 @@ class AgentActor(Actor):
         view = self._views.get(where)
         if view is None:
             view = self._views[where] = SessionView(self._spec.name, message.branch)
+            if tool_root(message.branch) is not None:
+                # Nothing before the question is seen there, so it need not be read.
+                view.begin_before(message.user_event, message.generation)
             if len(self._views) > VIEWS:
                 self._views.popitem(last=False)
         self._views.move_to_end(where)
@@ -163,7 +167,8 @@ class AgentActor(Actor):
 
     async def stop_run(self, message: p.StopRun) -> p.Done:
         """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
-        tasks = list(self._runs.get((message.key, message.invocation_id), ()))
+        runs = self._runs.get((message.key, message.invocation_id), {})
+        tasks = [task for task, branch in runs.items() if message.branch is None or is_below_branch(branch, message.branch)]
         for task in tasks:
             task.cancel()
         if tasks:

@@ -22,6 +22,7 @@
     │   ├── TemplateError
     │   ├── OutputSchemaError
     │   ├── PluginFailedError
+    │   ├── ToolAgentError
     │   ├── TurnCancelledError
     │   ├── TurnLostError
     │   └── TurnTimeoutError
@@ -182,6 +183,12 @@ class PluginFailedError(TurnError):
     """A plugin's hook of a turn raised. Arguments: plugin's hook, class name of the exception, its message."""
 
     sentence = "the plugin hook {0} failed: {1}: {2}"
+
+
+class ToolAgentError(TurnError):
+    """An agent that is used as a tool gave no answer that can be used. Arguments: agent, reason."""
+
+    sentence = "agent {0!r}, asked as a tool, gave no answer: {1}"
 
 
 class TurnCancelledError(TurnError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -11,16 +12,16 @@ import msgspec
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import first_result
 from actors.behaviours.lifecycle import callback_context
-from actors.errors import LlmCallsLimitExceededError, UnknownAgentError
+from actors.errors import FencedError, LlmCallsLimitExceededError, UnknownAgentError
 from actors.interfaces.context import ArtifactAccess
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Content, Part
-from actors.messages.event import NO_ACTIONS, Event, EventActions, new_event_id, now_s
+from actors.messages.event import NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode, decode_event, encode, plain
 from actors.nearest import did_you_mean
-from actors.rules.contents import View
+from actors.rules.contents import View, tool_branch, tool_root
 from actors.rules.state import only_temp, without_temp
 from actors.session import SessionRef
 from actors.tools.context import Actions
@@ -239,13 +240,58 @@ class Invocation:
             await self._read_state()
         return outcome
 
+    async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
+        """Run an agent that is a tool: see Context."""
+        if name not in self._spec.tool_agents:
+            known = ", ".join(self._spec.tool_agents) or "none"
+            raise UnknownAgentError(name, f" {self.agent_name!r} has these agents as tools: {known}.")
+        branch = tool_branch(self.branch, self.agent_name, call_id)
+        asked = self._addressed(Event(author=USER, branch=branch, content=content))
+        raw = encode(asked)
+        seq = await self._session.append(p.Append(turn=self._turn, events=[raw]))
+        self._is_behind = True
+        message = p.RunChild(
+            turn=self._turn, parent=self.agent_name, child=name, branch=branch, user_event=p.StoredEvent(seq, raw)
+        )
+        try:
+            outcome = await self._runner_ref().run_child(message)
+        except asyncio.CancelledError:
+            # Nobody is left to hear the answer.
+            with suppress(FencedError):
+                await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, branch=branch))
+            raise
+        return outcome, await self._last_said(branch, seq)
+
+    async def _last_said(self, branch: str, after_seq: int) -> str:
+        """The text of the last final response on a tool branch; the state is brought up to date by the way."""
+        said = ""
+        more = True
+        while more:
+            fetched = await self._session.fetch(
+                p.Fetch(
+                    key=self._turn.key,
+                    invocation_id=self.invocation_id,
+                    after_seq=after_seq,
+                    generation=self._message.generation,
+                )
+            )
+            for stored in fetched.events:
+                event = decode_event(stored.raw, stored.seq)
+                if tool_root(event.branch) == branch and event.author != USER and event.is_final_response():
+                    said = event.text or said
+                after_seq = stored.seq
+            more = fetched.more
+            # In place: the contexts of tools that run beside this one read it too.
+            self._state.update(decode(fetched.state, dict))
+        return said
+
     async def note(self, progress: Mapping[str, Any]) -> None:
         """Leave in the log how far the run is: see SupervisorContext."""
         await self.record(Event(actions=EventActions(agent_state=dict(progress))))
 
-    async def stop_children(self) -> None:
-        """Stop every run below: see SupervisorContext."""
-        await self._runner_ref().stop_children(p.StopChildren(turn=self._turn, parent=self.agent_name))
+    async def stop_branch(self, branch: str) -> None:
+        """Stop every run on a branch: see SupervisorContext."""
+        await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, branch=branch))
 
     async def _read_state(self) -> None:
         """The state alone, and only where code may read it: whoever is no LLM agent needs no compiled log."""

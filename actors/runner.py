@@ -39,6 +39,7 @@ from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import encode
 from actors.rules import messages, resumption
+from actors.rules.contents import is_below_branch
 from actors.rules.selection import select_agent
 from actors.rules.state import only_temp, without_temp
 from actors.rules.transfer import route_refusal
@@ -65,8 +66,8 @@ class RunnerRef(Ref):
         """Run an agent below a supervisor and return how it ended. Raises UnknownAgentError, FencedError."""
         return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
 
-    async def stop_children(self, message: p.StopChildren) -> None:
-        """Stop every run below a supervisor. Raises FencedError."""
+    async def stop_branch(self, message: p.StopBranch) -> None:
+        """Stop every run on a branch. Raises FencedError."""
         await self._ask(message, p.Done)
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> None:
@@ -100,7 +101,7 @@ class _Turn:
         self.agents: set[str] = set()
         self.callers: list[str] = []
         self.progress = opened.progress
-        self.nested: dict[str, set[asyncio.Task[p.AnyOutcome]]] = {}
+        self.nested: dict[asyncio.Task[p.AnyOutcome], str | None] = {}
         self.is_cancelled = False
         self.task: asyncio.Task[None] | None = None
 
@@ -143,7 +144,7 @@ class RunnerActor(Actor):
             p.StartTurn: self.start_turn,
             p.CancelTurn: self.cancel_turn,
             p.RunChild: self.run_child,
-            p.StopChildren: self.stop_children,
+            p.StopBranch: self.stop_branch,
             p.TakeLlmCall: self.take_llm_call,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
@@ -170,7 +171,7 @@ class RunnerActor(Actor):
         turn = _Turn(ref, agent, opened, p.StoredEvent(opened.seq, raw), message.config)
         turn.content = content
         turn.goes_on = bool(_answers(content))
-        turn.callers = [caller for caller in opened.callers if topology.find(caller) is not None]
+        turn.callers = [caller for caller in opened.callers if topology.find(caller) and not topology.is_beside(caller)]
         self._turns[message.key, invocation_id] = turn
         self._counts["turns"] += 1
         turn.task = asyncio.create_task(self._run(turn))
@@ -247,9 +248,8 @@ class RunnerActor(Actor):
             logger.exception("turn %s failed in the Runner", turn.ref.invocation_id)
             outcome = _failed(turn.agent, RaygroveError(f"the Runner failed: {type(error).__name__}: {error}"))
         if isinstance(outcome, p.Cancelled):
-            for tasks in turn.nested.values():
-                for task in tasks:
-                    task.cancel()
+            for task in turn.nested:
+                task.cancel()
             await self._stop_agents(turn, turn.agents)
         self._turns.pop((turn.ref.key, turn.ref.invocation_id), None)
         if isinstance(outcome, p.Finished) and outcome.closed:
@@ -288,15 +288,25 @@ class RunnerActor(Actor):
         await self._append(turn, turn.agent, left)
         return left.content is not None
 
-    async def _dispatch(self, turn: _Turn, agent: str, *, branch: str | None, scope: str | None) -> p.AnyOutcome:
+    async def _dispatch(
+        self,
+        turn: _Turn,
+        agent: str,
+        *,
+        branch: str | None,
+        scope: str | None,
+        user_event: p.StoredEvent | None = None,
+    ) -> p.AnyOutcome:
         """Run an agent, and whomever it hands over to.
 
         Args:
-            scope: the child of a workflow within which transfers have to stay; None for the turn's own agent.
+            scope: the child of a workflow, or the tool agent, within which transfers have to stay; None for the turn's own agent.
+            user_event: what is asked; None: what the turn was opened with.
         """
         escalated = False
         while True:
-            outcome = await self._invoke(turn, agent, branch=branch, nested=scope is not None)
+            asked = user_event or turn.user_event
+            outcome = await self._invoke(turn, agent, asked, branch=branch, nested=scope is not None)
             escalated = escalated or outcome.escalated
             if not isinstance(outcome, p.Transfer):
                 return msgspec.structs.replace(outcome, escalated=escalated)
@@ -330,7 +340,7 @@ class RunnerActor(Actor):
             return TransferLimitExceededError(asked.agent, asked.to, turn.config.max_transfers)
         return None
 
-    async def _invoke(self, turn: _Turn, agent: str, *, branch: str | None, nested: bool) -> p.AnyOutcome:
+    async def _invoke(self, turn: _Turn, agent: str, asked: p.StoredEvent, *, branch: str | None, nested: bool) -> p.AnyOutcome:
         """One run of one agent."""
         is_fresh, turn.is_fresh = turn.is_fresh, False
         turn.agents.add(agent)
@@ -340,13 +350,13 @@ class RunnerActor(Actor):
             turn=turn.ref,
             agent=agent,
             branch=branch,
-            user_event=turn.user_event,
+            user_event=asked,
             fresh=is_fresh,
             generation=turn.generation,
             state=turn.state if is_fresh else b"",
             streaming=turn.config.streaming == "sse",
-            # Runs below a supervisor may go on side by side, so each of their calls is counted here.
-            llm_calls=None if nested else turn.llm_calls_left(),
+            # Runs that are nested, or have others nested in them, may go on side by side, so each of their calls is counted here.
+            llm_calls=None if nested or self._known_tree()[agent].tool_agents else turn.llm_calls_left(),
             llm_limit=turn.config.max_llm_calls,
             closes="" if nested or self._hooks.at_end else turn.agent,
             resume_at=resume_at,
@@ -377,12 +387,12 @@ class RunnerActor(Actor):
         return await self._session.append(p.Append(turn=turn.ref, events=[encode(whole)], temp=only_temp(changed)))
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
-        """Run an agent for its supervisor."""
+        """Run an agent for its supervisor, or for the agent that has it as a tool."""
         turn = self._turn(message.turn)
         first = self._entry(turn, message.child, scope=message.child)
-        task = asyncio.create_task(self._dispatch(turn, first, branch=message.branch, scope=message.child))
-        tasks = turn.nested.setdefault(message.child, set())
-        tasks.add(task)
+        run = self._dispatch(turn, first, branch=message.branch, scope=message.child, user_event=message.user_event)
+        task = asyncio.create_task(run)
+        turn.nested[task] = message.branch
         try:
             return await task
         except asyncio.CancelledError:
@@ -391,18 +401,15 @@ class RunnerActor(Actor):
                 raise
             return p.Cancelled(agent=message.child)
         finally:
-            tasks.discard(task)
+            del turn.nested[task]
 
-    async def stop_children(self, message: p.StopChildren) -> p.Done:
-        """Stop what runs below a supervisor, wherever it runs."""
+    async def stop_branch(self, message: p.StopBranch) -> p.Done:
+        """Stop what runs on a branch or below, wherever it runs."""
         turn = self._turn(message.turn)
-        topology = self._known_tree()
-        for child, tasks in turn.nested.items():
-            if child != message.parent and topology.is_below(child, message.parent):
-                for task in tasks:
-                    task.cancel()
-        below = {agent for agent in turn.agents if agent != message.parent and topology.is_below(agent, message.parent)}
-        await self._stop_agents(turn, below)
+        for task, branch in turn.nested.items():
+            if is_below_branch(branch, message.branch):
+                task.cancel()
+        await self._stop_agents(turn, turn.agents, message.branch)
         return p.Done()
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> p.Done:
@@ -432,8 +439,8 @@ class RunnerActor(Actor):
         await asyncio.wait([turn.task])
         return p.Done()
 
-    async def _stop_agents(self, turn: _Turn, agents: set[str]) -> None:
-        stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id)
+    async def _stop_agents(self, turn: _Turn, agents: set[str], branch: str | None = None) -> None:
+        stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id, branch=branch)
         for agent, link in self._directory.live():
             if agent in agents:
                 with suppress(ActorLostError):

@@ -1,5 +1,6 @@
 """Definitions: what a user says an agent is."""
 
+from actors.agents.agent_tool import AgentTool
 from actors.agents.base import Agent, Placement
 from actors.agents.custom import CustomAgent
 from actors.agents.llm import LlmAgent
@@ -10,6 +11,7 @@ from actors.agents.workflow import LoopAgent, ParallelAgent, SequentialAgent
 __all__ = [
     "Agent",
     "AgentSpec",
+    "AgentTool",
     "AgentTree",
     "CustomAgent",
     "LlmAgent",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import pydantic
 from pydantic import BaseModel, Field, field_validator
 
+from actors.agents.agent_tool import AgentTool
 from actors.agents.base import Agent, Callback
 from actors.interfaces.model import Model
 from actors.rules.contents import IncludeContents
@@ -101,8 +102,9 @@ class LlmAgent(Agent):
         return self
 
     def alone(self) -> LlmAgent:
-        """The same definition without its children and its model, which may come from an agent above."""
-        return self.model_copy(update={"sub_agents": (), "model": ""})
+        """The same definition without its children, and without models, which may come from an agent above."""
+        tools = tuple(tool.alone() if isinstance(tool, AgentTool) else tool for tool in self.tools)
+        return self.model_copy(update={"sub_agents": (), "model": "", "tools": tools})
 
     @cached_property
     def output_json_schema(self) -> dict[str, Any] | None:

@@ -208,7 +208,13 @@ class _LlmRun:
 
     # ----------------------------------------------------------------------------------------------- what callbacks get
     def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
-        return ToolContext(function_call_id=call_id, artifacts=self._context.artifacts, actions=actions, **where(self._context))
+        return ToolContext(
+            function_call_id=call_id,
+            ask=self._context.ask_agent,
+            artifacts=self._context.artifacts,
+            actions=actions,
+            **where(self._context),
+        )
 
 
 def _by_model(content: Content | None) -> Content | None:

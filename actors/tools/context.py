@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
+from actors.errors import UnknownAgentError
 from actors.interfaces.context import ArtifactAccess
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions
+from actors.messages.protocol import AnyOutcome
+
+Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
+"""See Context.ask_agent."""
 
 
 class State(MutableMapping[str, Any]):
@@ -131,6 +136,17 @@ class ToolContext(CallbackContext):
         function_call_id: the call that is being answered; the same when it is repeated after a crash.
     """
 
-    def __init__(self, *, function_call_id: str, **rest: Any) -> None:
+    def __init__(self, *, function_call_id: str, ask: Ask | None = None, **rest: Any) -> None:
         super().__init__(**rest)
         self.function_call_id = function_call_id
+        self._ask = ask
+
+    async def ask_agent(self, name: str, content: Content) -> tuple[AnyOutcome, str]:
+        """Ask an agent that the running one has as an AgentTool: how its run ended, and what it said at last.
+
+        Raises:
+            UnknownAgentError: there is no such tool agent.
+        """
+        if self._ask is None:
+            raise UnknownAgentError(name, " No agent can be asked outside of a run.")
+        return await self._ask(name, self.function_call_id, content)

@@ -320,6 +320,12 @@ class Breaks(Plugin):
             raise PermissionError("not today")
 
 
+class Order(pydantic.BaseModel):
+    """What an agent can be asked for."""
+
+    order: int
+
+
 class Invoice(pydantic.BaseModel):
     """What an answer has to be."""
 
