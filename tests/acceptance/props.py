@@ -97,6 +97,27 @@ def fail() -> None:
     raise ValueError("kaput")
 
 
+class Trap:
+    """An async tool, `fall_in`, that never returns, and a callback, `fail_then`, that fails once somebody is in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._entered = folder / "entered"
+        self.left = folder / "left"
+        os.mkfifo(self._entered)
+
+    async def fall_in(self) -> None:
+        """Never return."""
+        try:
+            await asyncio.to_thread(self._entered.write_text, "in")
+            await asyncio.Event().wait()
+        finally:
+            self.left.touch()
+
+    async def fail_then(self, _: CallbackContext) -> None:
+        await asyncio.to_thread(self._entered.read_text)
+        raise ValueError("kaput")
+
+
 class Gate:
     """A sync tool, `wait`, that blocks its thread until the test opens the gate, from whatever process."""
 

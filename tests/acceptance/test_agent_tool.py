@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,10 @@ from actors import (
     SequentialAgent,
     exit_loop,
 )
-from actors.errors import LlmCallsLimitExceededError
+from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import Invoice, Order, forever
+from tests.acceptance.props import Invoice, Order, Trap, forever
 from tests.helpers import Deploy, say, told
 
 
@@ -180,3 +181,14 @@ def test_it_stops_when_the_turn_is_cancelled(deploy: Deploy) -> None:
         cancelled = [(event.author, bool(event.branch)) for event in stored(rt) if "cancelled" in event.to_json()]
         assert cancelled == [("root", False), ("expert", True)]
         assert texts(model, 1) == ["go", "", "", "hi"]
+
+
+def test_a_parallel_that_fails_stops_it_too(deploy: Deploy, tmp_path: Path) -> None:
+    trap = Trap(tmp_path)
+    asked = expert({"call": "fall_in"}, tools=[trap.fall_in])
+    asker = LlmAgent(name="asker", model=ScriptedModel([asks()]), tools=[AgentTool(asked)])
+    other = LlmAgent(name="other", model=ScriptedModel([]), before_agent_callback=trap.fail_then)
+    with deploy(ParallelAgent(name="both", sub_agents=[asker, other])) as rt:
+        with pytest.raises(AgentFailedError, match="kaput"):
+            say(rt, "go")
+        assert trap.left.exists()
