@@ -77,6 +77,8 @@ class LlmAgent(Agent):
                 raise ValueError(f"a {type(tool).__name__} has no name")
             if tool.name == TRANSFER_TOOL:
                 raise ValueError(f"the name {TRANSFER_TOOL!r} is taken by the tool that agents get for their transfers")
+            if tool.require_confirmation and tool.is_long_running:
+                raise ValueError(f"tool {tool.name!r}: the answer to a call is the user's consent or a late result, not both")
             if tool.name in names:
                 raise ValueError(f"two tools are called {tool.name!r}")
             names.add(tool.name)

@@ -33,13 +33,15 @@ async def run_calls(
     tools: Mapping[str, Tool],
     calls: Sequence[FunctionCall],
     tool_context: Callable[[str, Actions], ToolContext],
+    decided: Mapping[str, dict[str, Any] | None],
 ) -> list[Answer]:
-    """Run all calls at the same time.
+    """Run all calls at the same time. One that needs the user's consent is not run before that is given.
 
     Args:
         spec: the agent, whose hooks are called.
         tools: by name.
         tool_context: makes the context of a call from its id and its actions.
+        decided: by id the calls that the user has decided on: how they are answered without being run, or None to run them.
 
     Returns:
         The answers, in the order of the calls. A call that failed is answered with `{"error": …}`.
@@ -49,7 +51,7 @@ async def run_calls(
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_answer(spec, tools, call, tool_context)) for call in calls]
+            tasks = [group.create_task(_answer(spec, tools, call, tool_context, decided)) for call in calls]
     except ExceptionGroup as failures:
         # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
         raise failures.exceptions[0] from None
@@ -61,9 +63,14 @@ async def _answer(
     tools: Mapping[str, Tool],
     call: FunctionCall,
     tool_context: Callable[[str, Actions], ToolContext],
+    decided: Mapping[str, dict[str, Any] | None],
 ) -> Answer:
     actions = Actions()
     tool = tools.get(call.name) or _MissingTool(call.name, _unknown(call.name, tools))
+    if tool.require_confirmation:
+        answer = decided.get(call.id or "")
+        if answer is not None or call.id not in decided:
+            return Answer(call, actions, answer)
     context = tool_context(call.id or "", actions)
     try:
         result = await _call(spec, tool, dict(call.args or {}), context)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from actors.messages.content import Content, FunctionResponse, Part
+from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import USER, Event
 from actors.rules.transfer import TRANSFER_TOOL
 
@@ -71,6 +71,14 @@ def tool_root(branch: str | None) -> str | None:
 def is_below_branch(branch: str | None, above: str) -> bool:
     """True when `branch` is `above` or begins with it, by dotted path."""
     return branch is not None and (branch == above or branch.startswith(above + "."))
+
+
+class Decision(NamedTuple):
+    """A call, what the user has answered to it, and what it was answered with by the agent, if that has been done."""
+
+    call: FunctionCall
+    answer: FunctionResponse
+    settled: FunctionResponse | None
 
 
 def is_visible(event_branch: str | None, branch: str | None) -> bool:
@@ -347,6 +355,19 @@ class View:
         given = {response.id for entry in self._entries for response in entry.responses}
         together = [entry for entry in self._entries if not ids.isdisjoint(entry.calls)]
         return tuple(call_id for entry in together for call_id in entry.calls if call_id in entry.long_running - given)
+
+    def decided(self, answered: Iterable[str | None]) -> list[Decision]:
+        """What the user has answered to the agent's calls that were made together with one of the `answered`, in order."""
+        ids = {call_id for call_id in answered if call_id}
+        if not ids:
+            return []
+        by_user: dict[str | None, FunctionResponse] = {}
+        by_agent: dict[str | None, FunctionResponse] = {}
+        for entry in self._entries:
+            (by_user if entry.by_user else by_agent).update((response.id, response) for response in entry.responses)
+        together = [entry.content for entry in self._entries if not ids.isdisjoint(entry.calls) and entry.content is not None]
+        calls = [call for content in together for call in content.function_calls()]
+        return [Decision(call, by_user[call.id], by_agent.get(call.id)) for call in calls if call.id in by_user]
 
     def has_call(self, call_id: str) -> bool:
         """True when the agent has made a call with that id in what is seen."""

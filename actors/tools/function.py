@@ -29,13 +29,23 @@ class FunctionTool(Tool):
         function: what to call.
         name: for the model; by default the function's name.
         description: for the model; by default the docstring up to its sections.
+        require_confirmation: pause the turn before the function is called, until the user answers `{"confirmed": true}` to call
+            it, or `{"confirmed": false}` not to.
 
     Raises:
         DefinitionError: the signature cannot be told as a JSON schema.
     """
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None = None, description: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        require_confirmation: bool = False,
+    ) -> None:
         self.function = function
+        self.require_confirmation = require_confirmation
         self.name = name if name is not None else str(getattr(function, "__name__", ""))
         if not self.name or self.name == "<lambda>":
             raise DefinitionError(f"a tool needs a name: give one to FunctionTool(…, name=…) for {function!r}")
@@ -104,7 +114,11 @@ class LongRunningTool(FunctionTool):
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, long_running: bool = False
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    long_running: bool = False,
+    require_confirmation: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -113,6 +127,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     long_running: bool = False,
+    require_confirmation: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, as `@tool` or `@tool(name=…, long_running=True)`.
 
@@ -120,11 +135,12 @@ def tool(
         name: for the model; by default the function's name.
         description: for the model; by default the docstring up to its sections.
         long_running: the answer may come in a later turn.
+        require_confirmation: the function is called only when the user has said yes: see FunctionTool.
     """
     cls = LongRunningTool if long_running else FunctionTool
     if function is not None:
         return cls(function)
-    return lambda decorated: cls(decorated, name=name, description=description)
+    return lambda decorated: cls(decorated, name=name, description=description, require_confirmation=require_confirmation)
 
 
 Fields = dict[str, tuple[Any, FieldInfo]]

@@ -71,6 +71,13 @@ def put(key: str, value: Any, tool_context: ToolContext) -> str:
     return "ok"
 
 
+@tool(require_confirmation=True)
+def pay(amount: int, tool_context: ToolContext) -> dict[str, int]:
+    """Pay, if the user agrees."""
+    tool_context.state["paid"] = tool_context.state.get("paid", 0) + amount
+    return {"receipt": amount}
+
+
 @tool
 async def forever() -> None:
     """Never return."""
