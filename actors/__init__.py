@@ -3,7 +3,7 @@
 `from actors import LlmAgent, tool` is all that most programs need of it; `runtime.Runtime` makes a tree of agents live.
 """
 
-from actors.agents import Agent, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, SequentialAgent
+from actors.agents import Agent, AgentTool, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, Plugin, SequentialAgent
 from actors.interfaces.context import InvocationContext
 from actors.interfaces.model import Model
 from actors.messages.config import RunConfig
@@ -28,6 +28,7 @@ from actors.tools import (
 
 __all__ = [
     "Agent",
+    "AgentTool",
     "Blob",
     "CallbackContext",
     "Cancelled",
@@ -54,6 +55,7 @@ __all__ = [
     "Part",
     "Paused",
     "Placement",
+    "Plugin",
     "ReadonlyContext",
     "RunConfig",
     "SequentialAgent",

@@ -27,6 +27,7 @@ from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
+from actors.rules.contents import is_below_branch, tool_root
 from actors.session import SessionRef
 from actors.tools.offload import in_process
 from actors.views import SessionView
@@ -163,7 +164,7 @@ class AgentActor(Actor):
         """Leave the one event of the failure."""
         code = type(error).__name__
         try:
-            await run.emit(Event(error_code=code, error_message=str(error)))
+            await run.record(Event(error_code=code, error_message=str(error)))
         except FencedError:
             return p.Cancelled()
         args = list(error.args) if isinstance(error, RaygroveError) else None
@@ -174,6 +175,9 @@ class AgentActor(Actor):
         view = self._views.get(where)
         if view is None:
             view = self._views[where] = SessionView(self._spec.name, message.branch)
+            if tool_root(message.branch) is not None:
+                # Nothing before the question is seen there, so it need not be read.
+                view.begin_before(message.user_event, message.generation)
             if len(self._views) > VIEWS:
                 self._views.popitem(last=False)
         self._views.move_to_end(where)
@@ -181,8 +185,10 @@ class AgentActor(Actor):
 
     async def stop_run(self, message: p.StopRun) -> p.Done:
         """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
-        runs = dict(self._runs.get((message.key, message.invocation_id), {}))
-        await _stopped(runs)
+        runs = self._runs.get((message.key, message.invocation_id), {})
+        await _stopped(
+            {task: run for task, run in runs.items() if message.branch is None or is_below_branch(run.branch, message.branch)}
+        )
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:

@@ -21,6 +21,8 @@
     │   ├── TransferTargetError
     │   ├── TemplateError
     │   ├── OutputSchemaError
+    │   ├── PluginFailedError
+    │   ├── ToolAgentError
     │   ├── TurnCancelledError
     │   ├── TurnLostError
     │   └── TurnTimeoutError
@@ -176,6 +178,18 @@ class OutputSchemaError(TurnError):
     """The answer does not fit output_schema. Arguments: agent, what does not fit."""
 
     sentence = "the answer of agent {0!r} does not fit its output_schema: {1}"
+
+
+class PluginFailedError(TurnError):
+    """A plugin's hook of a turn raised. Arguments: plugin's hook, class name of the exception, its message."""
+
+    sentence = "the plugin hook {0} failed: {1}: {2}"
+
+
+class ToolAgentError(TurnError):
+    """An agent that is used as a tool gave no answer that can be used. Arguments: agent, reason."""
+
+    sentence = "agent {0!r}, asked as a tool, gave no answer: {1}"
 
 
 class TurnCancelledError(TurnError):

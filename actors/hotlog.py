@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,6 +46,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     invocation_id: str
     author: str
     timestamp: float = 0.0
+    branch: str | None = None
     content: _ContentScan | None = None
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
@@ -68,6 +69,14 @@ def scan(raw: bytes) -> EventScan:
     return _scanner.decode(raw)
 
 
+class OpenCall(NamedTuple):
+    """A call without an answer: whose, on which branch, and of which function."""
+
+    author: str
+    branch: str | None
+    name: str
+
+
 class OpenTurn:
     """The turn that runs in a session."""
 
@@ -76,7 +85,7 @@ class OpenTurn:
         self.temp = temp
         self.is_ending = False
         self.stored: dict[str, int] = {}
-        self.open_calls: dict[str, tuple[str, str]] = {}
+        self.open_calls: dict[str, OpenCall] = {}
         self.progress: dict[str, dict[str, Any]] = {}
 
     def record(self) -> TurnRow:
@@ -90,7 +99,8 @@ class OpenTurn:
     def note(self, event: EventScan, seq: int) -> None:
         """Keep in mind what an event of the turn leaves open."""
         self.stored[event.id] = seq
-        self.open_calls.update((call_id, (event.author, name)) for call_id, name in event.calls().items())
+        for call_id, name in event.calls().items():
+            self.open_calls[call_id] = OpenCall(event.author, event.branch, name)
         for call_id in event.answered():
             self.open_calls.pop(call_id, None)
         if event.actions.agent_state is not None:

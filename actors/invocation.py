@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from actors.agents.tree import AgentSpec
+from actors.behaviours.hooks import first_result
+from actors.behaviours.lifecycle import callback_context
 from actors.errors import FencedError, LlmCallsLimitExceededError, UnknownAgentError
 from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Content, Part
-from actors.messages.event import Event, EventActions, new_event_id, now_s
+from actors.messages.event import NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode, decode_event, encode, plain
 from actors.nearest import did_you_mean
-from actors.rules.contents import View
+from actors.rules.contents import View, tool_branch, tool_root
 from actors.rules.state import only_temp, without_temp
 from actors.session import SessionRef
+from actors.tools.context import Actions
 from actors.views import SessionView
 
 if TYPE_CHECKING:
     from actors.runner import RunnerRef
 
-NOTHING = 2**62
-"""A place behind every log: fetching from there brings the state alone."""
+_HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
+"""What may be called around the run of an agent that is neither a model's nor custom."""
 
 
 class Invocation:
@@ -128,15 +132,32 @@ class Invocation:
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Make an event known: see Context."""
-        if self.is_stopped:
-            # Foreign code may catch its cancellation and go on talking, while the turn around it is not fenced.
-            raise FencedError(self.invocation_id, self._turn.epoch)
-        changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
-        temp = only_temp(changed) if changed else {}
-        if changed:
-            actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
-            event = msgspec.structs.replace(event, actions=actions)
-        event = msgspec.structs.replace(
+        return await self.record(await self._seen_by_plugins(event), is_last=is_last)
+
+    async def _seen_by_plugins(self, event: Event) -> Event:
+        """The event, or what a plugin puts in its place."""
+        functions = self._spec.hooks("on_event_callback")
+        if not functions:
+            return event
+        event = self._addressed(event)
+        actions = Actions()
+        replaced = await first_result(functions, callback_context(self, actions), event)
+        if replaced is not None:
+            event = self._readdressed(replaced, event)
+        if actions.freeze() == NO_ACTIONS:
+            return event
+        told = event.actions
+        return msgspec.structs.replace(
+            event,
+            actions=msgspec.structs.replace(
+                told,
+                state_delta={**told.state_delta, **actions.state_delta},
+                artifact_delta={**told.artifact_delta, **actions.artifact_delta},
+            ),
+        )
+
+    def _addressed(self, event: Event) -> Event:
+        return msgspec.structs.replace(
             event,
             id=event.id or new_event_id(),
             invocation_id=self.invocation_id,
@@ -145,6 +166,25 @@ class Invocation:
             timestamp=event.timestamp or now_s(),
             branch=event.branch or self.branch,
         )
+
+    def _readdressed(self, replaced: object, event: Event) -> Event:
+        """What a plugin gave for an event, as the same entry of the log."""
+        if not isinstance(replaced, Event):
+            raise TypeError(f"on_event_callback must return an Event or None, not {type(replaced).__name__}")
+        kept = {field: getattr(event, field) for field in ("id", "invocation_id", "author", "timestamp", "branch", "partial")}
+        return msgspec.structs.replace(replaced, seq=0, **kept)
+
+    async def record(self, event: Event, *, is_last: bool = False) -> Event:
+        """Make an event known that plugins are not shown: see `emit`."""
+        if self.is_stopped:
+            # Foreign code may catch its cancellation and go on talking, while the turn around it is not fenced.
+            raise FencedError(self.invocation_id, self._turn.epoch)
+        changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
+        temp = only_temp(changed) if changed else {}
+        if changed:
+            actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
+            event = msgspec.structs.replace(event, actions=actions)
+        event = self._addressed(event)
         raw = encode(event)
         if event.partial:
             self._counts["partials"] += 1
@@ -202,23 +242,68 @@ class Invocation:
             # The note is on its way to the log before the child can be: both go at the same time.
             _, outcome = await asyncio.gather(self.note(progress), ask)
         self.escalated = self.escalated or outcome.escalated
+        if self._spec.definition.kind != "custom":
+            await self._read_state()
         return outcome
+
+    async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
+        """Run an agent that is a tool: see Context."""
+        if name not in self._spec.tool_agents:
+            known = ", ".join(self._spec.tool_agents) or "none"
+            raise UnknownAgentError(name, f" {self.agent_name!r} has these agents as tools: {known}.")
+        branch = tool_branch(self.branch, self.agent_name, call_id)
+        asked = self._addressed(Event(author=USER, branch=branch, content=content))
+        raw = encode(asked)
+        seq = await self._session.append(p.Append(turn=self._turn, events=[raw]))
+        self._is_behind = True
+        message = p.RunChild(
+            turn=self._turn, parent=self.agent_name, child=name, branch=branch, user_event=p.StoredEvent(seq, raw)
+        )
+        try:
+            outcome = await self._runner_ref().run_child(message)
+        except asyncio.CancelledError:
+            # Nobody is left to hear the answer.
+            with suppress(FencedError):
+                await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, branch=branch))
+            raise
+        return outcome, await self._last_said(branch, seq)
+
+    async def _last_said(self, branch: str, after_seq: int) -> str:
+        """The text of the last final response on a tool branch; the state is brought up to date by the way."""
+        said = ""
+        more = True
+        while more:
+            fetched = await self._session.fetch(
+                p.Fetch(
+                    key=self._turn.key,
+                    invocation_id=self.invocation_id,
+                    after_seq=after_seq,
+                    generation=self._message.generation,
+                )
+            )
+            for stored in fetched.events:
+                event = decode_event(stored.raw, stored.seq)
+                if tool_root(event.branch) == branch and event.author != USER and event.is_final_response():
+                    said = event.text or said
+                after_seq = stored.seq
+            more = fetched.more
+            # In place: the contexts of tools that run beside this one read it too.
+            self._state.update(decode(fetched.state, dict))
+        return said
 
     async def note(self, progress: Mapping[str, Any]) -> None:
         """Leave in the log how far the run is: see SupervisorContext."""
-        await self.emit(Event(actions=EventActions(agent_state=dict(progress))))
+        await self.record(Event(actions=EventActions(agent_state=dict(progress))))
 
-    async def stop_children(self) -> None:
-        """Stop every run below: see SupervisorContext."""
-        await self._runner_ref().stop_children(p.StopChildren(turn=self._turn, parent=self.agent_name))
+    async def stop_branch(self, branch: str) -> None:
+        """Stop every run on a branch: see SupervisorContext."""
+        await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, branch=branch))
 
     async def _read_state(self) -> None:
-        """The state alone: whoever is no LLM agent needs no compiled log."""
+        """The state alone, and only where code may read it: whoever is no LLM agent needs no compiled log."""
         self._is_behind = True
-        if self._spec.definition.kind == "custom":
-            # With the generation: a reader of another one is sent the whole log.
-            nothing = p.Fetch(key=self._turn.key, after_seq=NOTHING, generation=self._message.generation)
-            fetched = await self._session.fetch(nothing)
+        if self._spec.definition.kind == "custom" or any(map(self._spec.hooks, _HOOKS)):
+            fetched = await self._session.fetch(p.Fetch(key=self._turn.key, state_only=True))
             self._state = decode(fetched.state, dict)
 
     def _runner_ref(self) -> RunnerRef:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -17,12 +17,14 @@ import msgspec
 
 from actors.actor import Actor, Handler, Ref
 from actors.agent import AgentRef
+from actors.agents.plugin import Plugin
 from actors.errors import (
     ActorLostError,
     ClusterError,
     FencedError,
     LlmCallsLimitExceededError,
     ModelConfigurationError,
+    PluginFailedError,
     RaygroveError,
     TransferLimitExceededError,
     TransferTargetError,
@@ -37,10 +39,12 @@ from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import encode
 from actors.rules import messages, resumption
+from actors.rules.contents import is_below_branch
 from actors.rules.selection import select_agent
-from actors.rules.state import without_temp
+from actors.rules.state import only_temp, without_temp
 from actors.rules.transfer import route_refusal
 from actors.session import SessionRef
+from actors.turnhooks import TurnHooks
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +66,8 @@ class RunnerRef(Ref):
         """Run an agent below a supervisor and return how it ended. Raises UnknownAgentError, FencedError."""
         return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
 
-    async def stop_children(self, message: p.StopChildren) -> None:
-        """Stop every run below a supervisor. Raises FencedError."""
+    async def stop_branch(self, message: p.StopBranch) -> None:
+        """Stop every run on a branch. Raises FencedError."""
         await self._ask(message, p.Done)
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> None:
@@ -92,10 +96,12 @@ class _Turn:
         self.is_fresh = True
         self.llm_calls = 0
         self.transfers = 0
+        self.content = Content()
+        self.goes_on = False
         self.agents: set[str] = set()
         self.callers: list[str] = []
         self.progress = opened.progress
-        self.nested: dict[str, set[asyncio.Task[p.AnyOutcome]]] = {}
+        self.nested: dict[asyncio.Task[p.AnyOutcome], str | None] = {}
         self.is_cancelled = False
         self.task: asyncio.Task[None] | None = None
 
@@ -112,13 +118,22 @@ class RunnerActor(Actor):
         directory: who makes agents' actors live.
         artifacts: where data in users' messages goes.
         name: for messages and statistics.
+        plugins: the deployment's, whose hooks around turns are called here.
     """
 
-    def __init__(self, session: SessionRef, directory: Directory, artifacts: ArtifactStore, name: str = "runner") -> None:
+    def __init__(
+        self,
+        session: SessionRef,
+        directory: Directory,
+        artifacts: ArtifactStore,
+        name: str = "runner",
+        plugins: Sequence[Plugin] = (),
+    ) -> None:
         super().__init__(name)
         self._session = session
         self._directory = directory
         self._artifacts = artifacts
+        self._hooks = TurnHooks(plugins, session, artifacts)
         self._topology: Topology | None = None
         self._turns: dict[tuple[SessionKey, str], _Turn] = {}
         self._saving: dict[tuple[SessionKey, str], asyncio.Task[tuple[p.TurnFound, Content]]] = {}
@@ -130,7 +145,7 @@ class RunnerActor(Actor):
             p.StartTurn: self.start_turn,
             p.CancelTurn: self.cancel_turn,
             p.RunChild: self.run_child,
-            p.StopChildren: self.stop_children,
+            p.StopBranch: self.stop_branch,
             p.TakeLlmCall: self.take_llm_call,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
@@ -178,14 +193,19 @@ class RunnerActor(Actor):
     async def _start(self, topology: Topology, message: p.StartTurn, content: Content, found: p.TurnFound) -> p.TurnStarted:
         """Store the message and let the agent run, or join the turn that is there."""
         invocation_id = found.invocation_id or message.invocation_id
-        raw = encode(self._user_event(message, content, invocation_id))
+        selected = select_agent(topology, found.authors, found.caller)
+        content, actions = await self._hooks.heard(message.key, invocation_id, selected, content, message.state_delta)
+        message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
+        raw = encode(self._user_event(message, content, invocation_id, actions.artifact_delta))
         opened = await self._opened(message, invocation_id, content, raw)
         if opened.attached:
             return self._joined(message.key, invocation_id, opened.agent)
         agent = select_agent(topology, opened.authors, found.caller)
         ref = p.TurnRef(message.key, invocation_id, opened.epoch)
         turn = _Turn(ref, agent, opened, p.StoredEvent(opened.seq, raw), message.config)
-        turn.callers = [caller for caller in opened.callers if topology.find(caller) is not None]
+        turn.content = content
+        turn.goes_on = bool(_answers(content))
+        turn.callers = [caller for caller in opened.callers if topology.find(caller) and not topology.is_beside(caller)]
         self._turns[message.key, invocation_id] = turn
         self._counts["turns"] += 1
         turn.task = asyncio.create_task(self._run(turn))
@@ -201,7 +221,7 @@ class RunnerActor(Actor):
         """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""
         answers = _answers(content)
         saves = _saves(message, content)
-        if not (answers or saves or self._directory.obstacles):
+        if not (answers or saves or self._directory.obstacles or self._hooks.on_message):
             return p.TurnFound(authors=())
         repeated = message.invocation_id if message.repeatable and saves else ""
         found = await self._session.find_turn(
@@ -225,7 +245,7 @@ class RunnerActor(Actor):
             parts.append(part)
         return Content(role=USER, parts=parts)
 
-    def _user_event(self, message: p.StartTurn, content: Content, invocation_id: str) -> Event:
+    def _user_event(self, message: p.StartTurn, content: Content, invocation_id: str, artifact_delta: dict[str, int]) -> Event:
         return Event(
             id=new_event_id(),
             invocation_id=invocation_id,
@@ -233,7 +253,7 @@ class RunnerActor(Actor):
             timestamp=now_s(),
             content=content,
             custom_metadata=message.config.custom_metadata,
-            actions=EventActions(state_delta=without_temp(message.state_delta)),
+            actions=EventActions(state_delta=without_temp(message.state_delta), artifact_delta=artifact_delta),
         )
 
     async def _opened(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.TurnOpened:
@@ -257,8 +277,7 @@ class RunnerActor(Actor):
         outcome: p.AnyOutcome
         try:
             async with asyncio.timeout(turn.config.timeout):
-                first = self._entry(turn, turn.agent, scope=None)
-                outcome = await self._dispatch(turn, first, branch=None, scope=None)
+                outcome = await self._whole(turn)
         except TimeoutError:
             outcome = p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)
         except asyncio.CancelledError:
@@ -270,9 +289,8 @@ class RunnerActor(Actor):
             logger.exception("turn %s failed in the Runner", turn.ref.invocation_id)
             outcome = _failed(turn.agent, RaygroveError(f"the Runner failed: {type(error).__name__}: {error}"))
         if isinstance(outcome, p.Cancelled):
-            for tasks in turn.nested.values():
-                for task in tasks:
-                    task.cancel()
+            for task in turn.nested:
+                task.cancel()
             await self._stop_agents(turn, turn.agents)
         self._turns.pop((turn.ref.key, turn.ref.invocation_id), None)
         if isinstance(outcome, p.Finished) and outcome.closed:
@@ -285,15 +303,51 @@ class RunnerActor(Actor):
         except RaygroveError as error:
             logger.error("the record of turn %s could not be written: %s", turn.ref.invocation_id, error)
 
-    async def _dispatch(self, turn: _Turn, agent: str, *, branch: str | None, scope: str | None) -> p.AnyOutcome:
+    async def _whole(self, turn: _Turn) -> p.AnyOutcome:
+        """A turn from its beginning to its end, with the plugins' hooks around it."""
+        try:
+            if turn.goes_on or not await self._begins(turn):
+                first = self._entry(turn, turn.agent, scope=None)
+                outcome = await self._dispatch(turn, first, branch=None, scope=None)
+            else:
+                outcome = p.Finished(agent=turn.agent)
+            if isinstance(outcome, p.Finished) and not outcome.closed:
+                left = await self._hooks.after(turn.ref, turn.agent, turn.content)
+                if left is not None:
+                    await self._append(turn, turn.agent, left)
+        except PluginFailedError as error:
+            return await self._fail(turn, turn.agent, error, None)
+        return outcome
+
+    async def _begins(self, turn: _Turn) -> bool:
+        """True when a plugin has said at the beginning all that there is to say."""
+        left = await self._hooks.before(turn.ref, turn.agent, turn.content, turn.state)
+        if left is None:
+            return False
+        # The log and the state are not any more what they were when the turn was opened.
+        turn.is_fresh = False
+        await self._append(turn, turn.agent, left)
+        return left.content is not None
+
+    async def _dispatch(
+        self,
+        turn: _Turn,
+        agent: str,
+        *,
+        branch: str | None,
+        scope: str | None,
+        user_event: p.StoredEvent | None = None,
+    ) -> p.AnyOutcome:
         """Run an agent, and whomever it hands over to.
 
         Args:
-            scope: the child of a workflow within which transfers have to stay; None for the turn's own agent.
+            scope: the child of a workflow, or the tool agent, within which transfers have to stay; None for the turn's own agent.
+            user_event: what is asked; None: what the turn was opened with.
         """
         escalated = False
         while True:
-            outcome = await self._invoke(turn, agent, branch=branch, nested=scope is not None)
+            asked = user_event or turn.user_event
+            outcome = await self._invoke(turn, agent, asked, branch=branch, nested=scope is not None)
             escalated = escalated or outcome.escalated
             if not isinstance(outcome, p.Transfer):
                 return msgspec.structs.replace(outcome, escalated=escalated)
@@ -327,7 +381,7 @@ class RunnerActor(Actor):
             return TransferLimitExceededError(asked.agent, asked.to, turn.config.max_transfers)
         return None
 
-    async def _invoke(self, turn: _Turn, agent: str, *, branch: str | None, nested: bool) -> p.AnyOutcome:
+    async def _invoke(self, turn: _Turn, agent: str, asked: p.StoredEvent, *, branch: str | None, nested: bool) -> p.AnyOutcome:
         """One run of one agent."""
         is_fresh, turn.is_fresh = turn.is_fresh, False
         turn.agents.add(agent)
@@ -337,15 +391,15 @@ class RunnerActor(Actor):
             turn=turn.ref,
             agent=agent,
             branch=branch,
-            user_event=turn.user_event,
+            user_event=asked,
             fresh=is_fresh,
             generation=turn.generation,
             state=turn.state if is_fresh else b"",
             streaming=turn.config.streaming == "sse",
-            # Runs below a supervisor may go on side by side, so each of their calls is counted here.
-            llm_calls=None if nested else turn.llm_calls_left(),
+            # Runs that are nested, or have others nested in them, may go on side by side, so each of their calls is counted here.
+            llm_calls=None if nested or self._known_tree()[agent].tool_agents else turn.llm_calls_left(),
             llm_limit=turn.config.max_llm_calls,
-            closes="" if nested else turn.agent,
+            closes="" if nested or self._hooks.at_end else turn.agent,
             resume_at=resume_at,
             progress=turn.progress.get(agent, {}) if resume_at else {},
         )
@@ -361,25 +415,25 @@ class RunnerActor(Actor):
 
     async def _fail(self, turn: _Turn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
         """Leave the event of a failure that the agent cannot leave itself."""
-        event = Event(
-            id=new_event_id(),
-            invocation_id=turn.ref.invocation_id,
-            author=agent,
-            timestamp=now_s(),
-            branch=branch,
-            error_code=type(error).__name__,
-            error_message=str(error),
-        )
-        await self._session.append(p.Append(turn=turn.ref, events=[encode(event)]))
+        await self._append(turn, agent, Event(branch=branch, error_code=type(error).__name__, error_message=str(error)))
         return _failed(agent, error)
 
+    async def _append(self, turn: _Turn, author: str, event: Event) -> int:
+        """Store an event that is made here, and return its place."""
+        changed = event.actions.state_delta
+        actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
+        whole = msgspec.structs.replace(
+            event, id=new_event_id(), invocation_id=turn.ref.invocation_id, author=author, timestamp=now_s(), actions=actions
+        )
+        return await self._session.append(p.Append(turn=turn.ref, events=[encode(whole)], temp=only_temp(changed)))
+
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
-        """Run an agent for its supervisor."""
+        """Run an agent for its supervisor, or for the agent that has it as a tool."""
         turn = self._turn(message.turn)
         first = self._entry(turn, message.child, scope=message.child)
-        task = asyncio.create_task(self._dispatch(turn, first, branch=message.branch, scope=message.child))
-        tasks = turn.nested.setdefault(message.child, set())
-        tasks.add(task)
+        run = self._dispatch(turn, first, branch=message.branch, scope=message.child, user_event=message.user_event)
+        task = asyncio.create_task(run)
+        turn.nested[task] = message.branch
         try:
             return await task
         except asyncio.CancelledError:
@@ -388,18 +442,15 @@ class RunnerActor(Actor):
                 raise
             return p.Cancelled(agent=message.child)
         finally:
-            tasks.discard(task)
+            del turn.nested[task]
 
-    async def stop_children(self, message: p.StopChildren) -> p.Done:
-        """Stop what runs below a supervisor, wherever it runs."""
+    async def stop_branch(self, message: p.StopBranch) -> p.Done:
+        """Stop what runs on a branch or below, wherever it runs."""
         turn = self._turn(message.turn)
-        topology = self._known_tree()
-        for child, tasks in turn.nested.items():
-            if child != message.parent and topology.is_below(child, message.parent):
-                for task in tasks:
-                    task.cancel()
-        below = {agent for agent in turn.agents if agent != message.parent and topology.is_below(agent, message.parent)}
-        await self._stop_agents(turn, below)
+        for task, branch in turn.nested.items():
+            if is_below_branch(branch, message.branch):
+                task.cancel()
+        await self._stop_agents(turn, turn.agents, message.branch)
         return p.Done()
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> p.Done:
@@ -429,8 +480,8 @@ class RunnerActor(Actor):
         await asyncio.wait([turn.task])
         return p.Done()
 
-    async def _stop_agents(self, turn: _Turn, agents: set[str]) -> None:
-        stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id)
+    async def _stop_agents(self, turn: _Turn, agents: set[str], branch: str | None = None) -> None:
+        stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id, branch=branch)
         for agent, link in self._directory.live():
             if agent in agents:
                 with suppress(ActorLostError):

@@ -267,7 +267,7 @@ class SessionActor(Actor):
         first_seq = before.first_seq if before is not None else min(call.seq for call in calls)
         so_far = OpenTurn(before or _unknown_turn(message.invocation_id, first_seq), {})
         await self._recall(hot, so_far)
-        callers = tuple(so_far.open_calls[call_id][0] for call_id in message.answers if call_id in so_far.open_calls)
+        callers = tuple(so_far.open_calls[call_id].author for call_id in message.answers if call_id in so_far.open_calls)
         if so_far.row.status in _OVER:
             # Who asked hears the answer, but the workflow around it has ended, or failed, without it.
             callers = ()
@@ -332,13 +332,13 @@ class SessionActor(Actor):
 
     async def _answer_open_calls(self, hot: HotLog, running: OpenTurn) -> None:
         """Calls that a cancelled turn leaves open get an answer, so that no model ever sees them without one."""
-        by_author: dict[str, list[Part]] = {}
-        for call_id, (author, name) in running.open_calls.items():
-            response = FunctionResponse(id=call_id, name=name, response={"error": "cancelled"})
-            by_author.setdefault(author, []).append(Part(function_response=response))
-        for author, parts in by_author.items():
+        by_author: dict[tuple[str, str | None], list[Part]] = {}
+        for call_id, call in running.open_calls.items():
+            response = FunctionResponse(id=call_id, name=call.name, response={"error": "cancelled"})
+            by_author.setdefault((call.author, call.branch), []).append(Part(function_response=response))
+        for (author, branch), parts in by_author.items():
             content = Content(role=USER, parts=parts)
-            await self._add(hot, [_made_here(running.row.invocation_id, author, content=content)], [])
+            await self._add(hot, [_made_here(running.row.invocation_id, author, branch=branch, content=content)], [])
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Done:
         """Take a turn out of the line."""
@@ -408,6 +408,8 @@ class SessionActor(Actor):
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """Tell what is new in a log; from its start when it was rewound meanwhile."""
         hot = await self._book.take_up(message.key)
+        if message.state_only:
+            return p.Fetched(events=(), generation=hot.generation, state=encode(hot.merged_state()))
         generation = hot.generation
         after_seq = message.after_seq if message.generation == generation else 0
         events = hot.behind(after_seq)

@@ -27,6 +27,11 @@ class SessionView:
         self.view = View(agent, branch)
         self.state: dict[str, Any] = {}
 
+    def begin_before(self, stored: StoredEvent, generation: str) -> None:
+        """Leave out everything before that event."""
+        self.seq = stored.seq - 1
+        self.generation = generation
+
     def take_in(self, fetched: Fetched) -> None:
         """Take in what is new, or everything anew after a rewind."""
         if fetched.generation != self.generation:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from actors.agents import Agent, AgentTree
+from actors.agents import Agent, AgentTree, Plugin
 from actors.errors import DefinitionError, InvalidMessageError, RaygroveError, RuntimeClosedError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages import protocol as p
@@ -150,6 +150,7 @@ class Runtime:
         auto_create_session: make a session with its first message; `run` can say otherwise for one turn.
         memory_store: URL of memory's database, or a MemoryStore; None: the app has no memory. By default beside the session
             store: the same PostgreSQL database, or `<name>.memory.db` for the SQLite file `<name>.db`.
+        plugins: callbacks for all agents and for turns; they run before the agents' own, in this order.
         settings: everything else; by default from the environment.
 
     Raises:
@@ -171,11 +172,12 @@ class Runtime:
         artifact_store: str | ArtifactStore | None = _DEFAULT,
         auto_create_session: bool = True,
         memory_store: str | MemoryStore | None = _DEFAULT,
+        plugins: Sequence[Plugin] = (),
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
         self.app_name = deployments.checked_app_name(app_name)
-        tree = AgentTree(root_agent)
+        tree = AgentTree(root_agent, plugins)
         deployments.check_models(tree)
         if session_store is _DEFAULT:
             session_store = deployments.default_session_store(app_name, self._settings)

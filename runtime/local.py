@@ -86,7 +86,9 @@ class LocalEngine:
         memory = open_memory_store(deployment.memory_store)
         self.session = SessionRef(LocalLink(SessionActor(store, deployment.tree.topology, memory=memory)))
         directory = LocalDirectory(deployment.tree, self.session, artifacts)
-        self.runner = directory.runner = RunnerRef(LocalLink(RunnerActor(self.session, directory, artifacts)))
+        self.runner = directory.runner = RunnerRef(
+            LocalLink(RunnerActor(self.session, directory, artifacts, plugins=deployment.tree.plugins))
+        )
 
     async def stop(self) -> None:
         """Stop the actors."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import pydantic
 from pydantic import BaseModel, Field, field_validator
 
+from actors.agents.agent_tool import AgentTool
 from actors.agents.base import Agent, Callback
 from actors.interfaces.model import Model
 from actors.rules.contents import IncludeContents
@@ -76,6 +77,8 @@ class LlmAgent(Agent):
                 raise ValueError(f"a {type(tool).__name__} has no name")
             if tool.name == TRANSFER_TOOL:
                 raise ValueError(f"the name {TRANSFER_TOOL!r} is taken by the tool that agents get for their transfers")
+            if tool.require_confirmation and tool.is_long_running:
+                raise ValueError(f"tool {tool.name!r}: the answer to a call is the user's consent or a late result, not both")
             if tool.name in names:
                 raise ValueError(f"two tools are called {tool.name!r}")
             names.add(tool.name)
@@ -101,8 +104,9 @@ class LlmAgent(Agent):
         return self
 
     def alone(self) -> LlmAgent:
-        """The same definition without its children and its model, which may come from an agent above."""
-        return self.model_copy(update={"sub_agents": (), "model": ""})
+        """The same definition without its children, and without models, which may come from an agent above."""
+        tools = tuple(tool.alone() if isinstance(tool, AgentTool) else tool for tool in self.tools)
+        return self.model_copy(update={"sub_agents": (), "model": "", "tools": tools})
 
     @cached_property
     def output_json_schema(self) -> dict[str, Any] | None:

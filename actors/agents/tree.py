@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.agents.base import Agent
+from actors.agents.agent_tool import AgentTool
+from actors.agents.base import Agent, callbacks
 from actors.agents.llm import LlmAgent
+from actors.agents.plugin import Plugin, checked, hooks
 from actors.errors import AgentTreeError, DefinitionError
 from actors.messages.event import USER
 from actors.messages.topology import AgentNode, Topology
@@ -22,40 +24,73 @@ class AgentSpec:
         definition: the agent, without its children.
         children: their names, in order.
         targets: to whom it may transfer.
-        global_instruction: the root's.
+        tool_agents: the agents that it has as tools.
+        global_instruction: the root's; for an agent that is a tool, or is below one, that agent's.
         model: the model's name or object, its own or inherited; "" for agents without one.
+        plugins: the deployment's.
     """
 
     definition: Agent
     children: tuple[str, ...] = ()
     targets: tuple[Target, ...] = ()
+    tool_agents: tuple[str, ...] = ()
     global_instruction: Any = ""
     model: Any = field(default="")
+    plugins: tuple[Plugin, ...] = ()
 
     @property
     def name(self) -> str:
         """The agent's name."""
         return self.definition.name
 
+    def hooks(self, name: str) -> Sequence[Callable[..., Any]]:
+        """What is called at a point such as `before_agent_callback`: the plugins' hooks, then the agent's own callbacks."""
+        return [*hooks(self.plugins, name), *callbacks(getattr(self.definition, name, None))]
+
 
 class AgentTree:
     """The definitions, checked: every name stands once, and every agent has one parent.
 
+    Args:
+        root: its root.
+        plugins: for every agent.
+
     Raises:
         AgentTreeError: it is no tree, or a name is not allowed; the message names the agent.
+        DefinitionError: there is no root, or a plugin is none.
     """
 
-    def __init__(self, root: Agent | None) -> None:
+    def __init__(self, root: Agent | None, plugins: Sequence[Plugin] = ()) -> None:
         if root is None:
             raise DefinitionError("root agent is required")
         if not isinstance(root, Agent):
             raise DefinitionError(f"root_agent must be an agent, not {type(root).__name__}")
         self.root = root
+        self.plugins = checked(plugins)
         self._agents: dict[str, Agent] = {}
         self._parents: dict[str, str | None] = {}
+        self._asked_by: dict[str, str] = {}
         for agent, parent in _walk(root):
             self._add(agent, parent)
+        self._add_tool_agents()
         self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
+
+    def _add_tool_agents(self) -> None:
+        """Add the agents that are tools, with what is below them; each once, however many agents have it."""
+        in_tree = set(self._agents)
+        users = list(self._agents.values())
+        for user in users:
+            for asked in _tool_agents(user):
+                if asked.name in in_tree and self._agents[asked.name] is asked:
+                    raise AgentTreeError(
+                        f"agent {asked.name!r} is in the tree and a tool of {user.name!r}: make one object for each"
+                    )
+                if asked.name in self._asked_by and self._agents[asked.name] is asked:
+                    continue
+                for agent, parent in _walk(asked):
+                    self._add(agent, parent)
+                    users.append(agent)
+                self._asked_by[asked.name] = user.name
 
     def _add(self, agent: Agent, parent: Agent | None) -> None:
         name = agent.name
@@ -80,6 +115,7 @@ class AgentTree:
             description=agent.description,
             parent=self._parents[agent.name],
             children=tuple(child.name for child in agent.sub_agents),
+            tool_agents=tuple(asked.name for asked in _tool_agents(agent)),
             disallow_transfer_to_parent=getattr(agent, "disallow_transfer_to_parent", False),
             disallow_transfer_to_peers=getattr(agent, "disallow_transfer_to_peers", False),
         )
@@ -94,12 +130,21 @@ class AgentTree:
             definition=agent.alone(),
             children=self.topology[name].children,
             targets=transfer_targets(self.topology, name),
-            global_instruction=getattr(self.root, "global_instruction", ""),
+            tool_agents=self.topology[name].tool_agents,
+            global_instruction=getattr(self._top(name), "global_instruction", ""),
             model=self.model(name),
+            plugins=self.plugins,
         )
+
+    def _top(self, name: str) -> Agent:
+        """The root, or the agent beside the tree that the agent is or is below of."""
+        *_, top = self.topology.lineage(name)
+        return self._agents[top.name]
 
     def model(self, name: str) -> Any:
         """The model of an agent: its own, or that of the nearest LLM agent above it; "" when it needs none.
+
+        Above an agent that is a tool is the first agent that has it.
 
         Raises:
             DefinitionError: an LLM agent has none.
@@ -110,7 +155,14 @@ class AgentTree:
             agent = self._agents[node.name]
             if isinstance(agent, LlmAgent) and agent.model:
                 return agent.model
+        user = self._asked_by.get(self._top(name).name)
+        if user is not None:
+            return self.model(user)
         raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
+
+
+def _tool_agents(agent: Agent) -> list[Agent]:
+    return [tool.agent for tool in getattr(agent, "tools", ()) if isinstance(tool, AgentTool)]
 
 
 def _walk(root: Agent) -> Iterator[tuple[Agent, Agent | None]]:

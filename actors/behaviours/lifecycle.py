@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from actors.agents.base import callbacks
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import as_content, first_result
 from actors.interfaces.context import Context
@@ -29,18 +28,16 @@ async def run_lifecycle(
     Args:
         keep_output: what to do with content that before_agent gives in place of the run.
     """
-    definition = spec.definition
-    if not context.resume_at and await _content_of(definition.before_agent_callback, context, keep_output):
+    if not context.resume_at and await _content_of(spec.hooks("before_agent_callback"), context, keep_output):
         return Finished()
     outcome = await body()
     if isinstance(outcome, Finished):
-        await _content_of(definition.after_agent_callback, context)
+        await _content_of(spec.hooks("after_agent_callback"), context)
     return outcome
 
 
-async def _content_of(given: Any, context: Context, keep_output: KeepOutput | None = None) -> bool:
+async def _content_of(functions: Sequence[Callable[..., Any]], context: Context, keep_output: KeepOutput | None = None) -> bool:
     """Call the functions; True when one gave the content of an event."""
-    functions = callbacks(given)
     if not functions:
         return False
     actions = Actions()

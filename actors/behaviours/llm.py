@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
 import msgspec
 import pydantic
 
-from actors.agents.base import callbacks
 from actors.agents.llm import LlmAgent
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import as_response, call, first_result
@@ -19,11 +18,11 @@ from actors.behaviours.toolcalls import response_event, run_calls
 from actors.errors import OutputSchemaError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
-from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.event import Event
+from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
+from actors.messages.event import NO_ACTIONS, Event
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
-from actors.rules import instructions, transfer
+from actors.rules import confirmation, instructions, transfer
 from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.tools.transfer import TransferTool
@@ -56,20 +55,42 @@ class _LlmRun:
         return await run_lifecycle(self._spec, self._context, self._steps, self._keep_output)
 
     async def _steps(self) -> AnyOutcome:
-        while True:
-            answer = await self._ask()
-            if answer is None:
-                return Finished()
-            calls = list(answer.function_calls())
-            if not calls:
-                return Finished()
-            response, pending = await self._run_tools(calls)
-            if response is not None and response.actions.transfer_to_agent:
-                return Transfer(to=response.actions.transfer_to_agent)
-            if pending:
-                return Paused(call_ids=pending)
-            if response is None or response.actions.skip_summarization:
-                return Finished()
+        outcome = await self._carry_out_decisions()
+        while outcome is None:
+            outcome = await self._step()
+        return outcome
+
+    async def _step(self) -> AnyOutcome | None:
+        """One answer of the model, and the tools that it calls; None when the model has to be asked again."""
+        answer = await self._ask()
+        calls = list(answer.function_calls()) if answer is not None else []
+        return await self._answered(calls) if calls else Finished()
+
+    async def _carry_out_decisions(self) -> AnyOutcome | None:
+        """Run the calls to which the user has said yes with this turn's message, and answer those to which he has said no."""
+        ids = [response.id for response in self._context.user_content.function_responses()]
+        decisions = (await self._context.view()).decided(ids) if ids else []
+        calls: list[FunctionCall] = []
+        decided: dict[str, dict[str, Any] | None] = {}
+        for call_made, answer, settled in decisions:
+            tool = self._tools.get(call_made.name)
+            if tool is not None and tool.require_confirmation:
+                calls.append(call_made)
+                decided[call_made.id or ""] = _unrun(tool.name, answer.response, settled)
+        return await self._answered(calls, decided) if calls else None
+
+    async def _answered(
+        self, calls: Sequence[FunctionCall], decided: Mapping[str, dict[str, Any] | None] | None = None
+    ) -> AnyOutcome | None:
+        """Run the tools; None when the model has to be asked what comes of it."""
+        response, pending = await self._run_tools(calls, decided or {})
+        if response is not None and response.actions.transfer_to_agent:
+            return Transfer(to=response.actions.transfer_to_agent)
+        if pending:
+            return Paused(call_ids=pending)
+        if response is None or response.actions.skip_summarization:
+            return Finished()
+        return None
 
     # ------------------------------------------------------------------------------------------------------- the model
     async def _ask(self) -> Event | None:
@@ -79,24 +100,26 @@ class _LlmRun:
         request = await self._request(context)
         response = await self._response(request, context)
         if response.content is None and response.error_code is None:
+            if actions.freeze() != NO_ACTIONS:
+                await self._context.emit(Event(actions=actions.freeze()))
             return None
         event = self._finished_event(await self._named(response), actions)
-        is_last = not any(event.function_calls()) and not callbacks(self._agent.after_agent_callback)
+        is_last = not any(event.function_calls()) and not self._spec.hooks("after_agent_callback")
         return await self._context.emit(event, is_last=is_last)
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
-        replaced = await first_result(callbacks(self._agent.before_model_callback), context, request)
+        replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
         if replaced is not None:
             return as_response(replaced)
         await self._context.take_llm_call()
         try:
             response = await self._call_model(request)
         except Exception as error:  # A model is foreign code: a callback may have an answer for whatever it raises.
-            replaced = await first_result(callbacks(self._agent.on_model_error_callback), context, request, error)
+            replaced = await first_result(self._spec.hooks("on_model_error_callback"), context, request, error)
             if replaced is None:
                 raise
             response = as_response(replaced)
-        replaced = await first_result(callbacks(self._agent.after_model_callback), context, response)
+        replaced = await first_result(self._spec.hooks("after_model_callback"), context, response)
         return response if replaced is None else as_response(replaced)
 
     async def _call_model(self, request: LlmRequest) -> LlmResponse:
@@ -184,7 +207,11 @@ class _LlmRun:
 
     def _long_running(self, content: Content | None) -> tuple[str, ...]:
         calls = content.function_calls() if content is not None else ()
-        return tuple(made.id for made in calls if made.id and made.name in self._tools and self._tools[made.name].is_long_running)
+        return tuple(made.id for made in calls if made.id and self._may_wait(made))
+
+    def _may_wait(self, made: FunctionCall) -> bool:
+        tool = self._tools.get(made.name)
+        return tool is not None and (tool.is_long_running or tool.require_confirmation)
 
     def _keep_output(self, event: Event, actions: Actions) -> None:
         """Note the answer under `output_key`, as text or as what `output_schema` makes of it."""
@@ -202,9 +229,11 @@ class _LlmRun:
             actions.state_delta[self._agent.output_key] = value
 
     # ------------------------------------------------------------------------------------------------------- the tools
-    async def _run_tools(self, calls: Sequence[FunctionCall]) -> tuple[Event | None, tuple[str, ...]]:
+    async def _run_tools(
+        self, calls: Sequence[FunctionCall], decided: Mapping[str, dict[str, Any] | None]
+    ) -> tuple[Event | None, tuple[str, ...]]:
         """The stored event that answers the calls, if any has an answer; and the ids of those that have none yet."""
-        answers = await run_calls(self._agent, self._tools, calls, self._tool_context)
+        answers = await run_calls(self._spec, self._tools, calls, self._tool_context, decided)
         event = response_event(answers)
         pending = tuple(answer.call.id or "" for answer in answers if answer.response is None)
         return (await self._context.emit(event) if event is not None else None), pending
@@ -214,12 +243,22 @@ class _LlmRun:
         context = self._context
         return ToolContext(
             function_call_id=call_id,
+            ask=context.ask_agent,
             offload=context.offload,
             artifacts=context.artifacts,
             memory=context.memory,
             actions=actions,
             **where(context),
         )
+
+
+def _unrun(tool: str, answer: dict[str, Any], settled: FunctionResponse | None) -> dict[str, Any] | None:
+    """How a call is answered without being run; None when it is to be run."""
+    if settled is not None:
+        # Whoever says yes again gets what came of the first yes: the tool is run once.
+        return settled.response
+    refused = confirmation.refusal(tool, answer)
+    return {"error": refused} if refused is not None else None
 
 
 def _by_model(content: Content | None) -> Content | None:

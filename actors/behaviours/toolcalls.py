@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actors.agents.base import callbacks
-from actors.agents.llm import LlmAgent
+from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import first_result
 from actors.errors import NotEncodableError
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
@@ -30,16 +29,19 @@ class Answer(msgspec.Struct):
 
 
 async def run_calls(
-    agent: LlmAgent,
+    spec: AgentSpec,
     tools: Mapping[str, Tool],
     calls: Sequence[FunctionCall],
     tool_context: Callable[[str, Actions], ToolContext],
+    decided: Mapping[str, dict[str, Any] | None],
 ) -> list[Answer]:
-    """Run all calls at the same time.
+    """Run all calls at the same time. One that needs the user's consent is not run before that is given.
 
     Args:
+        spec: the agent, whose hooks are called.
         tools: by name.
         tool_context: makes the context of a call from its id and its actions.
+        decided: by id the calls that the user has decided on: how they are answered without being run, or None to run them.
 
     Returns:
         The answers, in the order of the calls. A call that failed is answered with `{"error": …}`.
@@ -49,7 +51,7 @@ async def run_calls(
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_answer(agent, tools, call, tool_context)) for call in calls]
+            tasks = [group.create_task(_answer(spec, tools, call, tool_context, decided)) for call in calls]
     except ExceptionGroup as failures:
         # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
         raise failures.exceptions[0] from None
@@ -57,16 +59,21 @@ async def run_calls(
 
 
 async def _answer(
-    agent: LlmAgent,
+    spec: AgentSpec,
     tools: Mapping[str, Tool],
     call: FunctionCall,
     tool_context: Callable[[str, Actions], ToolContext],
+    decided: Mapping[str, dict[str, Any] | None],
 ) -> Answer:
     actions = Actions()
     tool = tools.get(call.name) or _MissingTool(call.name, _unknown(call.name, tools))
+    if tool.require_confirmation:
+        answer = decided.get(call.id or "")
+        if answer is not None or call.id not in decided:
+            return Answer(call, actions, answer)
     context = tool_context(call.id or "", actions)
     try:
-        result = await _call(agent, tool, dict(call.args or {}), context)
+        result = await _call(spec, tool, dict(call.args or {}), context)
         if result is None and tool.is_long_running:
             return Answer(call, actions, None)
         told = plain(result)
@@ -92,16 +99,16 @@ class _MissingTool(Tool):
         raise LookupError(self._reason)
 
 
-async def _call(agent: LlmAgent, tool: Tool, args: dict[str, Any], context: ToolContext) -> Any:
-    result = await first_result(callbacks(agent.before_tool_callback), tool, args, context)
+async def _call(spec: AgentSpec, tool: Tool, args: dict[str, Any], context: ToolContext) -> Any:
+    result = await first_result(spec.hooks("before_tool_callback"), tool, args, context)
     if result is None:
         try:
             result = await tool.run(args, context)
         except Exception as error:  # A tool is the user's code: whatever it raises, the model is told and goes on.
-            result = await first_result(callbacks(agent.on_tool_error_callback), tool, args, context, error)
+            result = await first_result(spec.hooks("on_tool_error_callback"), tool, args, context, error)
             if result is None:
                 return {"error": f"{type(error).__name__}: {error}"}
-    replaced = await first_result(callbacks(agent.after_tool_callback), tool, args, context, result)
+    replaced = await first_result(spec.hooks("after_tool_callback"), tool, args, context, result)
     return result if replaced is None else replaced
 
 

@@ -79,7 +79,7 @@ async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcom
         for run in runs:
             run.cancel()
     if stopped is not None:
-        await context.stop_children()
+        await context.stop_branch(branch)
         return stopped
     if not waiting:
         return Finished()

@@ -124,6 +124,22 @@ class Context(InvocationContext, Protocol):
         """
         ...
 
+    async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[AnyOutcome, str]:
+        """Run an agent that this one has as a tool, on a branch of its own.
+
+        Args:
+            call_id: the call that asks it.
+            content: what it is asked, as the user's message.
+
+        Returns:
+            How the run ended, and the text of its last final response, "" without one.
+
+        Raises:
+            UnknownAgentError: the agent has no such tool.
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
     async def take_llm_call(self) -> None:
         """Count one model call. Raises LlmCallsLimitExceededError when the turn has none left."""
         ...
@@ -153,6 +169,6 @@ class SupervisorContext(Context, Protocol):
         """Leave in the log how far the run is."""
         ...
 
-    async def stop_children(self) -> None:
-        """Stop every run below this agent; returns when they have ended."""
+    async def stop_branch(self, branch: str) -> None:
+        """Stop every run on a branch that this agent began, or below it; returns when they have ended."""
         ...

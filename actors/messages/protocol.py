@@ -282,27 +282,33 @@ class Invoke(Message, frozen=True, kw_only=True):
 
 
 class StopRun(Message, frozen=True, kw_only=True):
-    """Stop every run of a turn in this actor."""
+    """Stop every run of a turn in this actor; with a `branch` only those on it or below."""
 
     key: SessionKey
     invocation_id: str
+    branch: str | None = None
 
 
 # ------------------------------------------------------------------------------------------------- agent -> Runner
 class RunChild(Message, frozen=True, kw_only=True):
-    """A supervisor asks for a run of an agent below it; the reply is the child's Outcome."""
+    """An agent asks for a run of one below it, or of one that it has as a tool; the reply is that run's Outcome.
+
+    Attributes:
+        user_event: what the child is asked, already stored; None: what the turn was opened with.
+    """
 
     turn: TurnRef
     parent: str
     child: str
     branch: str | None = None
+    user_event: StoredEvent | None = None
 
 
-class StopChildren(Message, frozen=True, kw_only=True):
-    """A supervisor wants every run below it stopped."""
+class StopBranch(Message, frozen=True, kw_only=True):
+    """Whoever began a branch wants every run on it and below stopped."""
 
     turn: TurnRef
-    parent: str
+    branch: str
 
 
 class TakeLlmCall(Message, frozen=True, kw_only=True):
@@ -343,12 +349,13 @@ class TellPartial(Message, frozen=True, kw_only=True):
 
 
 class Fetch(Message, frozen=True, kw_only=True):
-    """Ask for what is new in a log behind `after_seq`, as seen by a turn."""
+    """Ask for what is new in a log behind `after_seq`, as seen by a turn; with `state_only` for the state alone."""
 
     key: SessionKey
     invocation_id: str = ""
     after_seq: int = 0
     generation: str = ""
+    state_only: bool = False
 
 
 class Fetched(Message, frozen=True, kw_only=True):
@@ -549,7 +556,7 @@ AnyMessage = (
     | Invoke
     | StopRun
     | RunChild
-    | StopChildren
+    | StopBranch
     | TakeLlmCall
     | Append
     | Appended

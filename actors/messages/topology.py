@@ -14,13 +14,20 @@ LLM = "llm"
 
 
 class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One agent's place in the tree. `kind` is llm, custom, sequential, parallel or loop; `parent` None is the root."""
+    """One agent's place in the tree.
+
+    Attributes:
+        kind: llm, custom, sequential, parallel or loop.
+        parent: None for the root, and for an agent that is a tool of others: it stands beside the tree, with a tree below it.
+        tool_agents: the agents that it has as tools.
+    """
 
     name: str
     kind: str = LLM
     description: str = ""
     parent: str | None = None
     children: tuple[str, ...] = ()
+    tool_agents: tuple[str, ...] = ()
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
 
@@ -31,7 +38,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Topology(msgspec.Struct, frozen=True, dict=True):
-    """The parent map: every node of the tree, the root first, parents before their children."""
+    """The parent map: every node of the tree, the root first, parents before their children; then the agents that are tools."""
 
     nodes: tuple[AgentNode, ...]
 
@@ -41,7 +48,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def root(self) -> AgentNode:
-        """The node without a parent."""
+        """The root of the tree."""
         return self.nodes[0]
 
     def find(self, name: str) -> AgentNode | None:
@@ -65,6 +72,10 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         while node is not None:
             yield node
             node = self._by_name[node.parent] if node.parent is not None else None
+
+    def is_beside(self, name: str) -> bool:
+        """True when the agent is not in the tree itself, but a tool of an agent, or below one."""
+        return not self.is_below(name, self.root.name)
 
     def is_below(self, name: str, ancestor: str) -> bool:
         """True when `name` is `ancestor` or stands somewhere under it."""

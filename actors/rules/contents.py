@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from actors.messages.content import Content, FunctionResponse, Part
+from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import USER, Event
 from actors.rules.transfer import TRANSFER_TOOL
 
@@ -48,8 +48,47 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     opens: bool = False
 
 
+TOOL_MARK = "@"
+"""Begins the last segment of the branch on which an agent runs that is asked as a tool."""
+
+
+def tool_branch(branch: str | None, agent: str, call_id: str) -> str:
+    """The branch on which the agent runs that `agent`, itself on `branch`, asks by that call."""
+    segment = f"{TOOL_MARK}{agent}:{call_id.replace('.', '_')}"
+    return f"{branch}.{segment}" if branch else segment
+
+
+def tool_root(branch: str | None) -> str | None:
+    """The innermost tool branch that `branch` is on or below; None outside of any."""
+    if not branch or TOOL_MARK not in branch:
+        return None
+    segments = branch.split(".")
+    while segments and not segments[-1].startswith(TOOL_MARK):
+        segments.pop()
+    return ".".join(segments) or None
+
+
+def is_below_branch(branch: str | None, above: str) -> bool:
+    """True when `branch` is `above` or begins with it, by dotted path."""
+    return branch is not None and (branch == above or branch.startswith(above + "."))
+
+
+class Decision(NamedTuple):
+    """A call, what the user has answered to it, and what it was answered with by the agent, if that has been done."""
+
+    call: FunctionCall
+    answer: FunctionResponse
+    settled: FunctionResponse | None
+
+
 def is_visible(event_branch: str | None, branch: str | None) -> bool:
-    """True when an event of `event_branch` belongs to what is seen on `branch`: it is the same, or an ancestor by dotted path."""
+    """True when an event of `event_branch` belongs to what is seen on `branch`.
+
+    It is the same, or an ancestor by dotted path, or one of them is empty. A tool branch is a world of its own: nobody
+    outside sees what is on or below it, and who is there sees nothing of outside.
+    """
+    if tool_root(event_branch) != tool_root(branch):
+        return False
     if not event_branch or not branch or event_branch == branch:
         return True
     return branch.startswith(event_branch + ".")
@@ -316,6 +355,19 @@ class View:
         given = {response.id for entry in self._entries for response in entry.responses}
         together = [entry for entry in self._entries if not ids.isdisjoint(entry.calls)]
         return tuple(call_id for entry in together for call_id in entry.calls if call_id in entry.long_running - given)
+
+    def decided(self, answered: Iterable[str | None]) -> list[Decision]:
+        """What the user has answered to the agent's calls that were made together with one of the `answered`, in order."""
+        ids = {call_id for call_id in answered if call_id}
+        if not ids:
+            return []
+        by_user: dict[str | None, FunctionResponse] = {}
+        by_agent: dict[str | None, FunctionResponse] = {}
+        for entry in self._entries:
+            (by_user if entry.by_user else by_agent).update((response.id, response) for response in entry.responses)
+        together = [entry.content for entry in self._entries if not ids.isdisjoint(entry.calls) and entry.content is not None]
+        calls = [call for content in together for call in content.function_calls()]
+        return [Decision(call, by_user[call.id], by_agent.get(call.id)) for call in calls if call.id in by_user]
 
     def has_call(self, call_id: str) -> bool:
         """True when the agent has made a call with that id in what is seen."""

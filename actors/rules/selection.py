@@ -23,9 +23,9 @@ def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -
         caller: who made the call that the message answers; "" when it answers none.
 
     Returns:
-        The caller, if the tree has it; else the most recent author that is transferable; else the root.
+        The caller, if it is in the tree; else the most recent author that is transferable; else the root.
     """
-    if caller and topology.find(caller) is not None:
+    if caller and topology.find(caller) is not None and not topology.is_beside(caller):
         return caller
     for author in authors:
         if topology.find(author) is None:
@@ -36,5 +36,10 @@ def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -
 
 
 def is_transferable(topology: Topology, name: str) -> bool:
-    """True when control may stay with the agent: it and all above it are LLM agents that may hand back to their parent."""
-    return all(node.is_llm and not node.disallow_transfer_to_parent for node in topology.lineage(name))
+    """True when control may stay with the agent: it and all above it are LLM agents that may hand back to their parent.
+
+    An agent that is a tool is never: the user does not talk to it.
+    """
+    return not topology.is_beside(name) and all(
+        node.is_llm and not node.disallow_transfer_to_parent for node in topology.lineage(name)
+    )

@@ -93,10 +93,12 @@ def route_refusal(topology: Topology, wanted: str, scope: str | None) -> str | N
     """Why the Runner cannot route a turn to `wanted`; None when it can.
 
     Args:
-        scope: the child of a workflow agent within which the transfer has to stay; None outside of workflows.
+        scope: the child of a workflow agent, or the agent that is asked as a tool, within which the transfer has to stay.
     """
     if topology.find(wanted) is None:
         return f"no agent of that name is in the tree.{did_you_mean(wanted, [node.name for node in topology.nodes])}"
+    if scope is None and topology.is_beside(wanted):
+        return "it is used as a tool, and answers only the agents that have it"
     if scope is not None and not topology.is_below(wanted, scope):
-        return f"inside a workflow a transfer stays at or below the workflow's child, here {scope!r}"
+        return f"here a transfer stays at or below {scope!r}, which is run by a workflow or asked as a tool"
     return None

@@ -16,11 +16,13 @@ class Tool(ABC):
         name: unique among the tools of an agent.
         description: what it does, for the model.
         is_long_running: its answer may come in a later turn.
+        require_confirmation: it is run only when the user has said yes.
     """
 
     name: str = ""
     description: str = ""
     is_long_running: bool = False
+    require_confirmation: bool = False
 
     @abstractmethod
     def declaration(self) -> FunctionDeclaration:

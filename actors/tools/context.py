@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
+from actors.errors import UnknownAgentError
 from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions
 from actors.messages.memory import MemoryEntry
+from actors.messages.protocol import AnyOutcome
+
+Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
+"""See Context.ask_agent."""
 
 
 class State(MutableMapping[str, Any]):
@@ -150,7 +155,18 @@ class ToolContext(CallbackContext):
         offload: runs a function where the resources are that it needs.
     """
 
-    def __init__(self, *, function_call_id: str, offload: Offload, **rest: Any) -> None:
+    def __init__(self, *, function_call_id: str, offload: Offload, ask: Ask | None = None, **rest: Any) -> None:
         super().__init__(**rest)
         self.function_call_id = function_call_id
         self.offload = offload
+        self._ask = ask
+
+    async def ask_agent(self, name: str, content: Content) -> tuple[AnyOutcome, str]:
+        """Ask an agent that the running one has as an AgentTool: how its run ended, and what it said at last.
+
+        Raises:
+            UnknownAgentError: there is no such tool agent.
+        """
+        if self._ask is None:
+            raise UnknownAgentError(name, " No agent can be asked outside of a run.")
+        return await self._ask(name, self.function_call_id, content)

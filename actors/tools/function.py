@@ -31,6 +31,8 @@ class FunctionTool(Tool):
         description: for the model; by default the docstring up to its sections.
         needs: resources for a run, by the names num_cpus, num_gpus, memory (bytes) and resources (by name). A tool that
             needs some runs in a task of its own, where the cluster has them, and cannot take a ToolContext.
+        require_confirmation: pause the turn before the function is called, until the user answers `{"confirmed": true}` to call
+            it, or `{"confirmed": false}` not to.
 
     Raises:
         DefinitionError: the signature cannot be told as a JSON schema, or a need cannot be met for it.
@@ -42,9 +44,11 @@ class FunctionTool(Tool):
         *,
         name: str | None = None,
         description: str | None = None,
+        require_confirmation: bool = False,
         needs: Mapping[str, Any] | None = None,
     ) -> None:
         self.function = function
+        self.require_confirmation = require_confirmation
         self.needs = dict(needs or {})
         self.name = name if name is not None else str(getattr(function, "__name__", ""))
         if not self.name or self.name == "<lambda>":
@@ -124,7 +128,12 @@ class LongRunningTool(FunctionTool):
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, long_running: bool = False, **needs: Any
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    long_running: bool = False,
+    require_confirmation: bool = False,
+    **needs: Any,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -133,6 +142,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     long_running: bool = False,
+    require_confirmation: bool = False,
     **needs: Any,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, as `@tool`, `@tool(name=…, long_running=True)` or `@tool(num_cpus=2)`.
@@ -141,6 +151,7 @@ def tool(
         name: for the model; by default the function's name.
         description: for the model; by default the docstring up to its sections.
         long_running: the answer may come in a later turn.
+        require_confirmation: the function is called only when the user has said yes: see FunctionTool.
         needs: resources for a run: num_cpus, num_gpus, memory, resources. See FunctionTool.
 
     Raises:
@@ -152,7 +163,9 @@ def tool(
     cls = LongRunningTool if long_running else FunctionTool
     if function is not None:
         return cls(function)
-    return lambda decorated: cls(decorated, name=name, description=description, needs=needs)
+    return lambda decorated: cls(
+        decorated, name=name, description=description, require_confirmation=require_confirmation, needs=needs
+    )
 
 
 Fields = dict[str, tuple[Any, FieldInfo]]

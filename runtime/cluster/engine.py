@@ -116,6 +116,7 @@ class RayEngine:
             partial(agent_actor_name, deployment.app_name),
             deployment.settings,
             name("runner"),
+            self._pickled_plugins(),
         )
         runner_host = self._start(RunnerHost, name("runner"), build_the_runner)
         self.session = SessionRef(RayLink(session_host, "the Session actor"))
@@ -140,6 +141,15 @@ class RayEngine:
         except Exception as error:
             # Whatever the user put into the definition decides what pickling raises.
             raise DefinitionError(f"agent {spec.name!r} cannot travel to its actor: {type(error).__name__}: {error}") from error
+
+    def _pickled_plugins(self) -> bytes:
+        """The plugins as they travel to the Runner."""
+        try:
+            pickled: bytes = cloudpickle.dumps(self._deployment.tree.plugins)  # type: ignore[no-untyped-call]
+            return pickled
+        except Exception as error:
+            # As with an agent: what is in a plugin decides what pickling raises.
+            raise DefinitionError(f"the plugins cannot travel to the Runner: {type(error).__name__}: {error}") from error
 
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
@@ -224,10 +234,17 @@ def build_runner(
     agent_name: Callable[[str], str],
     settings: Settings,
     name: str,
+    plugins: bytes,
 ) -> Actor:
     """Make the Runner, in its own process."""
     directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
-    return RunnerActor(SessionRef(RayLink(session, "the Session actor")), directory, open_artifact_store(artifact_store), name)
+    return RunnerActor(
+        SessionRef(RayLink(session, "the Session actor")),
+        directory,
+        open_artifact_store(artifact_store),
+        name,
+        cloudpickle.loads(plugins),
+    )
 
 
 def _all(*statistics: Statistics) -> list[Statistics]:

@@ -25,6 +25,7 @@ from actors import (
     LlmResponse,
     Model,
     Part,
+    Plugin,
     ReadonlyContext,
     Tool,
     ToolContext,
@@ -72,6 +73,13 @@ def put(key: str, value: Any, tool_context: ToolContext) -> str:
     return "ok"
 
 
+@tool(require_confirmation=True)
+def pay(amount: int, tool_context: ToolContext) -> dict[str, int]:
+    """Pay, if the user agrees."""
+    tool_context.state["paid"] = tool_context.state.get("paid", 0) + amount
+    return {"receipt": amount}
+
+
 @tool
 async def forever() -> None:
     """Never return."""
@@ -96,6 +104,27 @@ def put_nonsense(tool_context: ToolContext) -> str:
 def fail() -> None:
     """Fail."""
     raise ValueError("kaput")
+
+
+class Trap:
+    """An async tool, `fall_in`, that never returns, and a callback, `fail_then`, that fails once somebody is in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._entered = folder / "entered"
+        self.left = folder / "left"
+        os.mkfifo(self._entered)
+
+    async def fall_in(self) -> None:
+        """Never return."""
+        try:
+            await asyncio.to_thread(self._entered.write_text, "in")
+            await asyncio.Event().wait()
+        finally:
+            self.left.touch()
+
+    async def fail_then(self, _: CallbackContext) -> None:
+        await asyncio.to_thread(self._entered.read_text)
+        raise ValueError("kaput")
 
 
 class Gate:
@@ -224,6 +253,107 @@ def refuse(*_: Any) -> None:
 
 async def told_by_state(context: ReadonlyContext) -> str:
     return f"{context.agent_name} serves {context.user_id}: {{seen?}} {context.state.get('mood', '')}"
+
+
+class Witness(Plugin):
+    """Notes in state, under `seen_by_<name>`, every hook that is called and for whom; changes nothing."""
+
+    def _note(self, hook: str, context: CallbackContext) -> None:
+        key = f"seen_by_{self.name}"
+        context.state[key] = [*context.state.get(key, []), f"{hook} {context.agent_name}"]
+
+    async def on_user_message_callback(self, context: CallbackContext, content: Content) -> None:
+        self._note("message", context)
+
+    def before_run_callback(self, context: CallbackContext) -> None:
+        self._note("begin", context)
+
+    def after_run_callback(self, context: CallbackContext) -> None:
+        self._note("end", context)
+
+    def before_agent_callback(self, context: CallbackContext) -> None:
+        self._note("before_agent", context)
+
+    def after_agent_callback(self, context: CallbackContext) -> None:
+        self._note("after_agent", context)
+
+    def before_model_callback(self, context: CallbackContext, request: LlmRequest) -> None:
+        self._note("before_model", context)
+
+    def after_model_callback(self, context: CallbackContext, response: LlmResponse) -> None:
+        self._note("after_model", context)
+
+    def before_tool_callback(self, tool: Tool, args: dict[str, Any], context: ToolContext) -> None:
+        self._note("before_tool", context)
+
+    def after_tool_callback(self, tool: Tool, args: dict[str, Any], context: ToolContext, result: Any) -> None:
+        self._note("after_tool", context)
+
+
+class Mender(Plugin):
+    """Has an answer for every error."""
+
+    def on_model_error_callback(self, context: CallbackContext, request: LlmRequest, error: Exception) -> str:
+        return f"mended: {error}"
+
+    def on_tool_error_callback(self, tool: Tool, args: dict[str, Any], context: ToolContext, error: Exception) -> Any:
+        return {"mended": str(error)}
+
+
+class Censor(Plugin):
+    """Keeps `secret` out of the log: in messages, in answers, and in whole turns that ask for it by `forbidden`."""
+
+    def on_user_message_callback(self, context: CallbackContext, content: Content) -> Content | None:
+        context.state["heard"] = context.state.get("heard", 0) + 1
+        context.state["temp:raw"] = content.text
+        return Content.of_text(content.text.replace("secret", "******")) if "secret" in content.text else None
+
+    async def before_run_callback(self, context: CallbackContext) -> str | None:
+        if "forbidden" not in context.user_content.text:
+            return None
+        context.state["refused"] = context.state["temp:raw"]
+        return f"{context.agent_name} may not talk about that"
+
+    def on_event_callback(self, context: CallbackContext, event: Event) -> Event | None:
+        if "secret" not in event.text:
+            return None
+        if not event.partial:
+            context.state["censored"] = context.state.get("censored", 0) + 1
+        said = event.text.replace("secret", "******")
+        return Event(author="nobody", id="x", content=Content.of_text(said, role="model"), actions=event.actions)
+
+
+class Doorman(Plugin):
+    """Answers in the place of every agent."""
+
+    def before_agent_callback(self, context: CallbackContext) -> str:
+        return "nobody is in"
+
+
+class Breaks(Plugin):
+    """Fails in the hook that it is named after."""
+
+    def on_user_message_callback(self, context: CallbackContext, content: Content) -> None:
+        self._break("on_user_message")
+
+    def before_run_callback(self, context: CallbackContext) -> None:
+        self._break("before_run")
+
+    def after_run_callback(self, context: CallbackContext) -> None:
+        self._break("after_run")
+
+    def on_event_callback(self, context: CallbackContext, event: Event) -> None:
+        self._break("on_event")
+
+    def _break(self, hook: str) -> None:
+        if self.name == hook:
+            raise PermissionError("not today")
+
+
+class Order(pydantic.BaseModel):
+    """What an agent can be asked for."""
+
+    order: int
 
 
 class Invoice(pydantic.BaseModel):

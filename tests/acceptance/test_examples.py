@@ -90,6 +90,12 @@ ESSENTIAL = {
         "sender: The offer is on its way.",
         "(the turn is finished)",
     ],
+    "callbacks_and_plugins": [
+        "billing: I have noted your card.",
+        "billing: We are closed on Sundays.",
+        "stored: I pay with [card]",
+        "model calls: 2",
+    ],
 }
 """Lines that each example prints, in this order."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from actors import Agent, Content, Event
+from actors import Agent, Content, Event, Plugin
 from actors.agents.tree import AgentTree
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
@@ -20,13 +21,13 @@ from tests.unit.logbook import KEY, FailingStore
 class House:
     """All actors of one tree, with short ways to run turns."""
 
-    def __init__(self, root: Agent, folder: Path, artifacts: ArtifactStore | None = None) -> None:
-        tree = AgentTree(root)
+    def __init__(self, root: Agent, folder: Path, artifacts: ArtifactStore | None = None, plugins: Sequence[Plugin] = ()) -> None:
+        tree = AgentTree(root, plugins)
         self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
         self.artifacts = artifacts or FsspecArtifactStore(f"file://{folder}/artifacts")
         self.session = SessionRef(LocalLink(SessionActor(self.store, tree.topology)))
         self.directory = LocalDirectory(tree, self.session, self.artifacts)
-        self.runner = RunnerRef(LocalLink(RunnerActor(self.session, self.directory, self.artifacts)))
+        self.runner = RunnerRef(LocalLink(RunnerActor(self.session, self.directory, self.artifacts, plugins=plugins)))
         self.directory.runner = self.runner
         self._turns = 0
         self._acks: dict[str, int] = {}

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from actors import Content, Event, Part
-from actors.rules.contents import IncludeContents, View, is_visible
+from actors.rules.contents import IncludeContents, View, is_visible, tool_branch, tool_root
 from tests.unit.logs import call, event, image, resp, said, shown, thought
 
 Shown = list[tuple[str | None, list[str]]]
@@ -58,6 +58,34 @@ def test_an_event_is_kept_if_a_branch_is_empty_or_they_are_equal_or_its_branch_i
 ) -> None:
     assert is_visible(of_event, of_agent) is visible
     assert seen(event("me", said("x"), branch=of_event), branch=of_agent) == ([("model", ["x"])] if visible else [])
+
+
+@pytest.mark.parametrize(
+    ("of_event", "reader", "visible"),
+    [
+        ("@a:c1", "@a:c1", True),
+        ("@a:c1", "@a:c1.p.x", True),
+        ("@a:c1.p.x", "@a:c1", False),
+        ("@a:c1", None, False),
+        ("@a:c1", "", False),
+        (None, "@a:c1", False),
+        ("@a:c1", "@a:c10", False),
+        ("p", "p.x.@a:c1", False),
+        ("p.x.@a:c1", "p.x", False),
+        ("@a:c1", "@a:c1.@b:c2", False),
+        ("@a:c1.@b:c2", "@a:c1", False),
+        ("@a:c1.@b:c2", "@a:c1.@b:c2", True),
+    ],
+)
+def test_what_is_on_a_tool_branch_is_seen_there_alone(of_event: str | None, reader: str | None, visible: bool) -> None:
+    assert is_visible(of_event, reader) is visible
+
+
+def test_a_tool_branch_stands_on_the_branch_of_whoever_asks() -> None:
+    assert tool_branch(None, "a", "c1") == "@a:c1"
+    assert tool_branch("p.a", "a", "c.1") == "p.a.@a:c_1"
+    assert tool_root("p.a.@a:c_1.q.b") == "p.a.@a:c_1"
+    assert tool_root("p.a") is None
 
 
 def test_events_of_other_agents_become_user_content_that_says_who_did_what() -> None:

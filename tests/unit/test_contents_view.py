@@ -13,7 +13,7 @@ from tests.unit.logs import call, event, image, resp, said, thought
 
 IDS = ["c1", "c2", "c3"]
 AUTHORS = ["user", "me", "me", "B", "C"]
-BRANCHES = [None, None, None, "", "b1", "b1.x", "b10"]
+BRANCHES = [None, None, None, "", "b1", "b1.x", "b10", "@me:c1", "b1.@me:c1"]
 TURNS = ["e-1", "e-1", "e-2", "e-3"]
 
 parts = st.one_of(

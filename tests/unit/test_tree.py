@@ -8,7 +8,18 @@ from typing import Any
 import pydantic
 import pytest
 
-from actors import Agent, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, SequentialAgent, ToolContext, tool
+from actors import (
+    Agent,
+    AgentTool,
+    CustomAgent,
+    LlmAgent,
+    LoopAgent,
+    ParallelAgent,
+    Placement,
+    SequentialAgent,
+    ToolContext,
+    tool,
+)
 from actors.agents.tree import AgentTree
 from actors.errors import AgentTreeError, DefinitionError
 from actors.testing import PatternModel, ScriptedModel
@@ -197,3 +208,41 @@ def test_plain_functions_become_tools() -> None:
         return question
 
     assert [each.name for each in llm("a", tools=[ask, lookup]).tools] == ["ask", "lookup"]
+
+
+def test_agents_that_are_tools_stand_beside_the_tree_once_however_many_have_them() -> None:
+    deep = llm("deep", model="gemini-2.5-flash")
+    expert = llm("expert", llm("helper", tools=[AgentTool(deep)]))
+    tree = AgentTree(llm("root", llm("a", tools=[AgentTool(expert)]), tools=[AgentTool(expert)], model="gemini-2.5-pro"))
+    assert [(node.name, node.parent, node.tool_agents) for node in tree.topology.nodes] == [
+        ("root", None, ("expert",)),
+        ("a", "root", ("expert",)),
+        ("expert", None, ()),
+        ("helper", "expert", ("deep",)),
+        ("deep", None, ()),
+    ]
+    assert [name for name in ("root", "a", "expert", "helper", "deep") if tree.topology.is_beside(name)] == [
+        "expert",
+        "helper",
+        "deep",
+    ]
+    assert tree.model("helper") == "gemini-2.5-pro"
+    assert [target.name for target in tree.spec("a").targets] == ["root"]
+    assert [target.name for target in tree.spec("helper").targets] == ["expert"]
+
+
+def test_an_agent_travels_with_its_tools_but_not_with_what_is_behind_them() -> None:
+    expert = llm("expert", llm("helper"), model=ScriptedModel(["x"]))
+    (travels,) = AgentTree(llm("root", tools=[AgentTool(expert)], model=ScriptedModel([]))).spec("root").definition.tools  # type: ignore[attr-defined]
+    assert (travels.agent.sub_agents, travels.agent.model) == ((), "")
+    assert travels.declaration() == AgentTool(expert).declaration()
+
+
+def test_an_agent_cannot_be_in_the_tree_and_a_tool_nor_share_its_name() -> None:
+    a = llm("a")
+    with pytest.raises(AgentTreeError, match="'a' is in the tree and a tool of 'root'"):
+        AgentTree(llm("root", a, tools=[AgentTool(a)]))
+    with pytest.raises(AgentTreeError, match="the name 'a' is given twice"):
+        AgentTree(llm("root", a, tools=[AgentTool(llm("a"))]))
+    with pytest.raises(DefinitionError, match="AgentTool needs an agent"):
+        AgentTool("expert")  # type: ignore[arg-type]

@@ -1,0 +1,115 @@
+"""Tools that are run only when the user has said yes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors import (
+    AgentTool,
+    Content,
+    Event,
+    FunctionCall,
+    FunctionResponse,
+    LlmAgent,
+    ParallelAgent,
+    Part,
+    Paused,
+    SequentialAgent,
+)
+from actors.testing import ScriptedModel
+from runtime import Runtime
+from tests.acceptance.props import look_up, pay
+from tests.helpers import Deploy, say, told
+
+
+def pays(amount: int) -> dict[str, Any]:
+    return {"call": "pay", "args": {"amount": amount}}
+
+
+def paused_at(rt: Runtime, message: str = "pay") -> list[FunctionCall]:
+    """Run a turn that pauses; the calls that it waits for."""
+    result = rt.run(user_id="ada", session_id="s1", message=message).result()
+    assert isinstance(result.outcome, Paused)
+    calls = {call.id: call for event in result.events for call in event.function_calls()}
+    return [calls[call_id] for call_id in result.outcome.call_ids]
+
+
+def answer(rt: Runtime, *calls: FunctionCall, **given: Any) -> list[Event]:
+    parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=given)) for call in calls]
+    return say(rt, Content(parts=parts))
+
+
+def responses(events: list[Event]) -> list[dict[str, Any]]:
+    return [response.response for event in events for response in event.function_responses()]
+
+
+def paid(rt: Runtime) -> Any:
+    session = rt.sessions.get("ada", "s1")
+    assert session is not None
+    return session.state.get("paid")
+
+
+def test_it_waits_for_the_users_yes_and_then_runs_as_it_was_called(deploy: Deploy) -> None:
+    model = ScriptedModel([{"parts": [pays(80), {"call": "look_up", "args": {"order": "4"}}]}, "paid"])
+    with deploy(LlmAgent(name="root", model=model, tools=[pay, look_up])) as rt:
+        (call,) = paused_at(rt)
+        assert (call.name, call.args, paid(rt)) == ("pay", {"amount": 80}, None)
+        events = answer(rt, call, confirmed=True)
+        assert [(event.author, event.text) for event in events] == [("root", ""), ("root", "paid")]
+        assert responses(events) == [{"receipt": 80}]
+        assert paid(rt) == 80
+        told_to_model = [content for content in model.requests[1].contents if any(content.function_responses())]
+        assert [each.response for content in told_to_model for each in content.function_responses()] == [
+            {"receipt": 80},
+            {"order": "4", "status": "late"},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [({"confirmed": False}, ["declined", "pay"]), ({"ok": True}, ["confirmed", "true", "false"])]
+)
+def test_without_a_yes_it_is_not_run_and_the_model_is_told(given: dict[str, Any], words: list[str], deploy: Deploy) -> None:
+    with deploy(LlmAgent(name="root", model=ScriptedModel([pays(80), "a pity"]), tools=[pay])) as rt:
+        events = answer(rt, *paused_at(rt), **given)
+        assert all(word in responses(events)[0]["error"] for word in words)
+        assert told(events)[-1] == ("root", "a pity")
+        assert paid(rt) is None
+
+
+def test_of_several_calls_none_is_run_before_all_are_decided_and_each_is_run_once(deploy: Deploy) -> None:
+    model = ScriptedModel([{"parts": [pays(1), pays(2)]}, "both", "still both"])
+    with deploy(LlmAgent(name="root", model=model, tools=[pay])) as rt:
+        first, second = paused_at(rt)
+        assert answer(rt, first, confirmed=True) == []
+        assert paid(rt) is None
+        assert responses(answer(rt, second, confirmed=False))[0] == {"receipt": 1}
+        assert paid(rt) == 1
+        # A yes that is sent twice does not pay twice.
+        again = answer(rt, first, confirmed=True)
+        assert told(again)[-1] == ("root", "still both")
+        assert paid(rt) == 1
+        shown = next(model.requests[2].contents[-1].function_responses())
+        assert shown.response == {"receipt": 1}
+
+
+def test_a_workflow_goes_on_behind_it(deploy: Deploy) -> None:
+    asker = LlmAgent(name="asker", model=ScriptedModel([pays(80), "paid"]), tools=[pay])
+    beside = LlmAgent(name="beside", model=ScriptedModel(["meanwhile"]))
+    last = LlmAgent(name="last", model=ScriptedModel(["the end"]))
+    root = SequentialAgent(name="root", sub_agents=[ParallelAgent(name="both", sub_agents=[asker, beside]), last])
+    with deploy(root) as rt:
+        said = [text for text in told(answer(rt, *paused_at(rt), confirmed=True)) if text[1]]
+        assert said == [("asker", "paid"), ("last", "the end")]
+        assert paid(rt) == 80
+
+
+def test_an_agent_that_is_a_tool_cannot_wait_for_it(deploy: Deploy) -> None:
+    asked = LlmAgent(name="asked", model=ScriptedModel([pays(80)]), tools=[pay])
+    asks = {"call": "asked", "args": {"request": "pay"}}
+    with deploy(LlmAgent(name="root", model=ScriptedModel([asks, "sorry"]), tools=[AgentTool(asked)])) as rt:
+        events = say(rt, "go")
+        assert "gave no answer" in responses(events)[-1]["error"]
+        assert told(events)[-1] == ("root", "sorry")
+        assert paid(rt) is None
