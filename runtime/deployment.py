@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.agents import AgentTree, LlmAgent
-from actors.errors import DefinitionError, InvalidIdError
+from actors.errors import InvalidIdError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
-from runtime.stores.artifacts import FsspecArtifactStore
-from runtime.stores.memory import SqlMemoryStore, url_beside
-from runtime.stores.sql import SqlSessionStore
 
 _APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 
@@ -73,6 +70,8 @@ def default_artifact_store(settings: Settings) -> str:
 
 def default_memory_store(session_store: str | SessionStore, app_name: str, settings: Settings) -> str:
     """Beside the session store; when that tells no URL, where it would be by default."""
+    from runtime.stores.memory import url_beside
+
     return url_beside(session_store if isinstance(session_store, str) else default_session_store(app_name, settings))
 
 
@@ -88,6 +87,9 @@ def absolute(url: str) -> str:
 def open_session_store(store: str | SessionStore) -> SessionStore:
     """The session store of a URL, or the store itself."""
     if isinstance(store, str):
+        # Here and not above: every agent's process loads this module, and needs no database, which takes 0.1 s to load.
+        from runtime.stores.sql import SqlSessionStore
+
         return SqlSessionStore(store)
     return store
 
@@ -95,6 +97,8 @@ def open_session_store(store: str | SessionStore) -> SessionStore:
 def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
     """The artifact store of a URL, or the store itself."""
     if isinstance(store, str):
+        from runtime.stores.artifacts import FsspecArtifactStore
+
         return FsspecArtifactStore(store)
     return store
 
@@ -102,11 +106,7 @@ def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
 def open_memory_store(store: str | MemoryStore | None) -> MemoryStore | None:
     """The memory store of a URL, or the store itself."""
     if isinstance(store, str):
+        from runtime.stores.memory import SqlMemoryStore
+
         return SqlMemoryStore(store)
     return store
-
-
-def require_store(store: object, what: str) -> None:
-    """Raises DefinitionError when a store is explicitly None."""
-    if store is None:
-        raise DefinitionError(f"{what} service is required")
