@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -45,6 +46,12 @@ class Actor:
             # The border of the actor: a defect in one message must reach its sender and may not stop the others.
             logger.exception("%s failed on %s", self.name, about)
             return _refused(RaygroveError(f"{self.name} failed on {about}: {type(error).__name__}: {error}"))
+
+
+def is_being_cancelled() -> bool:
+    """True in a task that somebody cancels; False when only what it awaits was cancelled."""
+    this = asyncio.current_task()
+    return this is not None and this.cancelling() > 0
 
 
 def _refused(error: RaygroveError) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from actors.actor import Actor, Handler, Ref
+from actors.actor import Actor, Handler, Ref, is_being_cancelled
 from actors.agents.tree import AgentSpec
 from actors.behaviours.custom import run_custom
 from actors.behaviours.lifecycle import run_lifecycle
@@ -123,8 +123,7 @@ class AgentActor(Actor):
             # Shielded, so that a run is not told to stop before it can say nothing more.
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            this = asyncio.current_task()
-            if this is None or not this.cancelling():
+            if not is_being_cancelled():
                 return p.Cancelled(agent=self._spec.name)
             await _stopped({task: run})
             raise

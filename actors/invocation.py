@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -69,7 +69,6 @@ class Invocation:
         self.artifacts: ArtifactAccess = SessionArtifacts(artifacts, message.turn.key)
         self.memory: MemoryAccess = UserMemory(session, message.turn.key)
         self.streaming = message.streaming
-        self.resumed = message.resume
         self.resume_at = message.resume_at
         self.progress: Mapping[str, Any] = message.progress
         self.escalated = False
@@ -116,19 +115,18 @@ class Invocation:
 
     async def _catch_up(self) -> None:
         self._is_behind = False
+        async for fetched in self._news(self._remembered.seq, self._remembered.generation):
+            self._remembered.take_in(fetched)
+        self._state = self._remembered.state
+
+    async def _news(self, after_seq: int, generation: str) -> AsyncIterator[p.Fetched]:
+        """What is in the log behind a place, page by page to its end."""
         more = True
         while more:
-            fetched = await self._session.fetch(
-                p.Fetch(
-                    key=self._turn.key,
-                    invocation_id=self.invocation_id,
-                    after_seq=self._remembered.seq,
-                    generation=self._remembered.generation,
-                )
-            )
-            self._remembered.take_in(fetched)
-            more = fetched.more
-        self._state = self._remembered.state
+            fetched = await self._session.fetch(p.Fetch(key=self._turn.key, after_seq=after_seq, generation=generation))
+            yield fetched
+            generation, more = fetched.generation, fetched.more
+            after_seq = fetched.events[-1].seq if fetched.events else after_seq
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Make an event known: see Context."""
@@ -271,22 +269,11 @@ class Invocation:
     async def _last_said(self, branch: str, after_seq: int) -> str:
         """The text of the last final response on a tool branch; the state is brought up to date by the way."""
         said = ""
-        more = True
-        while more:
-            fetched = await self._session.fetch(
-                p.Fetch(
-                    key=self._turn.key,
-                    invocation_id=self.invocation_id,
-                    after_seq=after_seq,
-                    generation=self._message.generation,
-                )
-            )
+        async for fetched in self._news(after_seq, self._message.generation):
             for stored in fetched.events:
                 event = decode_event(stored.raw, stored.seq)
                 if tool_root(event.branch) == branch and event.author != USER and event.is_final_response():
                     said = event.text or said
-                after_seq = stored.seq
-            more = fetched.more
             # In place: the contexts of tools that run beside this one read it too.
             self._state.update(decode(fetched.state, dict))
         return said

@@ -15,7 +15,7 @@ from typing import cast
 
 import msgspec
 
-from actors.actor import Actor, Handler, Ref
+from actors.actor import Actor, Handler, Ref, is_being_cancelled
 from actors.agent import AgentRef
 from actors.agents.plugin import Plugin
 from actors.errors import (
@@ -437,8 +437,7 @@ class RunnerActor(Actor):
         try:
             return await task
         except asyncio.CancelledError:
-            this = asyncio.current_task()
-            if this is not None and this.cancelling():
+            if is_being_cancelled():
                 raise
             return p.Cancelled(agent=message.child)
         finally:

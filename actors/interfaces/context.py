@@ -93,7 +93,6 @@ class Context(InvocationContext, Protocol):
 
     Attributes:
         streaming: deliver answers in pieces as well.
-        resumed: the run was begun before, by an actor that is gone.
         resume_at: a run that goes on after a pause: the children at which it does, or the agent itself when it is the one
             whose question was answered. Empty when the run begins.
         escalated: some event of the run, or below it, had `actions.escalate`.
@@ -102,7 +101,6 @@ class Context(InvocationContext, Protocol):
 
     streaming: bool
     offload: Offload
-    resumed: bool
     resume_at: tuple[str, ...]
     escalated: bool
 

@@ -262,7 +262,6 @@ class Invoke(Message, frozen=True, kw_only=True):
         closes: the agent selected for the turn, when the end of this run is the end of the turn; then the run's last event may
             carry that end. "" when somebody waits for the run.
         resume_at: see Context. `progress`: what the agent noted last, when it goes on.
-        resume: the run was begun before, by an actor that is gone.
     """
 
     turn: TurnRef
@@ -278,7 +277,6 @@ class Invoke(Message, frozen=True, kw_only=True):
     llm_limit: int = 0
     resume_at: tuple[str, ...] = ()
     progress: dict[str, Any] = {}
-    resume: bool = False
 
 
 class StopRun(Message, frozen=True, kw_only=True):
@@ -349,10 +347,9 @@ class TellPartial(Message, frozen=True, kw_only=True):
 
 
 class Fetch(Message, frozen=True, kw_only=True):
-    """Ask for what is new in a log behind `after_seq`, as seen by a turn; with `state_only` for the state alone."""
+    """Ask for what is new in a log behind `after_seq`; with `state_only` for the state alone."""
 
     key: SessionKey
-    invocation_id: str = ""
     after_seq: int = 0
     generation: str = ""
     state_only: bool = False

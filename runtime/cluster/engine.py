@@ -116,7 +116,7 @@ class RayEngine:
             partial(agent_actor_name, deployment.app_name),
             deployment.settings,
             name("runner"),
-            self._pickled_plugins(),
+            _pickled("the plugins cannot travel to the Runner", deployment.tree.plugins),
         )
         runner_host = self._start(RunnerHost, name("runner"), build_the_runner)
         self.session = SessionRef(RayLink(session_host, "the Session actor"))
@@ -135,21 +135,7 @@ class RayEngine:
         """An agent's spec and placement as they travel. A model with a state of its own stays in one process for all."""
         if hasattr(spec.model, "adopt") and hasattr(spec.model, "state"):
             spec = replace(spec, model=RemoteModel(self._model_host(spec.model)))
-        try:
-            pickled: bytes = cloudpickle.dumps((spec, spec.definition.placement))  # type: ignore[no-untyped-call]
-            return pickled
-        except Exception as error:
-            # Whatever the user put into the definition decides what pickling raises.
-            raise DefinitionError(f"agent {spec.name!r} cannot travel to its actor: {type(error).__name__}: {error}") from error
-
-    def _pickled_plugins(self) -> bytes:
-        """The plugins as they travel to the Runner."""
-        try:
-            pickled: bytes = cloudpickle.dumps(self._deployment.tree.plugins)  # type: ignore[no-untyped-call]
-            return pickled
-        except Exception as error:
-            # As with an agent: what is in a plugin decides what pickling raises.
-            raise DefinitionError(f"the plugins cannot travel to the Runner: {type(error).__name__}: {error}") from error
+        return _pickled(f"agent {spec.name!r} cannot travel to its actor", (spec, spec.definition.placement))
 
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
@@ -265,6 +251,16 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _pickled(refusal: str, value: object) -> bytes:
+    """A value as it travels to another process. Raises DefinitionError, which begins with `refusal`."""
+    try:
+        pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        # What the user has put into a definition decides what pickling raises.
+        raise DefinitionError(f"{refusal}: {type(error).__name__}: {error}") from error
+    return pickled
 
 
 def _state_of(model: Handle) -> bytes:

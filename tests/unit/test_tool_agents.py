@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors import AgentTool, LlmAgent, ParallelAgent, ToolContext
@@ -17,7 +17,8 @@ from tests.unit.house import House
 Build = Callable[..., House]
 
 
-async def test_a_parallel_that_fails_stops_those_whom_its_children_ask(build: Build) -> None:
+def hanging() -> tuple[Callable[[], Awaitable[None]], asyncio.Event, asyncio.Event]:
+    """A tool that never returns, called `hang`; and the events that it has begun, and that it was stopped."""
     started, stopped = asyncio.Event(), asyncio.Event()
 
     async def hang() -> None:
@@ -26,6 +27,12 @@ async def test_a_parallel_that_fails_stops_those_whom_its_children_ask(build: Bu
             await asyncio.Event().wait()
         finally:
             stopped.set()
+
+    return hang, started, stopped
+
+
+async def test_a_parallel_that_fails_stops_those_whom_its_children_ask(build: Build) -> None:
+    hang, started, stopped = hanging()
 
     async def fall(_: Any) -> None:
         await started.wait()
@@ -41,14 +48,7 @@ async def test_a_parallel_that_fails_stops_those_whom_its_children_ask(build: Bu
 
 
 async def test_it_stops_when_another_call_beside_it_fails_the_run(build: Build) -> None:
-    started, stopped = asyncio.Event(), asyncio.Event()
-
-    async def hang() -> None:
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
+    hang, started, stopped = hanging()
 
     async def fall(tool: Any, args: Any, context: ToolContext) -> None:
         if tool.name == "other":
