@@ -147,7 +147,11 @@ class AgentActor(Actor):
         # A supervisor passes on how a run below it has ended: that tells whose run it was, and the driver names who has failed.
         agent = outcome.agent or self._spec.name
         return msgspec.structs.replace(
-            outcome, agent=agent, llm_calls=run.llm_calls, escalated=outcome.escalated or run.escalated
+            outcome,
+            agent=agent,
+            llm_calls=run.llm_calls,
+            escalated=outcome.escalated or run.escalated,
+            state_seq=run.state_seq,
         )
 
     async def _behave(self, run: Invocation) -> p.AnyOutcome:

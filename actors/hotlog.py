@@ -129,6 +129,8 @@ class HotLog:
     def reload(self, row: SessionRow, app_state: dict[str, Any], user_state: dict[str, Any]) -> None:
         """Take over what the store has; the running turn and those in line stay."""
         self.head_seq = row.head_seq
+        # Which event changed the state is not stored; the last one is as late as it can have been.
+        self.state_seq = row.head_seq
         self.generation = f"{row.created_s}/{row.rewinds}"
         self.updated_s = row.updated_s
         self.state = row.state
@@ -180,6 +182,7 @@ class HotLog:
         writes: list[Write] = [AddEvent(self.key, row)]
         if delta is not None:
             writes += self.fold(delta)
+            self.state_seq = max(self.state_seq, seq)
         if self.turn is not None:
             self.turn.note(event, seq)
         return StoredEvent(seq, raw), writes

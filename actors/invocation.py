@@ -75,6 +75,7 @@ class Invocation:
         self.has_closed = False
         self.is_stopped = False
         self.llm_calls = 0
+        self.state_seq = 0
         self._spec = spec
         self._message = message
         self._turn = message.turn
@@ -100,7 +101,7 @@ class Invocation:
         elif is_llm:
             await self._catch_up()
         else:
-            await self._read_state()
+            await self._read_state(message.state_seq)
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -199,11 +200,14 @@ class Invocation:
         )
         return self._stored(event, await self._session.append(append), changed)
 
-    def _stored(self, event: Event, seq: int, changed: Mapping[str, Any]) -> Event:
-        stored = msgspec.structs.replace(event, seq=seq)
+    def _stored(self, event: Event, appended: p.Appended, changed: Mapping[str, Any]) -> Event:
+        stored = msgspec.structs.replace(event, seq=appended.first_seq)
         self._counts["events"] += 1
         self.escalated = self.escalated or bool(event.actions.escalate)
         self._state.update(changed)
+        if changed:
+            self.state_seq = stored.seq
+            self._remembered.changed_state(stored.seq, appended.state_seq)
         if self._is_behind or not self._remembered.add_own(stored):
             # Others wrote in between, or the log was never read: what is missing is fetched when it is needed.
             self._is_behind = True
@@ -226,7 +230,7 @@ class Invocation:
             told = f" {self.agent_name!r} has the children: {', '.join(children) or 'none'}."
             raise UnknownAgentError(name, told + did_you_mean(name, children))
         outcome = await self.run_child(name)
-        await self._read_state()
+        await self._read_state(outcome.state_seq)
         return outcome
 
     async def run_child(self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None) -> p.AnyOutcome:
@@ -241,7 +245,7 @@ class Invocation:
             _, outcome = await asyncio.gather(self.note(progress), ask)
         self.escalated = self.escalated or outcome.escalated
         if self._spec.definition.kind != "custom":
-            await self._read_state()
+            await self._read_state(outcome.state_seq)
         return outcome
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
@@ -252,7 +256,7 @@ class Invocation:
         branch = tool_branch(self.branch, self.agent_name, call_id)
         asked = self._addressed(Event(author=USER, branch=branch, content=content))
         raw = encode(asked)
-        seq = await self._session.append(p.Append(turn=self._turn, events=[raw]))
+        seq = (await self._session.append(p.Append(turn=self._turn, events=[raw]))).first_seq
         self._is_behind = True
         message = p.RunChild(
             turn=self._turn, parent=self.agent_name, child=name, branch=branch, user_event=p.StoredEvent(seq, raw)
@@ -286,12 +290,17 @@ class Invocation:
         """Stop every run on a branch: see SupervisorContext."""
         await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, branch=branch))
 
-    async def _read_state(self) -> None:
-        """The state alone, and only where code may read it: whoever is no LLM agent needs no compiled log."""
+    async def _read_state(self, state_seq: int) -> None:
+        """The state alone, as of place `state_seq` at least, and only where code may read it.
+
+        Whoever is no LLM agent needs no compiled log.
+        """
         self._is_behind = True
-        if self._spec.definition.kind == "custom" or any(map(self._spec.hooks, _HOOKS)):
+        if self._remembered.knows_state(self._turn, state_seq):
+            self._state = self._remembered.state
+        elif self._spec.definition.kind == "custom" or any(map(self._spec.hooks, _HOOKS)):
             fetched = await self._session.fetch(p.Fetch(key=self._turn.key, state_only=True))
-            self._state = decode(fetched.state, dict)
+            self._state = self._remembered.read_state(self._turn, fetched)
 
     def _runner_ref(self) -> RunnerRef:
         return cast("RunnerRef", self._runner())

@@ -93,6 +93,7 @@ class _Turn:
         self.config = config
         self.generation = opened.generation
         self.state = opened.state
+        self.state_seq = 0
         self.is_fresh = True
         self.llm_calls = 0
         self.transfers = 0
@@ -395,6 +396,7 @@ class RunnerActor(Actor):
             fresh=is_fresh,
             generation=turn.generation,
             state=turn.state if is_fresh else b"",
+            state_seq=turn.state_seq,
             streaming=turn.config.streaming == "sse",
             # Runs that are nested, or have others nested in them, may go on side by side, so each of their calls is counted here.
             llm_calls=None if nested or self._known_tree()[agent].tool_agents else turn.llm_calls_left(),
@@ -411,6 +413,7 @@ class RunnerActor(Actor):
         except ClusterError as error:
             return await self._fail(turn, agent, error, branch)
         turn.llm_calls += outcome.llm_calls
+        turn.state_seq = max(turn.state_seq, outcome.state_seq)
         return outcome
 
     async def _fail(self, turn: _Turn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
@@ -425,7 +428,8 @@ class RunnerActor(Actor):
         whole = msgspec.structs.replace(
             event, id=new_event_id(), invocation_id=turn.ref.invocation_id, author=author, timestamp=now_s(), actions=actions
         )
-        return await self._session.append(p.Append(turn=turn.ref, events=[encode(whole)], temp=only_temp(changed)))
+        append = p.Append(turn=turn.ref, events=[encode(whole)], temp=only_temp(changed))
+        return (await self._session.append(append)).first_seq
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool."""
@@ -435,7 +439,8 @@ class RunnerActor(Actor):
         task = asyncio.create_task(run)
         turn.nested[task] = message.branch
         try:
-            return await task
+            outcome = await task
+            return msgspec.structs.replace(outcome, state_seq=turn.state_seq)
         except asyncio.CancelledError:
             if is_being_cancelled():
                 raise

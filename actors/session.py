@@ -68,9 +68,9 @@ class SessionRef(Ref):
         """Take a turn that has not begun out of the line."""
         await self._ask(message, p.Done)
 
-    async def append(self, message: p.Append) -> int:
-        """Store events and return the place of the first. Raises FencedError, StoreError."""
-        return (await self._ask(message, p.Appended)).first_seq
+    async def append(self, message: p.Append) -> p.Appended:
+        """Store events. Raises FencedError, StoreError."""
+        return await self._ask(message, p.Appended)
 
     async def tell_partial(self, message: p.TellPartial) -> None:
         """Deliver pieces of an answer."""
@@ -361,15 +361,17 @@ class SessionActor(Actor):
             if events[0][1].id in running.stored:
                 return p.Appended(first_seq=running.stored[events[0][1].id])
         writes: list[Write] = []
+        state_seq = hot.state_seq
         if message.temp:
             running.temp.update(message.temp)
+            hot.state_seq = hot.head_seq + len(events)
             writes.append(hot.put_turn(running.record()))
         if message.outcome is None:
-            return p.Appended(first_seq=await self._add(hot, events, writes))
+            return p.Appended(first_seq=await self._add(hot, events, writes), state_seq=state_seq)
         running.is_ending = True
         try:
             ended = hot.put_turn(_ended(running, message.selected, message.outcome))
-            return p.Appended(first_seq=await self._add(hot, events, [*writes, ended], message.outcome))
+            return p.Appended(first_seq=await self._add(hot, events, [*writes, ended], message.outcome), state_seq=state_seq)
         except Exception:
             running.is_ending = False
             raise
@@ -409,7 +411,7 @@ class SessionActor(Actor):
         """Tell what is new in a log; from its start when it was rewound meanwhile."""
         hot = await self._book.take_up(message.key)
         if message.state_only:
-            return p.Fetched(events=(), generation=hot.generation, state=encode(hot.merged_state()))
+            return p.Fetched(events=(), generation=hot.generation, state=encode(hot.merged_state()), state_seq=hot.state_seq)
         generation = hot.generation
         after_seq = message.after_seq if message.generation == generation else 0
         events = hot.behind(after_seq)
@@ -417,7 +419,8 @@ class SessionActor(Actor):
         if events is None:
             events = await self._page(message.key, after_seq)
             more = len(events) == PAGE
-        return p.Fetched(events=events, generation=generation, more=more, state=encode(hot.merged_state()))
+        state = encode(hot.merged_state())
+        return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=hot.state_seq)
 
     async def _page(self, key: SessionKey, after_seq: int) -> list[p.StoredEvent]:
         rows = await self._book.read(lambda: self._store.events(key, after_seq=after_seq, limit=PAGE))

@@ -46,11 +46,13 @@ class Outcome(Message, frozen=True, kw_only=True):
         agent: the agent whose run it was.
         llm_calls: model calls it made out of the allowance that came with the Invoke.
         escalated: some event of the run, or below it, had `actions.escalate`.
+        state_seq: the newest change of the session's state that the run knows of, by the place of its event; 0: of none.
     """
 
     agent: str = ""
     llm_calls: int = 0
     escalated: bool = False
+    state_seq: int = 0
 
 
 class Finished(Outcome, frozen=True, kw_only=True):
@@ -257,6 +259,7 @@ class Invoke(Message, frozen=True, kw_only=True):
         branch: the parallel branch it runs on.
         user_event: the user's event of this turn.
         fresh: that event is all that is new behind place `user_event.seq - 1`; `state` is current then.
+        state_seq: the newest change of state that the Runner has heard of in this turn, by the place of its event.
         llm_calls: model calls that this run may make by itself; None: it has to ask the Runner for each.
         llm_limit: RunConfig.max_llm_calls, for the message of the error.
         closes: the agent selected for the turn, when the end of this run is the end of the turn; then the run's last event may
@@ -272,6 +275,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     fresh: bool = False
     generation: str = ""
     state: bytes = b""
+    state_seq: int = 0
     streaming: bool = False
     llm_calls: int | None = None
     llm_limit: int = 0
@@ -334,9 +338,15 @@ class Append(Message, frozen=True, kw_only=True):
 
 
 class Appended(Message, frozen=True, kw_only=True):
-    """The events are on disk, side by side; `first_seq` is the place of the first."""
+    """The events are on disk, side by side.
+
+    Attributes:
+        first_seq: the place of the first.
+        state_seq: the place of the event before them that changed the session's state last.
+    """
 
     first_seq: int
+    state_seq: int = 0
 
 
 class TellPartial(Message, frozen=True, kw_only=True):
@@ -362,12 +372,14 @@ class Fetched(Message, frozen=True, kw_only=True):
         generation: when it is not what was asked with, `events` begin at the log's start.
         more: there is more behind the last event; ask again.
         state: the session's state, all scopes with the turn's `temp:`, encoded.
+        state_seq: the place of the event that changed it last.
     """
 
     events: Sequence[StoredEvent]
     generation: str
     more: bool = False
     state: bytes = b""
+    state_seq: int = 0
 
 
 # ------------------------------------------------------------------------------------------------- driver -> Session

@@ -103,7 +103,8 @@ class Desk:
     async def say(self, *events: Event, turn: str = "e-1", epoch: int = 1, key: SessionKey = KEY, **more: Any) -> int:
         """Append events to a turn."""
         ref = p.TurnRef(key, turn, epoch)
-        return await self.ref.append(p.Append(turn=ref, events=[encode(event) for event in events], **more))
+        append = p.Append(turn=ref, events=[encode(event) for event in events], **more)
+        return (await self.ref.append(append)).first_seq
 
     async def close(self, turn: str = "e-1", outcome: p.AnyOutcome | None = None, epoch: int = 1, key: SessionKey = KEY) -> None:
         """Close a turn."""
