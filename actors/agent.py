@@ -19,7 +19,7 @@ from actors.behaviours.custom import run_custom
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm import run_llm
 from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
-from actors.errors import FencedError, RaygroveError
+from actors.errors import ActorLostError, FencedError, RaygroveError
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
@@ -27,7 +27,7 @@ from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.rules.contents import is_below_branch, tool_root
+from actors.rules.contents import tool_root
 from actors.session import SessionRef
 from actors.tools.offload import in_process
 from actors.views import SessionView
@@ -136,8 +136,9 @@ class AgentActor(Actor):
         try:
             await run.begin()
             outcome = await self._behave(run)
-        except FencedError:
-            # The turn belongs to somebody else now, or has ended: nothing that this run does may be seen.
+        except (FencedError, ActorLostError):
+            # The turn belongs to somebody else now, or has ended, or will be taken up anew since whom the run needs was lost:
+            # nothing more that this run does may be seen.
             return p.Cancelled(agent=self._spec.name)
         except Exception as error:
             # The border of the agent: its code, its tools' and its model's client may raise anything.
@@ -189,9 +190,7 @@ class AgentActor(Actor):
     async def stop_run(self, message: p.StopRun) -> p.Done:
         """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
         runs = self._runs.get((message.key, message.invocation_id), {})
-        await _stopped(
-            {task: run for task, run in runs.items() if message.branch is None or is_below_branch(run.branch, message.branch)}
-        )
+        await _stopped({task: run for task, run in runs.items() if message.runs is None or run.run in message.runs})
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:

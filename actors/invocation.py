@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -71,6 +71,11 @@ class Invocation:
         self.streaming = message.streaming
         self.resume_at = message.resume_at
         self.progress: Mapping[str, Any] = message.progress
+        self.noted_seq = message.noted_seq
+        self.is_resumed = message.resume
+        self.done: Sequence[Event] = ()
+        self.user_seq = message.user_event.seq
+        self.run = message.turn.run
         self.escalated = False
         self.has_closed = False
         self.is_stopped = False
@@ -86,11 +91,14 @@ class Invocation:
         self._state: dict[str, Any] = {}
         self._partials = _Partials(session, message.turn)
         self._is_behind = False
+        self._asked: set[str] = set()
         self.user_content: Content = decode_event(message.user_event.raw, message.user_event.seq).content or Content()
 
     async def begin(self) -> None:
         """Bring the state up to date; the view follows when it is asked for."""
         message = self._message
+        if message.resume:
+            await self._recall()
         is_llm = self._spec.definition.kind == "llm"
         if is_llm and message.fresh and self._remembered.can_follow(message.user_event, message.generation):
             self._remembered.follow(message.user_event, message.state)
@@ -102,6 +110,27 @@ class Invocation:
             await self._catch_up()
         else:
             await self._read_state(message.state_seq)
+
+    async def _recall(self) -> None:
+        """What the run has left in the log before it was lost."""
+        done = []
+        async for fetched in self._news(self._message.since, self._message.generation):
+            events = (decode_event(stored.raw, stored.seq) for stored in fetched.events)
+            done += [event for event in events if self._is_own(event)]
+        self.done = done
+        self.escalated = any(event.actions.escalate for event in done)
+        changes = [event.seq for event in done if event.actions.state_delta]
+        self.state_seq = max(changes, default=0)
+
+    def _is_own(self, event: Event) -> bool:
+        """True for what this run has said, its notes of progress aside."""
+        return (
+            event.author == self.agent_name
+            and event.branch == self.branch
+            and event.invocation_id == self.invocation_id
+            and event.seq > self._message.since
+            and event.actions.agent_state is None
+        )
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -229,14 +258,19 @@ class Invocation:
         if name not in children:
             told = f" {self.agent_name!r} has the children: {', '.join(children) or 'none'}."
             raise UnknownAgentError(name, told + did_you_mean(name, children))
-        outcome = await self.run_child(name)
+        # Which of several runs of the same child were over when this run was lost is not told; the first may have been.
+        resume = self.is_resumed and name not in self._asked
+        self._asked.add(name)
+        outcome = await self.run_child(name, resume=resume)
         await self._read_state(outcome.state_seq)
         return outcome
 
-    async def run_child(self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None) -> p.AnyOutcome:
+    async def run_child(
+        self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None, resume: bool = False
+    ) -> p.AnyOutcome:
         """Run a child: see SupervisorContext."""
         ask = self._runner_ref().run_child(
-            p.RunChild(turn=self._turn, parent=self.agent_name, child=name, branch=branch or self.branch)
+            p.RunChild(turn=self._turn, parent=self.agent_name, child=name, branch=branch or self.branch, resume=resume)
         )
         if progress is None:
             outcome = await ask
@@ -284,7 +318,8 @@ class Invocation:
 
     async def note(self, progress: Mapping[str, Any]) -> None:
         """Leave in the log how far the run is: see SupervisorContext."""
-        await self.record(Event(actions=EventActions(agent_state=dict(progress))))
+        stored = await self.record(Event(actions=EventActions(agent_state=dict(progress))))
+        self.noted_seq = stored.seq
 
     async def stop_branch(self, branch: str) -> None:
         """Stop every run on a branch: see SupervisorContext."""

@@ -26,7 +26,7 @@ class SessionView:
         self.generation = ""
         self.view = View(agent, branch)
         self.state: dict[str, Any] = {}
-        self._state_of: TurnRef | None = None
+        self._state_of: tuple[str, int] | None = None
         self._state_seq = 0
 
     def begin_before(self, stored: StoredEvent, generation: str) -> None:
@@ -64,7 +64,7 @@ class SessionView:
     def read_state(self, turn: TurnRef, fetched: Fetched) -> dict[str, Any]:
         """Take in the state alone, and return it."""
         self.state = decode(fetched.state, dict)
-        self._state_of = turn
+        self._state_of = (turn.invocation_id, turn.epoch)
         self._state_seq = fetched.state_seq
         return self.state
 
@@ -77,7 +77,7 @@ class SessionView:
 
         Of another turn it says nothing: other sessions may have changed the user's state, and the app's, since.
         """
-        return self._state_of == turn and state_seq <= self._state_seq
+        return self._state_of == (turn.invocation_id, turn.epoch) and state_seq <= self._state_seq
 
     def _add(self, stored: StoredEvent) -> None:
         self.view.add(decode_event(stored.raw, stored.seq))

@@ -16,7 +16,7 @@ from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.event import new_invocation_id
+from actors.messages.event import new_event_id, new_invocation_id
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
@@ -102,6 +102,8 @@ class Driver:
             await self.engine.session.subscribe(
                 p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
             )
+            # Whoever ran it may be gone, with the whole deployment that it belonged to.
+            await self.engine.runner.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=""))
         except RaygroveError as error:
             follower.leave(turn)
             turn.fail(error)
@@ -286,6 +288,7 @@ class Runtime:
             key=key,
             invocation_id=turn.where[1],
             repeatable=invocation_id is not None,
+            event_id=new_event_id(),
             content=content,
             config=run_config or RunConfig(),
             state_delta=dict(state_delta or {}),
