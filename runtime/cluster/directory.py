@@ -22,7 +22,7 @@ from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerRef
 from actors.session import SessionRef
-from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, evict, start
+from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, evict, myself, start
 from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
@@ -56,6 +56,7 @@ class RayDirectory:
         self._artifact_store = artifact_store
         self._actor_name = actor_name
         self._settings = settings
+        self._runner = myself()
         self._links: dict[str, RayLink] = {}
         self._starting: dict[str, asyncio.Task[RayLink]] = {}
 
@@ -72,22 +73,21 @@ class RayDirectory:
             self._starting.pop(agent, None)
 
     async def _start(self, agent: str) -> RayLink:
-        me = ray.get_runtime_context().current_actor
         # Starting a named actor asks Ray's control service and waits for it, so it is done in a thread.
         try:
-            handle = await asyncio.to_thread(self._start_blocking, agent, me)
+            handle = await asyncio.to_thread(self._start_blocking, agent)
         except Exception as error:
             # Unpickling runs the user's modules, and Ray has errors of many kinds: for the turn they are one.
             raise ClusterError(f"agent {agent!r} could not be started: {type(error).__name__}: {error}") from error
         link = self._links[agent] = RayLink(handle, f"agent {agent!r}")
         return link
 
-    def _start_blocking(self, agent: str, runner: Handle) -> Handle:
+    def _start_blocking(self, agent: str) -> Handle:
         placement: Placement = cloudpickle.loads(self._specs[agent])[1]
         name = self._actor_name(agent)
         settings = self._settings
         patience_s = settings.restart_timeout_s
-        build = partial(build_agent, self._specs[agent], self._session, runner, self._artifact_store, name, patience_s)
+        build = partial(build_agent, self._specs[agent], self._session, self._runner, self._artifact_store, name, patience_s)
         resources = ray_options(placement)
         begin = partial(start, AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads)
         given_up_s = time.monotonic() + settings.restart_timeout_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +19,9 @@ from actors.interfaces.model import SharedModel
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import TakeOver
 from actors.messages.wire import decode, encode
+
+Handle = ActorHandle[Any]
+"""What Ray gives for an actor: it can be sent to other processes."""
 
 
 class Host:
@@ -40,9 +44,15 @@ class RunnerHost(Host):
 
     def __init__(self, build: Callable[[], Actor]) -> None:
         super().__init__(build)
-        here = ray.get_runtime_context()
-        if here.was_current_actor_reconstructed:
-            here.current_actor.receive.remote(encode(TakeOver()))
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            threading.Thread(target=_tell, args=(myself(), encode(TakeOver())), daemon=True).start()
+
+
+def _tell(actor: Handle, raw: bytes) -> None:
+    """Send an actor a message until it has heard it. One that an actor sends to itself while it is being started may get lost."""
+    told: list[Any] = []
+    while not told:
+        told, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
 
 
 class AgentHost(Host):
@@ -81,8 +91,11 @@ class ModelHost:
         return self._model.state()
 
 
-Handle = ActorHandle[Any]
-"""What Ray gives for an actor: it can be sent to other processes."""
+def myself() -> Handle:
+    """The actor in whose process this runs."""
+    here = ray.get_runtime_context()
+    actor: Handle = ray.get_actor(here.get_actor_name() or "", namespace=here.namespace)
+    return actor
 
 
 def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *args: Any, **resources: Any) -> Handle:
