@@ -298,6 +298,8 @@ class Turns:
     # ------------------------------------------------------------------------------------------------- ending
     async def close(self, message: p.CloseTurn) -> p.Done:
         """Write how the turn ended, tell its followers, and let the next one run."""
+        with suppress(StoreError):
+            await self.current(message.turn)
         hot, turn = self._running(message.turn)
         try:
             hot, turn = await self.current(message.turn)
