@@ -25,7 +25,7 @@ from actors.messages.topology import Topology
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.directory import RayDirectory
-from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, start
+from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, named, start
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.settings import Settings
 
@@ -112,7 +112,7 @@ class RayEngine:
         specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
         build_the_runner = partial(
             build_runner,
-            session_host,
+            name("session"),
             deployment.artifact_store,
             specs,
             model_names(deployment.tree),
@@ -219,7 +219,7 @@ def build_session(store: str | SessionStore, memory_store: str | MemoryStore | N
 
 
 def build_runner(
-    session: Handle,
+    session_name: str,
     artifact_store: str | ArtifactStore,
     specs: Mapping[str, bytes],
     models: Mapping[str, str],
@@ -229,7 +229,11 @@ def build_runner(
     plugins: bytes,
     app: str,
 ) -> Actor:
-    """Make the Runner, in its own process."""
+    """Make the Runner, in its own process.
+
+    It finds the Session actor by its name: with a handle among its arguments, Ray could not promise to start it again.
+    """
+    session = named(session_name, settings.namespace)
     directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
     return RunnerActor(
         SessionRef(RayLink(session, "the Session actor", settings.restart_timeout_s)),

@@ -6,10 +6,10 @@ It loses them at exact places, so that every place can be tried; `tests/chaos` k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -50,7 +50,7 @@ class Process:
     def __init__(self, name: str) -> None:
         self.name = name
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.work: set[asyncio.Future[bytes]] = set()
+        self.work: set[asyncio.Task[bytes]] = set()
         self.actor: Actor
 
     @property
@@ -76,9 +76,10 @@ class LossyLink:
                 await self._engine.strike(number, self._sender, receiver, before=True)
                 await self._lives()
             if not receiver.is_dead:
-                work = asyncio.ensure_future(receiver.actor.receive(raw))
+                work = asyncio.create_task(receiver.actor.receive(raw))
                 receiver.work.add(work)
-                await asyncio.wait([work, receiver.died], return_when=asyncio.FIRST_COMPLETED)
+                either: list[asyncio.Future[Any]] = [work, receiver.died]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if work.done():
                     receiver.work.discard(work)
                     await self._engine.strike(number, self._sender, receiver, before=False)
@@ -102,7 +103,7 @@ class LossyDirectory:
     """Makes agents' actors live."""
 
     def __init__(self, engine: LossyEngine, runner: Process) -> None:
-        self.obstacles: dict[str, tuple[str, str]] = {}
+        self.obstacles: Mapping[str, tuple[str, str]] = {}
         self._engine = engine
         self._runner = runner
         self.links: dict[str, tuple[LossyLink, Process]] = {}
@@ -215,7 +216,7 @@ class LossyEngine(LocalEngine):
         self._lose_agents()
         self.cut(self._runner)
         self._start_runner()
-        work = asyncio.ensure_future(self._runner.actor.receive(encode(p.TakeOver())))
+        work = asyncio.create_task(self._runner.actor.receive(encode(p.TakeOver())))
         self._runner.work.add(work)
 
     def _lose_agents(self) -> None:
