@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from actors.actor import Actor, Handler, Ref
+from actors.admission import Admission
 from actors.errors import (
     FencedError,
     InvocationNotFoundError,
@@ -33,10 +34,11 @@ from actors.memory import Memory, entry_of
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.wire import decode, encode
+from actors.messages.wire import decode, decode_event, encode
 from actors.rules import state as scopes
 
 logger = logging.getLogger(__name__)
@@ -146,6 +148,7 @@ class SessionActor(Actor):
         name: for messages and statistics.
         clock: seconds that only go forward; by default those of the event loop.
         memory: where memory lasts; None: the app has none.
+        limits: how much it takes in.
     """
 
     def __init__(
@@ -155,8 +158,10 @@ class SessionActor(Actor):
         name: str = "session",
         clock: Callable[[], float] | None = None,
         memory: MemoryStore | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(name)
+        self._admission = Admission(limits)
         self._topology = topology
         self._book = LogBook(store)
         self._store = store
@@ -215,6 +220,9 @@ class SessionActor(Actor):
 
     async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
         """Store the user's event and let the turn run, once no other turn of the session does."""
+        if message.auto_create and await self._book.find(message.key) is None:
+            # Before there is a session that nobody wants.
+            self._admission.first(message, *await self._book.shared_state(message.key))
         hot = await self._book.take_up(message.key, auto_create=message.auto_create)
         can_join = message.repeatable and not message.answers
         if can_join and (joined := await self._join(hot, message)) is not None:
@@ -293,10 +301,13 @@ class SessionActor(Actor):
             opened_seq=hot.head_seq + 1,
         )
         temp = decode(so_far.row.temp, dict) if so_far is not None and so_far.row.temp else {}
+        event = scan(message.event)
+        self._admission.event(hot, message.event, event)
+        self._admission.temp(temp, scopes.only_temp(message.state_delta))
         turn = hot.open(row, {**temp, **scopes.only_temp(message.state_delta)})
         if so_far is not None:
             turn.open_calls.update(so_far.open_calls)
-        await self._add(hot, [(message.event, scan(message.event))], [hot.put_turn(turn.record())])
+        await self._add(hot, [(message.event, event)], [hot.put_turn(turn.record())])
         # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
         self._followers.add(message.subscriber, message.key, message.invocation_id)
         self._counts["turns"] += 1
@@ -361,7 +372,10 @@ class SessionActor(Actor):
             if events[0][1].id in running.stored:
                 return p.Appended(first_seq=running.stored[events[0][1].id])
         writes: list[Write] = []
+        for raw, event in events:
+            self._admission.event(hot, raw, event)
         if message.temp:
+            self._admission.temp(running.temp, message.temp)
             running.temp.update(message.temp)
             writes.append(hot.put_turn(running.record()))
         if message.outcome is None:
@@ -473,6 +487,7 @@ class SessionActor(Actor):
     # ------------------------------------------------------------------------------------------------- sessions
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionIs:
         """Create a session."""
+        self._admission.new(message.key, message.state, *await self._book.shared_state(message.key))
         return p.SessionIs(session=_info(await self._book.create(message.key, message.state)))
 
     async def get_session(self, message: p.GetSessionRequest) -> p.SessionIs:
@@ -515,7 +530,14 @@ class SessionActor(Actor):
         """Store an event that belongs to no turn."""
         hot = await self._book.take_up(message.key)
         _refuse_if_busy(hot)
-        return p.Appended(first_seq=await self._add(hot, [(message.event, scan(message.event))], []))
+        raw, event = message.event, scan(message.event)
+        if any(key.startswith(scopes.TEMP) for key in event.actions.state_delta):
+            # Of no turn, so there is nobody who could see it.
+            given = decode_event(raw, 0)
+            kept = msgspec.structs.replace(given.actions, state_delta=scopes.without_temp(given.actions.state_delta))
+            raw, event = new_event(msgspec.structs.replace(given, actions=kept))
+        self._admission.event(hot, raw, event)
+        return p.Appended(first_seq=await self._add(hot, [(raw, event)], []))
 
     async def rewind(self, message: p.RewindRequest) -> p.Done:
         """Append the event that makes readers see the session as before a turn."""

@@ -17,12 +17,12 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import new_invocation_id
+from actors.rules.ids import checked_app_name, checked_id, checked_key
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
 from runtime.engine import Engine
 from runtime.following import Follower
-from runtime.ids import checked_key
 from runtime.local import LocalEngine
 from runtime.memory import MemoryService
 from runtime.portal import Portal
@@ -176,7 +176,7 @@ class Runtime:
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
-        self.app_name = deployments.checked_app_name(app_name)
+        self.app_name = checked_app_name(app_name)
         tree = AgentTree(root_agent, plugins)
         deployments.check_models(tree)
         if session_store is _DEFAULT:
@@ -279,6 +279,8 @@ class Runtime:
         """
         driver = self._live()
         key = checked_key(self.app_name, user_id, session_id)
+        if invocation_id is not None:
+            checked_id("invocation id", invocation_id)
         content = _as_content(message)
         answers = any(content.function_responses())
         turn = Turn(driver, key, invocation_id or new_invocation_id(), answers=answers)
@@ -302,9 +304,14 @@ class Runtime:
 
         Returns:
             The turn. InvocationNotFoundError is raised by iterating it, when there is no such turn.
+
+        Raises:
+            InvalidIdError: an id cannot be one.
+            RuntimeClosedError: the runtime is not started, or is closed.
         """
         driver = self._live()
-        turn = Turn(driver, checked_key(self.app_name, user_id, session_id), invocation_id, after_seq=after_seq)
+        key = checked_key(self.app_name, user_id, session_id)
+        turn = Turn(driver, key, checked_id("invocation id", invocation_id), after_seq=after_seq)
         driver.attach_soon(turn, after_seq)
         return turn
 

@@ -16,8 +16,8 @@ from actors.messages.content import Part
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
 from actors.messages.session import Session, SessionKey
 from actors.messages.wire import decode_event, encode
+from actors.rules.ids import checked_artifact_name, checked_id, checked_key
 from runtime.deployment import open_artifact_store
-from runtime.ids import checked_key
 from runtime.memory import AsyncMemoryService
 
 if TYPE_CHECKING:
@@ -44,14 +44,15 @@ class _Sessions:
         return _session(reply.session) if reply.session is not None else None
 
     async def _list(self, user_id: str | None) -> list[Session]:
-        request = p.ListSessionsRequest(app=self._runtime.app_name, user=user_id)
+        user = checked_id("user id", user_id) if user_id is not None else None
+        request = p.ListSessionsRequest(app=self._runtime.app_name, user=user)
         return [_session(info) for info in (await self._runtime.session.list_sessions(request)).sessions]
 
     async def _delete(self, key: SessionKey) -> None:
         await self._runtime.session.delete_session(p.DeleteSessionRequest(key=key))
 
     async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
-        await self._runtime.session.rewind(p.RewindRequest(key=key, invocation_id=invocation_id))
+        await self._runtime.session.rewind(p.RewindRequest(key=key, invocation_id=checked_id("invocation id", invocation_id)))
 
     async def _append(self, key: SessionKey, event: Event) -> Event:
         event = msgspec.structs.replace(
@@ -169,12 +170,12 @@ class ArtifactsService:
         return checked_key(self._runtime.app_name, user_id, session_id)
 
     def save(self, user_id: str, session_id: str, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises ArtifactError, OSError."""
-        return self._store.save(self._key(user_id, session_id), filename, part)
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError, OSError."""
+        return self._store.save(self._key(user_id, session_id), checked_artifact_name(filename), part)
 
     def load(self, user_id: str, session_id: str, filename: str, version: int | None = None) -> Part | None:
         """The part of that version, or the latest; None when there is none."""
-        return self._store.load(self._key(user_id, session_id), filename, version)
+        return self._store.load(self._key(user_id, session_id), checked_artifact_name(filename), version)
 
     def list_keys(self, user_id: str, session_id: str) -> list[str]:
         """The names of all artifacts that the session sees, sorted."""
@@ -182,11 +183,11 @@ class ArtifactsService:
 
     def list_versions(self, user_id: str, session_id: str, filename: str) -> list[int]:
         """All versions of an artifact, oldest first."""
-        return self._store.versions(self._key(user_id, session_id), filename)
+        return self._store.versions(self._key(user_id, session_id), checked_artifact_name(filename))
 
     def delete(self, user_id: str, session_id: str, filename: str) -> None:
         """Remove an artifact with all its versions; a missing one is no error."""
-        self._store.delete(self._key(user_id, session_id), filename)
+        self._store.delete(self._key(user_id, session_id), checked_artifact_name(filename))
 
 
 class AsyncArtifactsService:

@@ -13,6 +13,7 @@ from actors.agents.plugin import Plugin, checked, hooks
 from actors.errors import AgentTreeError, DefinitionError
 from actors.messages.event import USER
 from actors.messages.topology import AgentNode, Topology
+from actors.rules.ids import MAX_ID
 from actors.rules.transfer import Target, transfer_targets
 
 
@@ -98,6 +99,8 @@ class AgentTree:
             raise AgentTreeError(f"an agent is called {name!r}, which is the author of the user's messages")
         if not name.isidentifier():
             raise AgentTreeError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
+        if len(name) > MAX_ID:
+            raise AgentTreeError(f"the name {name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")
         if name in self._agents:
             first, second = self._parents[name], parent.name if parent is not None else None
             if self._agents[name] is not agent:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
 from actors.errors import NotEncodableError
+from actors.messages.content import Content, Part
 from actors.messages.event import Event
+
+MAX_DEPTH = 100
+"""Levels of a JSON value. What is nested deeper can be written, but not be read by everybody: parsers have their limits."""
 
 T = TypeVar("T")
 
@@ -49,6 +55,78 @@ def _plain_hook(value: Any) -> Any:
     if dump is None:
         raise TypeError(f"objects of type {type(value).__name__} have no wire form")
     return dump(mode="json")
+
+
+def encode_event(event: Event) -> bytes:
+    """The wire form of an event that foreign code has made: what this gives can be read by everybody.
+
+    Raises:
+        NotEncodableError: a field has a value of another type than it is declared with, is nested too deep, or is no JSON value.
+    """
+    raw = encode(event)
+    try:
+        # Constructors check no types, and what cannot be read again would break its session for good.
+        _event_decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotEncodableError(type(event).__name__, str(error)) from error
+    for value in (event.actions.state_delta, event.actions.agent_state, event.custom_metadata):
+        if value and (wrong := flaw(value)) is not None:
+            raise NotEncodableError(type(event).__name__, wrong)
+    if event.content is not None and (wrong := content_flaw(event.content)) is not None:
+        raise NotEncodableError(type(event).__name__, wrong)
+    return raw
+
+
+def content_flaw(content: Content) -> str | None:
+    """What is wrong with the JSON values in a content, or None. They reach models, so they have to be JSON strictly."""
+    for part in content.parts:
+        for value in _json_values(part):
+            if value and (wrong := flaw(value, is_finite=True)) is not None:
+                return wrong
+    return None
+
+
+def _json_values(part: Part) -> Iterator[Any]:
+    if part.function_call is not None:
+        yield part.function_call.args
+        yield part.function_call.partial_args
+    if part.function_response is not None:
+        yield part.function_response.response
+        yield part.function_response.parts
+    for name in _JSON_FIELDS:
+        yield getattr(part, name)
+
+
+_JSON_FIELDS = (
+    "media_resolution",
+    "tool_call",
+    "tool_response",
+    "part_metadata",
+    "audio_transcription",
+    "media_processing",
+    "speech_metadata",
+)
+"""The fields of a part that only pass through us."""
+
+
+def flaw(value: Any, *, is_finite: bool = False) -> str | None:
+    """Why a JSON value cannot be sent and stored although it can be written; None when it can be.
+
+    Args:
+        is_finite: NaN and infinity are flaws too; our own form can hold them, JSON cannot.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inside: list[Any] = []
+        for each in level:
+            values = each.values() if isinstance(each, dict) else each
+            if is_finite and any(isinstance(one, float) and not math.isfinite(one) for one in values):
+                return "NaN and infinity are no JSON values: use None or a text instead"
+            inside += [one for one in values if isinstance(one, (dict, list, tuple))]
+        if not inside:
+            return None
+        level = inside
+    return f"it is nested deeper than {MAX_DEPTH} levels"
 
 
 def decode(raw: bytes, type: type[T]) -> T:
