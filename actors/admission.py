@@ -90,5 +90,3 @@ class Admission:
         if len(self._bounds) >= MOST_BOUNDS:
             self._bounds.clear()
         self._bounds[key] = bound + size
-
-

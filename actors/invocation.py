@@ -24,6 +24,7 @@ from actors.messages.wire import decode, decode_event, encode, plain
 from actors.nearest import did_you_mean
 from actors.rules.contents import View, tool_branch, tool_root
 from actors.rules.ids import checked_artifact_name
+from actors.rules.limits import encoded
 from actors.rules.state import only_temp, without_temp
 from actors.session import SessionRef
 from actors.tools.context import Actions
@@ -184,7 +185,7 @@ class Invocation:
             actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
             event = msgspec.structs.replace(event, actions=actions)
         event = self._addressed(event)
-        raw = encode(event)
+        raw = encoded(event, self._spec.limits)
         if event.partial:
             self._counts["partials"] += 1
             await self._partials.send(raw)

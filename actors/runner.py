@@ -15,7 +15,7 @@ from typing import cast
 
 import msgspec
 
-from actors.actor import Actor, Handler, Ref, is_being_cancelled
+from actors.actor import Actor, Handler, Ref
 from actors.agent import AgentRef
 from actors.agents.plugin import Plugin
 from actors.errors import (
@@ -29,17 +29,21 @@ from actors.errors import (
     TransferLimitExceededError,
     TransferTargetError,
 )
+from actors.foreign import is_being_cancelled
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
-from actors.messages.content import Content, Part
+from actors.messages.content import Content
 from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
+from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import encode
-from actors.rules import messages, resumption
+from actors.rules import messages, resumption, state
 from actors.rules.contents import is_below_branch
+from actors.rules.failures import failure
+from actors.rules.limits import check_event
 from actors.rules.selection import select_agent
 from actors.rules.state import only_temp, without_temp
 from actors.rules.transfer import route_refusal
@@ -119,6 +123,7 @@ class RunnerActor(Actor):
         artifacts: where data in users' messages goes.
         name: for messages and statistics.
         plugins: the deployment's, whose hooks around turns are called here.
+        limits: how large an event may be.
     """
 
     def __init__(
@@ -128,8 +133,10 @@ class RunnerActor(Actor):
         artifacts: ArtifactStore,
         name: str = "runner",
         plugins: Sequence[Plugin] = (),
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(name)
+        self._limits = limits
         self._session = session
         self._directory = directory
         self._artifacts = artifacts
@@ -236,14 +243,15 @@ class RunnerActor(Actor):
         """The message with its inline data moved to the artifact store, if that is wanted."""
         if not _saves(message, content):
             return content
-        parts: list[Part] = []
+        without = messages.without_blobs(content, invocation_id)
+        # Before anything is saved for a message that is refused all the same.
+        check_event(USER, len(encode(without)), self._limits)
+        state.check(message.state_delta)
         for index, part in enumerate(content.parts):
             if part.inline_data is not None:
                 filename = messages.artifact_name(invocation_id, index)
                 await asyncio.to_thread(self._artifacts.save, message.key, filename, part)
-                part = messages.placeholder(filename)
-            parts.append(part)
-        return Content(role=USER, parts=parts)
+        return without
 
     def _user_event(self, message: p.StartTurn, content: Content, invocation_id: str, artifact_delta: dict[str, int]) -> Event:
         return Event(
@@ -415,8 +423,9 @@ class RunnerActor(Actor):
 
     async def _fail(self, turn: _Turn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
         """Leave the event of a failure that the agent cannot leave itself."""
-        await self._append(turn, agent, Event(branch=branch, error_code=type(error).__name__, error_message=str(error)))
-        return _failed(agent, error)
+        failed = _failed(agent, error)
+        await self._append(turn, agent, Event(branch=branch, error_code=failed.error_code, error_message=failed.error_message))
+        return failed
 
     async def _append(self, turn: _Turn, author: str, event: Event) -> int:
         """Store an event that is made here, and return its place."""
@@ -524,4 +533,4 @@ def _answers(content: Content) -> tuple[str, ...]:
 
 
 def _failed(agent: str, error: RaygroveError) -> p.Failed:
-    return p.Failed(agent=agent, error_code=type(error).__name__, error_message=str(error), error_args=list(error.args))
+    return msgspec.structs.replace(failure(error), agent=agent)

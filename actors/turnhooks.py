@@ -9,6 +9,7 @@ from typing import Any
 from actors.agents.plugin import Plugin, hooks
 from actors.behaviours.hooks import as_content, first_result
 from actors.errors import InvalidMessageError, PluginFailedError, SessionNotFoundError
+from actors.foreign import code_of, is_cancellation, told
 from actors.interfaces.stores import ArtifactStore
 from actors.invocation import SessionArtifacts, UserMemory
 from actors.messages import protocol as p
@@ -102,7 +103,9 @@ class TurnHooks:
         try:
             given = await first_result(hooks(self._plugins, hook), context, *args)
             actions.state_delta = plain(actions.state_delta)
-        except Exception as error:
+        except BaseException as error:
             # A plugin is the user's code: whatever it raises, this turn fails with it and the Runner goes on.
-            raise PluginFailedError(hook, type(error).__name__, str(error)) from error
+            if is_cancellation(error):
+                raise
+            raise PluginFailedError(hook, code_of(error), told(error)) from error
         return given, actions

@@ -177,7 +177,7 @@ class Runtime:
     ) -> None:
         self._settings = settings or Settings()
         self.app_name = checked_app_name(app_name)
-        tree = AgentTree(root_agent, plugins)
+        tree = AgentTree(root_agent, plugins, self._settings.limits)
         deployments.check_models(tree)
         if session_store is _DEFAULT:
             session_store = deployments.default_session_store(app_name, self._settings)
@@ -273,7 +273,7 @@ class Runtime:
             The turn, which runs already. What is wrong with it is raised by iterating it, or by its `result()`.
 
         Raises:
-            InvalidMessageError: the message is of no known kind.
+            InvalidMessageError: the message is of no known kind, or not made as one.
             InvalidIdError: an id cannot be one.
             RuntimeClosedError: the runtime is not started, or is closed.
         """
@@ -282,7 +282,7 @@ class Runtime:
         if invocation_id is not None:
             checked_id("invocation id", invocation_id)
         content = _as_content(message)
-        answers = any(content.function_responses())
+        answers = _has_answers(content)
         turn = Turn(driver, key, invocation_id or new_invocation_id(), answers=answers)
         start = p.StartTurn(
             key=key,
@@ -374,5 +374,16 @@ def _as_content(message: Any) -> Content:
     if message is None:
         raise InvalidMessageError("message has no parts: it is None")
     if hasattr(message, "parts") and hasattr(message, "model_dump"):
-        return Content.from_genai(message)
+        try:
+            return Content.from_genai(message)
+        except (msgspec.ValidationError, AttributeError, TypeError) as error:
+            raise InvalidMessageError(f"message is no google.genai Content: {error}") from error
     raise InvalidMessageError(f"message must be a text, a Content or a google.genai Content, not {type(message).__name__}")
+
+
+def _has_answers(content: Content) -> bool:
+    try:
+        return any(content.function_responses())
+    except (AttributeError, TypeError) as error:
+        # Constructors check no types.
+        raise InvalidMessageError(f"message must have a list of Parts: {error}") from error

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from actors.errors import InvalidMessageError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Part
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
 from actors.messages.session import Session, SessionKey
-from actors.messages.wire import decode_event, encode
+from actors.messages.wire import decode_event, encode_event
 from actors.rules.ids import checked_artifact_name, checked_id, checked_key
+from actors.rules.state import without_temp
 from runtime.deployment import open_artifact_store
 from runtime.memory import AsyncMemoryService
 
@@ -55,14 +57,20 @@ class _Sessions:
         await self._runtime.session.rewind(p.RewindRequest(key=key, invocation_id=checked_id("invocation id", invocation_id)))
 
     async def _append(self, key: SessionKey, event: Event) -> Event:
+        if not isinstance(event, Event):
+            raise TypeError(f"an Event can be appended, not a {type(event).__name__}")
+        if event.partial:
+            raise InvalidMessageError("a partial event is delivered while its turn runs, and never stored")
+        state_delta = without_temp(event.actions.state_delta)
         event = msgspec.structs.replace(
             event,
+            actions=msgspec.structs.replace(event.actions, state_delta=state_delta),
             id=event.id or new_event_id(),
             invocation_id=event.invocation_id or new_invocation_id(),
             timestamp=event.timestamp or now_s(),
             seq=0,
         )
-        seq = await self._runtime.session.append_event(p.AppendEventRequest(key=key, event=encode(event)))
+        seq = await self._runtime.session.append_event(p.AppendEventRequest(key=key, event=encode_event(event)))
         return msgspec.structs.replace(event, seq=seq)
 
 
@@ -78,6 +86,7 @@ class SessionsService(_Sessions):
 
         Raises:
             SessionExistsError: the id is taken.
+            InvalidIdError, NotEncodableError, TooLargeError: an id or the state cannot be stored as it is.
         """
         return self._runtime.call(self._create(user_id, session_id, state))
 
@@ -110,6 +119,8 @@ class SessionsService(_Sessions):
         Raises:
             SessionNotFoundError: there is no such session.
             SessionBusyError: a turn runs.
+            InvalidMessageError: the event is partial.
+            InvalidIdError, NotEncodableError, TooLargeError: it cannot be stored as it is.
         """
         return self._runtime.call(self._append(self._key(user_id, session_id), event))
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.errors import NotEncodableError
+from actors.foreign import told
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
 
@@ -34,7 +35,12 @@ def encode(value: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """A value as it is after a journey: dictionaries with text keys, lists, texts, numbers, bytes.
+    """A value as it is after a journey: see `plain_sized`."""
+    return plain_sized(value)[0]
+
+
+def plain_sized(value: Any) -> tuple[Any, int]:
+    """A value as it is after a journey: dictionaries with text keys, lists, texts, numbers, bytes. And its size in bytes.
 
     Pydantic models and dataclasses become dictionaries, tuples and sets lists.
 
@@ -43,10 +49,12 @@ def plain(value: Any) -> Any:
     """
     try:
         builtins = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, enc_hook=_plain_hook)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise NotEncodableError(type(value).__name__, str(error)) from error
+    except Exception as error:
+        # The value may be of somebody's own class, which decides what telling its fields raises.
+        raise NotEncodableError(type(value).__name__, told(error)) from error
     # The journey itself: it makes lists of tuples, and finds the integers that are too long for it.
-    return msgspec.msgpack.decode(encode(builtins))
+    raw = encode(builtins)
+    return msgspec.msgpack.decode(raw), len(raw)
 
 
 def _plain_hook(value: Any) -> Any:

@@ -89,7 +89,7 @@ async def test_whatever_goes_wrong_reaches_the_one_who_asked_and_stops_nobody(
 @pytest.mark.parametrize("raw", [b"", b"\xff", encode({"type": "NoSuchMessage"}), encode({"type": "Poll"}), encode([1])])
 async def test_a_message_that_cannot_be_read_is_refused(raw: bytes) -> None:
     reply: Any = await Moody("moody").receive(raw)
-    with pytest.raises(RaygroveError, match="moody failed on a message that it cannot read"):
+    with pytest.raises(RaygroveError, match="a message for moody cannot be sent"):
         await MoodyRef(_Fixed(reply)).ask(p.Stop())
 
 
