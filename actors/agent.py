@@ -142,8 +142,9 @@ class AgentActor(Actor):
             # The turn belongs to somebody else now, or has ended: nothing that this run does may be seen.
             return p.Cancelled(agent=self._spec.name)
         except BaseException as error:
-            # The border of the agent: its code, its tools' and its model's client may raise anything.
-            if is_cancellation(error):
+            # The border of the agent: its code, its tools' and its model's client may raise anything. That the run is cancelled
+            # the run tells: a TaskGroup that has failed leaves its task looking so (Python 3.11).
+            if run.is_stopped if isinstance(error, asyncio.CancelledError) else is_cancellation(error):
                 raise
             outcome = await self._failed(run, error)
         if isinstance(outcome, p.Finished):

@@ -39,7 +39,7 @@ from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.wire import encode
+from actors.messages.wire import encode, encode_event
 from actors.rules import messages, resumption, state
 from actors.rules.contents import is_below_branch
 from actors.rules.failures import failure
@@ -203,7 +203,7 @@ class RunnerActor(Actor):
         selected = select_agent(topology, found.authors, found.caller)
         content, actions = await self._hooks.heard(message.key, invocation_id, selected, content, message.state_delta)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
-        raw = encode(self._user_event(message, content, invocation_id, actions.artifact_delta))
+        raw = encode_event(self._user_event(message, content, invocation_id, actions.artifact_delta))
         opened = await self._opened(message, invocation_id, content, raw)
         if opened.attached:
             return self._joined(message.key, invocation_id, opened.agent)
@@ -434,7 +434,7 @@ class RunnerActor(Actor):
         whole = msgspec.structs.replace(
             event, id=new_event_id(), invocation_id=turn.ref.invocation_id, author=author, timestamp=now_s(), actions=actions
         )
-        return await self._session.append(p.Append(turn=turn.ref, events=[encode(whole)], temp=only_temp(changed)))
+        return await self._session.append(p.Append(turn=turn.ref, events=[encode_event(whole)], temp=only_temp(changed)))
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool."""

@@ -61,6 +61,7 @@ class _Sessions:
             raise TypeError(f"an Event can be appended, not a {type(event).__name__}")
         if event.partial:
             raise InvalidMessageError("a partial event is delivered while its turn runs, and never stored")
+        encode_event(event)
         state_delta = without_temp(event.actions.state_delta)
         event = msgspec.structs.replace(
             event,

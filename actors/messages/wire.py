@@ -49,8 +49,9 @@ def plain_sized(value: Any) -> tuple[Any, int]:
     """
     try:
         builtins = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, enc_hook=_plain_hook)
-    except Exception as error:
-        # The value may be of somebody's own class, which decides what telling its fields raises.
+    except BaseException as error:
+        # The value may be of somebody's own class, which decides what telling its fields raises; nothing is awaited here, so
+        # that no task is cancelled meanwhile.
         raise NotEncodableError(type(value).__name__, told(error)) from error
     # The journey itself: it makes lists of tuples, and finds the integers that are too long for it.
     raw = encode(builtins)
