@@ -26,7 +26,7 @@ from runtime.following import Follower
 from runtime.local import LocalEngine
 from runtime.memory import MemoryService
 from runtime.portal import Portal
-from runtime.services import ArtifactsService, AsyncServices, SessionsService
+from runtime.services import ArtifactsService, AsyncServices, SessionsService, as_mapping
 from runtime.settings import Settings
 from runtime.turn import Turn
 
@@ -290,7 +290,7 @@ class Runtime:
             repeatable=invocation_id is not None,
             content=content,
             config=run_config or RunConfig(),
-            state_delta=dict(state_delta or {}),
+            state_delta=as_mapping(state_delta),
             auto_create=self._auto_create_session if auto_create_session is None else auto_create_session,
         )
         driver.start_soon(turn, start)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.errors import InvalidMessageError
+from actors.errors import InvalidMessageError, NotEncodableError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Part
@@ -37,7 +37,7 @@ class _Sessions:
 
     async def _create(self, user_id: str, session_id: str | None, state: Mapping[str, Any] | None) -> Session:
         key = self._key(user_id, session_id if session_id is not None else uuid.uuid4().hex)
-        reply = await self._runtime.session.create_session(p.CreateSessionRequest(key=key, state=dict(state or {})))
+        reply = await self._runtime.session.create_session(p.CreateSessionRequest(key=key, state=as_mapping(state)))
         return _session(reply.session)
 
     async def _get(self, key: SessionKey, num_recent_events: int | None, after_timestamp: float | None) -> Session | None:
@@ -61,7 +61,8 @@ class _Sessions:
             raise TypeError(f"an Event can be appended, not a {type(event).__name__}")
         if event.partial:
             raise InvalidMessageError("a partial event is delivered while its turn runs, and never stored")
-        encode_event(event)
+        # As it will be read: constructors check no types.
+        event = decode_event(encode_event(event), 0)
         state_delta = without_temp(event.actions.state_delta)
         event = msgspec.structs.replace(
             event,
@@ -154,6 +155,17 @@ class AsyncSessionsService(_Sessions):
     async def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
         """Add an event that belongs to no turn."""
         return await self._runtime.call_async(self._append(self._key(user_id, session_id), event))
+
+
+def as_mapping(state: Mapping[str, Any] | None) -> dict[str, Any]:
+    """State, or changes of it, as a user has given it.
+
+    Raises:
+        NotEncodableError: it is no mapping.
+    """
+    if state is not None and not isinstance(state, Mapping):
+        raise NotEncodableError(type(state).__name__, "state is a mapping of keys")
+    return dict(state or {})
 
 
 def _session(info: p.SessionInfo | None) -> Session:

@@ -19,7 +19,7 @@ from actors.errors import OutputSchemaError
 from actors.foreign import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
-from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
+from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
@@ -130,16 +130,11 @@ class _LlmRun:
         async with aclosing(self._model.generate(request, stream=self._context.streaming)) as responses:  # type: ignore[type-var]
             async for response in responses:
                 if getattr(response, "partial", False):
-                    await self._tell_piece(_by_model(response.content))
+                    said = answers.piece(response.content, self._model_name, self._spec.limits.max_inline_bytes)
+                    await self._context.emit(Event(content=said, partial=True))
                 else:
                     whole = response
         return answers.fit(whole, self._model_name)
-
-    async def _tell_piece(self, content: Content | None) -> None:
-        """Deliver a piece of the answer, without the data that the whole one will not carry either."""
-        small = answers.without_large_data(content, self._spec.limits.max_inline_bytes)
-        if small is not None or content is None:
-            await self._context.emit(Event(content=small, partial=True))
 
     def _replacement(self, given: Any) -> LlmResponse:
         """What a callback gave in place of an answer."""
@@ -192,9 +187,9 @@ class _LlmRun:
 
     async def _named(self, response: LlmResponse) -> LlmResponse:
         """The response with an id on every call that is unique in what the agent sees."""
-        content = _by_model(response.content)
+        content = response.content
         if content is None or not any(content.function_calls()):
-            return msgspec.structs.replace(response, content=content)
+            return response
         view = await self._context.view()
         used: set[str] = set()
         parts = []
@@ -292,11 +287,3 @@ def _unrun(tool: str, answer: dict[str, Any], settled: FunctionResponse | None) 
         return settled.response
     refused = confirmation.refusal(tool, answer)
     return {"error": refused} if refused is not None else None
-
-
-def _by_model(content: Content | None) -> Content | None:
-    """A model's content in the role `model`; None when it says nothing."""
-    if content is None or content.is_empty():
-        return None
-    parts: Sequence[Part] = content.parts
-    return content if content.role == "model" else Content(role="model", parts=parts)

@@ -75,14 +75,16 @@ def encode_event(event: Event) -> bytes:
     raw = encode(event)
     try:
         # Constructors check no types, and what cannot be read again would break its session for good.
-        _event_decoder.decode(raw)
+        event = _event_decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise NotEncodableError(type(event).__name__, str(error)) from error
+        raise NotEncodableError(Event.__name__, str(error)) from error
+    if not math.isfinite(event.timestamp):
+        raise NotEncodableError(Event.__name__, "its timestamp is no time")
     for value in (event.actions.state_delta, event.actions.agent_state, event.custom_metadata):
         if value and (wrong := flaw(value)) is not None:
-            raise NotEncodableError(type(event).__name__, wrong)
+            raise NotEncodableError(Event.__name__, wrong)
     if event.content is not None and (wrong := content_flaw(event.content)) is not None:
-        raise NotEncodableError(type(event).__name__, wrong)
+        raise NotEncodableError(Event.__name__, wrong)
     return raw
 
 
@@ -102,6 +104,8 @@ def _json_values(part: Part) -> Iterator[Any]:
     if part.function_response is not None:
         yield part.function_response.response
         yield part.function_response.parts
+    if part.video_metadata is not None:
+        yield [part.video_metadata.fps]
     for name in _JSON_FIELDS:
         yield getattr(part, name)
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from actors.errors import ModelResponseError, NotEncodableError
+from actors.foreign import told
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.model import LlmResponse
 from actors.messages.wire import decode, encode, flaw, plain
@@ -47,15 +48,25 @@ def fit(response: Any, model: str) -> LlmResponse:
         return decode(encode(response), LlmResponse)
     except (NotEncodableError, msgspec.DecodeError, AttributeError, TypeError, RecursionError) as error:
         # Constructors check no types, so any attribute may be anything.
-        raise ModelResponseError(model, f"it is malformed: {error}") from error
+        raise ModelResponseError(model, f"it is malformed: {told(error)}") from error
 
 
-def without_large_data(content: Content | None, max_inline_bytes: int) -> Content | None:
-    """A piece of an answer without the data that will not stand in the whole one either; None when nothing is left."""
-    if content is None or not large_data(content.parts, max_inline_bytes):
-        return content
-    parts = [part for part in content.parts if not _is_large(part, max_inline_bytes)]
-    return Content(role=content.role, parts=parts) if parts else None
+def piece(content: Content | None, model: str, max_inline_bytes: int) -> Content | None:
+    """A piece of an answer that is delivered: without the data that will not stand in the whole one either, None if it is empty.
+
+    Raises:
+        ModelResponseError: it cannot be looked at. Otherwise fields of other types than declared are found when it is encoded:
+            there are many pieces, so each is looked at once.
+    """
+    try:
+        if content is None or content.is_empty():
+            return None
+        parts: Sequence[Part] = content.parts
+        if large_data(parts, max_inline_bytes):
+            parts = [part for part in parts if not _is_large(part, max_inline_bytes)]
+        return Content(role="model", parts=parts) if parts else None
+    except (AttributeError, TypeError) as error:
+        raise ModelResponseError(model, f"a piece of it is malformed: {told(error)}") from error
 
 
 def large_data(parts: Sequence[Part], max_inline_bytes: int) -> list[int]:

@@ -12,6 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 import re
+import reprlib
 from typing import Any
 
 from actors.errors import InvalidIdError
@@ -78,7 +79,7 @@ def shown(value: Any) -> str:
 
 def _represented(value: Any) -> str:
     try:
-        return repr(value)[:100]
+        return reprlib.repr(value)
     except Exception:
         # Somebody's own class may raise anything; its name says enough.
         return ""

@@ -30,7 +30,7 @@ import msgspec
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from fsspec.registry import known_implementations  # type: ignore[import-untyped]
 
-from actors.errors import ArtifactError, StoreError
+from actors.errors import ArtifactError, NotEncodableError, StoreError
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode, encode
@@ -84,7 +84,7 @@ class FsspecArtifactStore:
         folder = self._folder(key, filename)
         if part.inline_data is None and part.text is None:
             raise ArtifactError(filename, "the part to save has neither inline_data nor text")
-        raw = encode(_Saved(filename, part))
+        raw = _encoded(_Saved(filename, part))
         with self._saving:
             version = max(self._versions(folder), default=-1) + 1
             while not self._create(f"{folder}/{version}", raw):
@@ -195,6 +195,16 @@ class FsspecArtifactStore:
         except FileExistsError:
             return False
         return True
+
+
+def _encoded(saved: _Saved) -> bytes:
+    raw = encode(saved)
+    try:
+        # Constructors check no types, and a version that cannot be read would hide the others.
+        decode(raw, _Saved)
+    except msgspec.DecodeError as error:
+        raise NotEncodableError(type(saved.part).__name__, str(error)) from error
+    return raw
 
 
 def _file_system(url: str) -> tuple[Any, str]:
