@@ -199,6 +199,12 @@ def exits(tool_context: ToolContext) -> None:
     raise SystemExit(1)
 
 
+@tool(num_cpus=1)
+def leaves() -> None:
+    """End the program, in a task of its own."""
+    raise SystemExit(2)
+
+
 @tool
 def floods() -> str:
     """Return far too much."""

@@ -183,12 +183,12 @@ def test_whatever_a_model_raises_its_turn_fails_and_the_next_one_works(local: De
 
 # -------------------------------------------------------------------------------------------------------------- on Ray
 def test_on_ray_too_an_actor_outlives_what_its_agent_does(local_ray: None, tmp_path: Path) -> None:
-    names = ("exits", "floods")
-    agent = LlmAgent(name="root", model=Asks(*names), tools=[hostile.exits, hostile.floods])
+    names = ("exits", "leaves", "floods")
+    agent = LlmAgent(name="root", model=Asks(*names), tools=[hostile.exits, hostile.leaves, hostile.floods])
     with Deploy("ray", tmp_path)(agent, settings=Settings(max_message_bytes=5_000_000)) as rt:
         events = say(rt, "go")
-        exited, flooded = (each.response["error"] for event in events for each in event.function_responses())
-        assert exited == "SystemExit: 1"
+        exited, left, flooded = (each.response["error"] for event in events for each in event.function_responses())
+        assert (exited, left) == ("SystemExit: 1", "RuntimeError: SystemExit: 2")
         assert "an event may have 4194304" in flooded
         assert events[-1].text == "done"
         pid = rt.statistics().agents["root"].pid
