@@ -26,6 +26,7 @@ from actors.errors import (
     ModelConfigurationError,
     PluginFailedError,
     RaygroveError,
+    RequestError,
     TransferLimitExceededError,
     TransferTargetError,
 )
@@ -323,7 +324,8 @@ class RunnerActor(Actor):
                 left = await self._hooks.after(turn.ref, turn.agent, turn.content)
                 if left is not None:
                     await self._append(turn, turn.agent, left)
-        except PluginFailedError as error:
+        except (PluginFailedError, RequestError) as error:
+            # The latter when what a hook has left cannot be stored.
             return await self._fail(turn, turn.agent, error, None)
         return outcome
 

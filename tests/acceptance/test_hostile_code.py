@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +132,13 @@ def test_whatever_a_hook_returns_there_is_an_answer_or_an_error(local: Deploy, h
     for number, value in enumerate(strange):
         session = f"s{number}"
         with local(with_tools(returns("ok")), plugins=[hostile.meddler(hook, returns(value))]) as rt:
-            with suppress(RaygroveError):
+            failed = None
+            try:
                 say(rt, "go", session)
+            except RaygroveError as error:
+                failed = error
+            if failed is not None and hook != "on_user_message_callback":
+                assert log(rt, session)[-1].error_code, failed
             works(rt, session)
 
 
