@@ -20,6 +20,7 @@ from actors.agents import AgentSpec
 from actors.errors import ActorLostError, ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.messages.limits import Limits
 from actors.messages.protocol import Statistics
 from actors.messages.topology import Topology
 from actors.runner import RunnerActor, RunnerRef
@@ -107,7 +108,14 @@ class RayEngine:
         session_host = self._start(
             SessionHost,
             name("session"),
-            partial(build_session, deployment.session_store, deployment.memory_store, deployment.tree.topology, name("session")),
+            partial(
+                build_session,
+                deployment.session_store,
+                deployment.memory_store,
+                deployment.tree.topology,
+                name("session"),
+                deployment.settings.limits,
+            ),
         )
         specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
         build_the_runner = partial(
@@ -123,9 +131,9 @@ class RayEngine:
             deployment.app_name,
         )
         runner_host = self._start(RunnerHost, name("runner"), build_the_runner)
-        patience_s = deployment.settings.restart_timeout_s
-        self.session = SessionRef(RayLink(session_host, "the Session actor", patience_s))
-        self.runner = RunnerRef(RayLink(runner_host, "the Runner", patience_s))
+        patience_s, max_bytes = deployment.settings.restart_timeout_s, deployment.settings.max_message_bytes
+        self.session = SessionRef(RayLink(session_host, "the Session actor", patience_s), max_bytes)
+        self.runner = RunnerRef(RayLink(runner_host, "the Runner", patience_s), max_bytes)
 
     def _start(self, host: type[Any], name: str, *args: Any, restarts: int = FOR_EVER) -> Handle:
         settings = self._deployment.settings
@@ -213,9 +221,11 @@ def agent_actor_name(app_name: str, agent: str) -> str:
     return f"{app_name}/agent/{agent}"
 
 
-def build_session(store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str) -> Actor:
+def build_session(
+    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, limits: Limits
+) -> Actor:
     """Make the Session actor, in its own process."""
-    return SessionActor(open_session_store(store), topology, name, memory=open_memory_store(memory_store))
+    return SessionActor(open_session_store(store), topology, name, memory=open_memory_store(memory_store), limits=limits)
 
 
 def build_runner(
@@ -242,6 +252,7 @@ def build_runner(
         name,
         cloudpickle.loads(plugins),
         app,
+        settings.limits,
     )
 
 
