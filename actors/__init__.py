@@ -3,7 +3,18 @@
 `from actors import LlmAgent, tool` is all that most programs need of it; `runtime.Runtime` makes a tree of agents live.
 """
 
-from actors.agents import Agent, AgentTool, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, Plugin, SequentialAgent
+from actors.agents import (
+    Agent,
+    AgentTool,
+    CustomAgent,
+    LlmAgent,
+    LoopAgent,
+    ParallelAgent,
+    Placement,
+    Plugin,
+    SequentialAgent,
+    Supervision,
+)
 from actors.interfaces.context import InvocationContext
 from actors.interfaces.model import Model
 from actors.messages.config import RunConfig
@@ -60,6 +71,7 @@ __all__ = [
     "RunConfig",
     "SequentialAgent",
     "Session",
+    "Supervision",
     "Tool",
     "ToolContext",
     "Transfer",

@@ -21,6 +21,7 @@ from actors.behaviours.llm import run_llm
 from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
 from actors.errors import ActorLostError, FencedError
 from actors.foreign import is_being_cancelled, is_cancellation
+from actors.interfaces.clock import Clock, WallClock
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
@@ -77,6 +78,7 @@ class AgentActor(Actor):
         resolve: gives the model for a name, or the model that was given itself.
         name: the actor's, for messages and statistics; by default the agent's.
         offload: where tools run that need resources of their own.
+        clock: the time by which supervisors wait.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class AgentActor(Actor):
         resolve: Callable[[str, Any], Model],
         name: str = "",
         offload: Offload = in_process,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__(name or spec.name)
         self._spec = spec
@@ -96,6 +99,7 @@ class AgentActor(Actor):
         self._artifacts = artifacts
         self._resolve = resolve
         self._offload = offload
+        self._clock = clock or WallClock()
         self._model: Model | None = None
         self._views: OrderedDict[tuple[SessionKey, str | None], SessionView] = OrderedDict()
         self._runs: dict[tuple[SessionKey, str], dict[asyncio.Task[p.AnyOutcome], Invocation]] = {}
@@ -118,6 +122,7 @@ class AgentActor(Actor):
             self._view(message),
             self._counts,
             self._offload,
+            self._clock,
         )
         task = asyncio.create_task(self._run(run))
         self._runs.setdefault(where, {})[task] = run

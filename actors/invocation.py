@@ -13,6 +13,7 @@ from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import first_result
 from actors.behaviours.lifecycle import callback_context
 from actors.errors import FencedError, LlmCallsLimitExceededError, UnknownAgentError
+from actors.interfaces.clock import Clock
 from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
@@ -49,6 +50,7 @@ class Invocation:
         view: what the actor remembers of the session.
         counts: the actor's figures.
         offload: where tools run that need resources of their own.
+        clock: the time.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class Invocation:
         view: SessionView,
         counts: dict[str, int],
         offload: Offload,
+        clock: Clock,
     ) -> None:
         self.offload = offload
+        self.clock = clock
         self.agent_name = spec.name
         self.invocation_id = message.turn.invocation_id
         self.user_id = message.turn.key.user
@@ -318,9 +322,9 @@ class Invocation:
             self._state.update(decode(fetched.state, dict))
         return said
 
-    async def note(self, progress: Mapping[str, Any]) -> None:
+    async def note(self, progress: Mapping[str, Any], custom_metadata: dict[str, Any] | None = None) -> None:
         """Leave in the log how far the run is: see SupervisorContext."""
-        stored = await self.record(Event(actions=EventActions(agent_state=dict(progress))))
+        stored = await self.record(Event(custom_metadata=custom_metadata, actions=EventActions(agent_state=dict(progress))))
         self.noted_seq = stored.seq
 
     async def stop_branch(self, branch: str) -> None:

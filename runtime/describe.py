@@ -9,9 +9,10 @@ import msgspec
 
 from actors.messages.content import FunctionCall, FunctionResponse, Part
 from actors.messages.event import Event
+from actors.rules import supervision
 from actors.rules.transfer import TRANSFER_TOOL
 
-Kind = Literal["text", "thought", "call", "response", "transfer", "data", "state", "error", "rewind"]
+Kind = Literal["text", "thought", "call", "response", "transfer", "data", "state", "error", "rewind", "supervision"]
 
 
 def describe(event: Event) -> Iterator[tuple[Kind, str]]:
@@ -29,6 +30,8 @@ def describe(event: Event) -> Iterator[tuple[Kind, str]]:
         yield "state", f"{key} is gone" if value is None else f"{key} = {_json(value)}"
     if event.actions.rewind_before_invocation_id:
         yield "rewind", f"to before turn {event.actions.rewind_before_invocation_id}"
+    if (decision := supervision.told(event)) is not None:
+        yield "supervision", decision
     if event.error_code:
         yield "error", f"{event.error_code}: {event.error_message or ''}"
 

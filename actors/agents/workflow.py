@@ -7,21 +7,32 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from actors.agents.base import Agent
+from actors.agents.supervision import Supervision
 
 
-class SequentialAgent(Agent):
+class WorkflowAgent(Agent):
+    """What the agents have in common that run others.
+
+    Attributes:
+        supervision: what it does when a child fails.
+    """
+
+    supervision: Supervision = Supervision()
+
+
+class SequentialAgent(WorkflowAgent):
     """Runs each child once, in order."""
 
     kind: ClassVar[Literal["sequential"]] = "sequential"
 
 
-class ParallelAgent(Agent):
+class ParallelAgent(WorkflowAgent):
     """Runs all children at once, each on a branch of its own."""
 
     kind: ClassVar[Literal["parallel"]] = "parallel"
 
 
-class LoopAgent(Agent):
+class LoopAgent(WorkflowAgent):
     """Runs its children in order, again and again, until one escalates.
 
     Attributes:

@@ -8,7 +8,6 @@ from typing import cast
 
 from actors.agents.custom import CustomAgent
 from actors.agents.tree import AgentSpec
-from actors.behaviours.lifecycle import failed_before
 from actors.interfaces.context import Context
 from actors.messages.event import Event
 from actors.messages.protocol import AnyOutcome, Finished, Transfer
@@ -21,8 +20,6 @@ async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:
     the first events count as those that the log has.
     """
     definition = cast(CustomAgent, spec.definition)
-    if context.done and context.done[-1].error_code is not None:
-        return failed_before(context.done[-1])
     done = deque(event for event in context.done if event.content is not None)
     to: Transfer | None = None
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.

@@ -12,6 +12,7 @@ from actors.behaviours.hooks import as_content, first_result
 from actors.interfaces.context import Context
 from actors.messages.event import Event
 from actors.messages.protocol import AnyOutcome, Failed, Finished
+from actors.rules import resumption
 from actors.tools.context import Actions, CallbackContext
 
 KeepOutput = Callable[[Event, Actions], None]
@@ -28,6 +29,8 @@ async def run_lifecycle(
     Args:
         keep_output: what to do with content that before_agent gives in place of the run.
     """
+    if context.done and resumption.is_failure(context.done[-1]):
+        return _failed_before(context.done[-1])
     has_begun = bool(context.resume_at or context.done)
     if not has_begun and await _content_of(spec.hooks("before_agent_callback"), context, keep_output):
         return Finished()
@@ -54,7 +57,7 @@ async def _content_of(functions: Sequence[Callable[..., Any]], context: Context,
     return True
 
 
-def failed_before(event: Event) -> Failed:
+def _failed_before(event: Event) -> Failed:
     """The outcome of a run whose failure is in the log, and was not heard of since the process was lost."""
     return Failed(error_code=event.error_code or "", error_message=event.error_message or "")
 

@@ -13,7 +13,7 @@ import pydantic
 from actors.agents.llm import LlmAgent
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import as_response, call, first_result
-from actors.behaviours.lifecycle import callback_context, failed_before, run_lifecycle, where
+from actors.behaviours.lifecycle import callback_context, run_lifecycle, where
 from actors.behaviours.toolcalls import response_event, run_calls
 from actors.errors import OutputSchemaError
 from actors.foreign import is_cancellation
@@ -23,7 +23,7 @@ from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
-from actors.rules import answers, confirmation, instructions, messages, resumption, transfer
+from actors.rules import answers, confirmation, instructions, messages, transfer
 from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.tools.transfer import TransferTool
@@ -74,8 +74,6 @@ class _LlmRun:
         """Where the run was: what is in the log is not done again; None when the model has to be asked."""
         last = self._context.done[-1]
         asked = next((event for event in reversed(self._context.done) if any(event.function_calls())), None)
-        if resumption.is_failure(last):
-            return failed_before(last)
         if last.actions.transfer_to_agent is not None:
             return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
         # A message that came behind it has answered something, here or beside: the run had been paused then.

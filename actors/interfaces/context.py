@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from actors.interfaces.clock import Clock
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.memory import MemoryEntry
@@ -155,10 +156,12 @@ class SupervisorContext(Context, Protocol):
     Attributes:
         progress: what it last noted, when the run goes on after a pause or a loss; else empty.
         noted_seq: the place of its last note, 0 without one.
+        clock: the time by which it waits before it runs a child again.
     """
 
     progress: Mapping[str, Any]
     noted_seq: int
+    clock: Clock
 
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None, resume: bool = False
@@ -174,8 +177,8 @@ class SupervisorContext(Context, Protocol):
         """
         ...
 
-    async def note(self, progress: Mapping[str, Any]) -> None:
-        """Leave in the log how far the run is."""
+    async def note(self, progress: Mapping[str, Any], custom_metadata: dict[str, Any] | None = None) -> None:
+        """Leave in the log how far the run is, with what people are to read of it, if anything."""
         ...
 
     async def stop_branch(self, branch: str) -> None:

@@ -54,12 +54,15 @@ def begun_behind(noted: tuple[int, Mapping[str, Any]] | None, child: str, since:
     """The place of the log behind which the run of a supervisor's child began.
 
     Args:
-        noted: what the supervisor noted last, with its place. One that runs its children one by one notes each when it begins.
+        noted: what the supervisor noted last, with its place. One that runs its children one by one notes each when it begins,
+            and each does so when it begins one again; "begun" holds the places of those before.
         since: where the supervisor's own run began.
     """
-    if noted is None or noted[0] <= since or noted[1].get("child") != child:
+    if noted is None or noted[0] <= since:
         return since
-    return int(noted[1].get("since", noted[0]))
+    seq, told = noted
+    begun = told.get("since", seq) if told.get("child") == child else told.get("begun", {}).get(child, since)
+    return max(since, int(begun))
 
 
 def progress(so_far: TurnSoFar, agent: str, since: int) -> tuple[int, dict[str, Any]]:
