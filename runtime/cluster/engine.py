@@ -137,8 +137,9 @@ class RayEngine:
 
     def _start(self, host: type[Any], name: str, *args: Any, restarts: int = FOR_EVER) -> Handle:
         settings = self._deployment.settings
+        where = {"resources": settings.core_resources} if settings.core_resources else {}
         try:
-            handle = start(host, name, settings.namespace, settings.max_concurrency, *args, max_restarts=restarts)
+            handle = start(host, name, settings.namespace, settings.max_concurrency, *args, max_restarts=restarts, **where)
         except ValueError as error:
             raise DeploymentExistsError(self._deployment.app_name) from error
         self._hosts[name] = handle
