@@ -24,6 +24,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         contents: length of the conversation in a model request.
         requests: model requests.
         starts: Runtimes started.
+        losses: processes killed of each kind.
         peer_turns: turns measured of each peer, per history.
     """
 
@@ -40,6 +41,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     contents: int = 2_000
     requests: int = 20
     starts: int = 3
+    losses: int = 5
     peer_turns: int = 30
 
     @property
@@ -50,7 +52,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 FULL = Plan()
 QUICK = Plan(
-    turns=200, concurrency=(1, 64), load=512, load_rounds=1, loops=3, chunks=1_000, streams=3, requests=8, starts=1, peer_turns=10
+    turns=200,
+    concurrency=(1, 64),
+    load=512,
+    load_rounds=1,
+    loops=3,
+    chunks=1_000,
+    streams=3,
+    requests=8,
+    starts=1,
+    losses=2,
+    peer_turns=10,
 )
 TINY = Plan(
     engine="local",

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from actors import Content, Event, LlmAgent, LlmRequest, LlmResponse
+from actors import Content, Event, LlmAgent
 from actors.messages import protocol as p
 from actors.messages.event import new_event_id, now_s
 from actors.messages.session import SessionKey
 from actors.messages.wire import encode
 from runtime import Runtime
 from tests.helpers import Deploy, told
+from tests.waiting import Waiting
 
 pytestmark = pytest.mark.usefixtures("local_ray")
-
-
-class Gated:
-    """A model that tells when it is asked, answers when it is let, and tells when it does: by pipes between processes."""
-
-    def __init__(self, folder: Path) -> None:
-        self.asked, self.gate, self.answers = (folder / name for name in ("asked", "gate", "answers"))
-        for pipe in (self.asked, self.gate, self.answers):
-            os.mkfifo(pipe)
-
-    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Wait at the gate."""
-        await asyncio.to_thread(self.asked.write_text, "asked")
-        await asyncio.to_thread(self.gate.read_text)
-        await asyncio.to_thread(self.answers.write_text, "answers")
-        yield LlmResponse(content=Content.of_text("said late", role="model"))
 
 
 async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
@@ -52,10 +35,10 @@ async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
 
 
 def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) -> None:
-    model = Gated(tmp_path)
+    model = Waiting(tmp_path, "said late")
     with Deploy("ray", tmp_path)(LlmAgent(name="root", model=model)) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
-        model.asked.read_text()
+        model.is_asked()
         zombie = rt.statistics().agents["root"].pid
         os.kill(zombie, signal.SIGSTOP)
         try:
@@ -63,8 +46,7 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
             assert told(list(turn)) == [("root", "said in time")]
         finally:
             os.kill(zombie, signal.SIGCONT)
-        model.gate.write_text("open")
-        model.answers.read_text()
+        model.let()
         while rt.statistics().runner.counts["running"]:
             pass
         session = rt.sessions.get("ada", "s1")
@@ -73,7 +55,6 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
         seen = rt.statistics().agents["root"]
         assert (seen.pid, seen.counts["runs"], seen.counts["events"]) == (zombie, 1, 0)
         following = rt.run(user_id="ada", session_id="s1", message="again")
-        model.asked.read_text()
-        model.gate.write_text("open")
-        model.answers.read_text()
+        model.is_asked()
+        model.let()
         assert following.result().text == "said late"

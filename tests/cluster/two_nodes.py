@@ -5,20 +5,18 @@ Run by test_two_nodes.py in a process of its own, since it makes a cluster of it
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ray.cluster_utils import Cluster
 
-from actors import Content, LlmAgent, LlmRequest, LlmResponse, Placement, RunConfig, SequentialAgent, tool
+from actors import LlmAgent, Placement, RunConfig, SequentialAgent, tool
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.services.postgres_server import NoPostgresError, postgres
+from tests.waiting import Waiting
 
 QUICK = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_timeout_ms": 500}
 """How soon a lost node is noticed. Ray's own values take many seconds."""
@@ -29,24 +27,9 @@ NO_POSTGRES = 77
 AGENTS = Placement(resources={"work": 0.01})
 
 
-class Waiting:
-    """A model that tells when it is asked, and answers when it is let."""
-
-    def __init__(self, folder: Path) -> None:
-        self.asked, self.gate = folder / "asked", folder / "gate"
-        os.mkfifo(self.asked)
-        os.mkfifo(self.gate)
-
-    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Wait at the gate."""
-        await asyncio.to_thread(self.asked.write_text, "asked")
-        await asyncio.to_thread(self.gate.read_text)
-        yield LlmResponse(content=Content.of_text("answered", role="model"))
-
-
 def main(folder: Path) -> None:
     """Print what the turn has said, and where the Session actor lived before and behind the loss."""
-    waiting = Waiting(folder)
+    waiting = Waiting(folder, "answered")
 
     @tool
     def note(text: str) -> str:
@@ -78,14 +61,14 @@ def main(folder: Path) -> None:
         ) as rt:
             before = rt.statistics().session.pid
             turn = rt.run(user_id="ada", session_id="s", message="go", run_config=RunConfig(timeout=100))
-            waiting.asked.read_text()
+            waiting.is_asked()
             cluster.add_node(num_cpus=1, resources={"work": 1})
             began_s = time.monotonic()
             cluster.remove_node(lost, allow_graceful=False)
             # The call that was under way is made again, elsewhere.
-            waiting.asked.read_text()
+            waiting.is_asked()
             took_s = time.monotonic() - began_s
-            waiting.gate.write_text("open")
+            waiting.let()
             said = [(event.author, event.text) for event in turn if event.text]
             log = rt.sessions.get("ada", "s")
             assert log is not None
