@@ -26,7 +26,7 @@ from actors.errors import (
 from actors.interfaces.transport import Directory, Link
 from actors.messages import protocol as p
 from actors.messages.event import Event, new_event_id, now_s
-from actors.messages.topology import Topology
+from actors.messages.topology import CUSTOM, Topology
 from actors.messages.wire import encode_event
 from actors.rules import resumption
 from actors.rules.failures import failure
@@ -158,6 +158,8 @@ class Dispatch:
         """One run of one agent, by as many actors as it takes."""
         agent = run.agent
         resume_at = self._resume_at(turn, agent) if turn.callers else ()
+        # A pause ends a custom agent's code as a loss does: it begins again, and what it has said before is not said again.
+        resume = resume or (bool(resume_at) and self.topology[agent].kind == CUSTOM)
         while True:
             turn.begin(run)
             self._counts["invocations"] += 1
@@ -208,7 +210,7 @@ class Dispatch:
             llm_calls=None if is_nested or self.topology[run.agent].tool_agents else turn.llm_calls_left(),
             llm_limit=turn.config.max_llm_calls,
             closes=turn.agent if self._may_close and not is_nested else "",
-            resume_at=() if resume else resume_at,
+            resume_at=resume_at if not resume or self.topology[run.agent].kind == CUSTOM else (),
             progress=progress,
             noted_seq=noted_seq,
             resume=resume,

@@ -78,6 +78,7 @@ class Invocation:
         self.done: Sequence[Event] = ()
         self.user_seq = message.user_event.seq
         self.run = message.turn.run
+        self.waiting: Sequence[str] = ()
         self.escalated = False
         self.has_closed = False
         self.is_stopped = False
@@ -264,6 +265,8 @@ class Invocation:
         resume = self.is_resumed and name not in self._asked
         self._asked.add(name)
         outcome = await self.run_child(name, resume=resume)
+        if isinstance(outcome, p.Paused):
+            self.waiting = (*self.waiting, *outcome.call_ids)
         await self._read_state(outcome.state_seq)
         return outcome
 

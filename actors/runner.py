@@ -30,7 +30,7 @@ from actors.errors import (
     RequestError,
 )
 from actors.foreign import is_being_cancelled
-from actors.intake import Intake, saves, user_event
+from actors.intake import Intake, Prepared, saves, user_event
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
@@ -121,7 +121,7 @@ class RunnerActor(Actor):
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._dispatch = Dispatch(session, directory, self._counts, may_close=not self._hooks.at_end)
         self._turns: dict[tuple[SessionKey, str], RunningTurn] = {}
-        self._saving: dict[tuple[SessionKey, str], asyncio.Task[tuple[p.TurnFound, Content]]] = {}
+        self._saving: dict[tuple[SessionKey, str], asyncio.Task[Prepared]] = {}
         self._taking: dict[tuple[SessionKey, str], asyncio.Lock] = {}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -145,9 +145,7 @@ class RunnerActor(Actor):
         content = messages.checked(message.content)
         if message.repeatable and saves(message, content) and not messages.answers(content):
             return await self._start_once(topology, message, content)
-        found = await self._intake.look_ahead(topology, message, content)
-        content = await self._intake.without_blobs(message, content, found.invocation_id or message.invocation_id)
-        return await self._start(topology, message, content, found)
+        return await self._start(topology, message, await self._intake.prepare(topology, message, content))
 
     async def _start_once(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnStarted:
         """Start or join a turn whose message has data to save; however often it is asked for, the data is saved once.
@@ -156,12 +154,12 @@ class RunnerActor(Actor):
         """
         where = (message.key, message.invocation_id)
         if where not in self._saving:
-            self._saving[where] = asyncio.create_task(self._found_or_saved(topology, message, content))
+            self._saving[where] = asyncio.create_task(self._intake.prepare(topology, message, content))
         saving = self._saving[where]
         try:
-            found, content = await asyncio.shield(saving)
-            if not found.is_there:
-                return await self._start(topology, message, content, found)
+            prepared = await asyncio.shield(saving)
+            if not prepared.found.is_there:
+                return await self._start(topology, message, prepared)
         finally:
             if self._saving.get(where) is saving:
                 del self._saving[where]
@@ -170,23 +168,16 @@ class RunnerActor(Actor):
             p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id)
         )
         await self._take_up(message.key, message.invocation_id)
-        return self._joined(message.key, message.invocation_id, found.agent)
+        return self._joined(message.key, message.invocation_id, prepared.found.agent)
 
-    async def _found_or_saved(self, topology: Topology, message: p.StartTurn, content: Content) -> tuple[p.TurnFound, Content]:
-        found = await self._intake.look_ahead(topology, message, content)
-        if not found.is_there:
-            content = await self._intake.without_blobs(message, content, message.invocation_id)
-        return found, content
-
-    async def _start(self, topology: Topology, message: p.StartTurn, content: Content, found: p.TurnFound) -> p.TurnStarted:
+    async def _start(self, topology: Topology, message: p.StartTurn, prepared: Prepared) -> p.TurnStarted:
         """Store the message and let the agent run, or join the turn that is there."""
+        found, content, actions = prepared
         invocation_id = found.invocation_id or message.invocation_id
         running = self._turns.get((message.key, invocation_id))
         if running is not None and message.event_id and running.event_id == message.event_id:
             # Asked again: it was taken up already.
             return p.TurnStarted(invocation_id=invocation_id, agent=running.agent, attached=True, seq=running.user_event.seq)
-        selected = select_agent(topology, found.authors, found.caller)
-        content, actions = await self._hooks.heard(message.key, invocation_id, selected, content, message.state_delta)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         raw = encode_event(user_event(message, content, invocation_id, actions.artifact_delta))
         opened = await self._opened(message, invocation_id, content, raw)

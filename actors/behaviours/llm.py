@@ -84,7 +84,8 @@ class _LlmRun:
             waiting = (await self._context.view()).still_open([call.id for call in asked.function_calls()])
             if waiting:
                 return Paused(call_ids=waiting)
-        if was_paused:
+        made = {call.id for event in self._context.done for call in event.function_calls()}
+        if was_paused and not made.isdisjoint(messages.answers(self._context.user_content)):
             return await self._carry_out_decisions()
         if asked is last:
             return await self._answered(list(asked.function_calls()))

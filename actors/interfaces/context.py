@@ -81,6 +81,9 @@ class InvocationContext(Protocol):
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run an agent that stands directly below this one, and return how its run ended.
 
+        When that is Paused, the agent waits for the answer to a long-running call: return, and the turn is paused. With the
+        answer `run` begins again; what it has said before is not said again, and an agent that has finished is not run again.
+
         Raises:
             UnknownAgentError: there is no such child; the message names the nearest.
             FencedError: the turn was taken over or has ended.
@@ -99,6 +102,7 @@ class Context(InvocationContext, Protocol):
         done: what it had said until then, without its notes of progress.
         user_seq: the place of the user's event that opened the turn last.
         escalated: some event of the run, or below it, had `actions.escalate`.
+        waiting: ids of the calls whose answers agents wait for that `run_agent` has run.
         offload: where tools run that need resources of their own.
     """
 
@@ -109,6 +113,7 @@ class Context(InvocationContext, Protocol):
     done: Sequence[Event]
     user_seq: int
     escalated: bool
+    waiting: Sequence[str]
 
     async def view(self) -> View:
         """The log as the agent sees it, up to and with the last event emitted."""

@@ -11,6 +11,7 @@ from actors.errors import UnknownAgentError
 from actors.nearest import did_you_mean
 
 LLM = "llm"
+CUSTOM = "custom"
 
 
 class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -44,7 +45,11 @@ class RunnerHost(Host):
 
     def __init__(self, build: Callable[[], Actor]) -> None:
         super().__init__(build)
-        if ray.get_runtime_context().was_current_actor_reconstructed:
+        with warnings.catch_warnings():
+            # Ray's own: it looks by a method that it has deprecated itself.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        if is_restarted:
             threading.Thread(target=_tell, args=(myself(), encode(TakeOver())), daemon=True).start()
 
 
