@@ -9,17 +9,21 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
 from actors.actor import Actor, Handler, Ref, is_being_cancelled
 from actors.agents.tree import AgentSpec
+from actors.behaviours.controller import run_flow
 from actors.behaviours.custom import run_custom
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm import run_llm
+from actors.behaviours.taskwork import run_round
 from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
 from actors.errors import FencedError, RaygroveError
+from actors.flowrun import FlowInvocation, PlanSource, no_plans
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
@@ -27,7 +31,8 @@ from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.rules.contents import is_below_branch, tool_root
+from actors.rules.contents import View, is_below_branch, tool_root
+from actors.rules.relevance import TaskView
 from actors.session import SessionRef
 from actors.tools.offload import in_process
 from actors.views import SessionView
@@ -39,11 +44,12 @@ STOP_S = 0.5
 """How long a cancelled run may take to clean up."""
 
 
-_BEHAVIOURS: Mapping[str, Callable[[AgentSpec, Invocation], Awaitable[p.AnyOutcome]]] = {
+_BEHAVIOURS: Mapping[str, Callable[[AgentSpec, Any], Awaitable[p.AnyOutcome]]] = {
     "custom": run_custom,
     "sequential": run_sequential,
     "parallel": run_parallel,
     "loop": run_loop,
+    "flow": run_flow,
 }
 """What agents do that no model drives."""
 
@@ -75,6 +81,7 @@ class AgentActor(Actor):
         resolve: gives the model for a name, or the model that was given itself.
         name: the actor's, for messages and statistics; by default the agent's.
         offload: where tools run that need resources of their own.
+        plans: where the definitions of flows are found.
     """
 
     def __init__(
@@ -86,6 +93,7 @@ class AgentActor(Actor):
         resolve: Callable[[str, Any], Model],
         name: str = "",
         offload: Offload = in_process,
+        plans: PlanSource = no_plans,
     ) -> None:
         super().__init__(name or spec.name)
         self._spec = spec
@@ -94,8 +102,9 @@ class AgentActor(Actor):
         self._artifacts = artifacts
         self._resolve = resolve
         self._offload = offload
+        self._plans = plans
         self._model: Model | None = None
-        self._views: OrderedDict[tuple[SessionKey, str | None], SessionView] = OrderedDict()
+        self._views: OrderedDict[tuple[SessionKey, str | None, bool], SessionView] = OrderedDict()
         self._runs: dict[tuple[SessionKey, str], dict[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
@@ -107,7 +116,8 @@ class AgentActor(Actor):
         """Run the agent, in a task of its own that `stop_run` can cancel."""
         self._counts["runs"] += 1
         where = (message.turn.key, message.turn.invocation_id)
-        run = Invocation(
+        make = partial(FlowInvocation, self._plans) if message.work or self._spec.definition.kind == "flow" else Invocation
+        run = make(
             self._spec,
             message,
             self._session,
@@ -155,6 +165,8 @@ class AgentActor(Actor):
         if spec.definition.kind == "llm":
             if self._model is None:
                 self._model = self._resolve(spec.name, spec.model)
+            if isinstance(run, FlowInvocation):
+                return await run_round(spec, self._model, run)
             return await run_llm(spec, self._model, run)
         behave = _BEHAVIOURS[spec.definition.kind]
         return await run_lifecycle(spec, run, lambda: behave(spec, run))
@@ -170,10 +182,11 @@ class AgentActor(Actor):
         return p.Failed(error_code=code, error_message=str(error), error_args=args)
 
     def _view(self, message: p.Invoke) -> SessionView:
-        where = (message.turn.key, message.branch)
+        where = (message.turn.key, message.branch, message.work is not None)
         view = self._views.get(where)
         if view is None:
-            view = self._views[where] = SessionView(self._spec.name, message.branch)
+            compiled = View if message.work is None else TaskView
+            view = self._views[where] = SessionView(self._spec.name, message.branch, compiled)
             if tool_root(message.branch) is not None:
                 # Nothing before the question is seen there, so it need not be read.
                 view.begin_before(message.user_event, message.generation)

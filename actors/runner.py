@@ -35,6 +35,7 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
+from actors.messages.flow import CONTROLLER, Work
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import encode
@@ -193,19 +194,22 @@ class RunnerActor(Actor):
     async def _start(self, topology: Topology, message: p.StartTurn, content: Content, found: p.TurnFound) -> p.TurnStarted:
         """Store the message and let the agent run, or join the turn that is there."""
         invocation_id = found.invocation_id or message.invocation_id
-        selected = select_agent(topology, found.authors, found.caller)
+        selected = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
         content, actions = await self._hooks.heard(message.key, invocation_id, selected, content, message.state_delta)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         raw = encode(self._user_event(message, content, invocation_id, actions.artifact_delta))
         opened = await self._opened(message, invocation_id, content, raw)
         if opened.attached:
             return self._joined(message.key, invocation_id, opened.agent)
-        agent = select_agent(topology, opened.authors, found.caller)
+        agent = CONTROLLER if message.flow else select_agent(topology, opened.authors, found.caller)
         ref = p.TurnRef(message.key, invocation_id, opened.epoch)
         turn = _Turn(ref, agent, opened, p.StoredEvent(opened.seq, raw), message.config)
         turn.content = content
         turn.goes_on = bool(_answers(content))
-        turn.callers = [caller for caller in opened.callers if topology.find(caller) and not topology.is_beside(caller)]
+        callers = [caller for caller in opened.callers if topology.find(caller) and not topology.is_beside(caller)]
+        turn.callers = resumption.through_flows(callers, opened.progress)
+        if message.flow:
+            turn.progress = {**turn.progress, CONTROLLER: {**turn.progress.get(CONTROLLER, {}), "definition": message.flow}}
         self._turns[message.key, invocation_id] = turn
         self._counts["turns"] += 1
         turn.task = asyncio.create_task(self._run(turn))
@@ -227,7 +231,7 @@ class RunnerActor(Actor):
         found = await self._session.find_turn(
             p.FindTurn(key=message.key, call_ids=answers, invocation_id=repeated, auto_create=message.auto_create)
         )
-        agent = select_agent(topology, found.authors, found.caller)
+        agent = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
         if agent in self._directory.obstacles:
             raise ModelConfigurationError(*self._directory.obstacles[agent])
         return found
@@ -381,12 +385,17 @@ class RunnerActor(Actor):
             return TransferLimitExceededError(asked.agent, asked.to, turn.config.max_transfers)
         return None
 
-    async def _invoke(self, turn: _Turn, agent: str, asked: p.StoredEvent, *, branch: str | None, nested: bool) -> p.AnyOutcome:
+    async def _invoke(
+        self, turn: _Turn, agent: str, asked: p.StoredEvent, *, branch: str | None, nested: bool, work: Work | None = None
+    ) -> p.AnyOutcome:
         """One run of one agent."""
         is_fresh, turn.is_fresh = turn.is_fresh, False
         turn.agents.add(agent)
         self._counts["invocations"] += 1
         resume_at = self._resume_at(turn, agent) if turn.callers else ()
+        # A round of a flow has one model call, which is counted beforehand; what it did not take is given back.
+        counted = min(1, turn.llm_calls_left()) if work is not None else 0
+        turn.llm_calls += counted
         message = p.Invoke(
             turn=turn.ref,
             agent=agent,
@@ -397,11 +406,12 @@ class RunnerActor(Actor):
             state=turn.state if is_fresh else b"",
             streaming=turn.config.streaming == "sse",
             # Runs that are nested, or have others nested in them, may go on side by side, so each of their calls is counted here.
-            llm_calls=None if nested or self._known_tree()[agent].tool_agents else turn.llm_calls_left(),
+            llm_calls=counted if work else None if nested or self._known_tree()[agent].tool_agents else turn.llm_calls_left(),
             llm_limit=turn.config.max_llm_calls,
             closes="" if nested or self._hooks.at_end else turn.agent,
             resume_at=resume_at,
-            progress=turn.progress.get(agent, {}) if resume_at else {},
+            progress=turn.progress.get(agent, {}) if resume_at or agent == CONTROLLER else {},
+            work=work,
         )
         try:
             outcome = await AgentRef(await self._directory.link(agent)).invoke(message)
@@ -410,7 +420,7 @@ class RunnerActor(Actor):
             return await self._fail(turn, agent, error, branch)
         except ClusterError as error:
             return await self._fail(turn, agent, error, branch)
-        turn.llm_calls += outcome.llm_calls
+        turn.llm_calls += outcome.llm_calls - counted
         return outcome
 
     async def _fail(self, turn: _Turn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
@@ -430,8 +440,12 @@ class RunnerActor(Actor):
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool."""
         turn = self._turn(message.turn)
-        first = self._entry(turn, message.child, scope=message.child)
-        run = self._dispatch(turn, first, branch=message.branch, scope=message.child, user_event=message.user_event)
+        if message.work is not None:
+            asked = message.user_event or turn.user_event
+            run = self._invoke(turn, message.child, asked, branch=message.branch, nested=True, work=message.work)
+        else:
+            first = self._entry(turn, message.child, scope=message.child)
+            run = self._dispatch(turn, first, branch=message.branch, scope=message.child, user_event=message.user_event)
         task = asyncio.create_task(run)
         turn.nested[task] = message.branch
         try:
@@ -444,8 +458,11 @@ class RunnerActor(Actor):
             del turn.nested[task]
 
     async def stop_branch(self, message: p.StopBranch) -> p.Done:
-        """Stop what runs on a branch or below, wherever it runs."""
+        """Stop what runs on a branch or below, wherever it runs; or what some agents do."""
         turn = self._turn(message.turn)
+        if message.agents:
+            await self._stop_agents(turn, set(message.agents))
+            return p.Done()
         for task, branch in turn.nested.items():
             if is_below_branch(branch, message.branch):
                 task.cancel()

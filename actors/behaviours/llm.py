@@ -33,10 +33,12 @@ CALL_ID_PREFIX = "call-"
 
 async def run_llm(spec: AgentSpec, model: Model, context: Context) -> AnyOutcome:
     """One run of an LLM agent, from its turn's message to its final response, a transfer or a pause."""
-    return await _LlmRun(spec, model, context).run()
+    return await LlmRun(spec, model, context).run()
 
 
-class _LlmRun:
+class LlmRun:
+    """One run of an LLM agent; work in flows is a kind of it."""
+
     def __init__(self, spec: AgentSpec, model: Model, context: Context) -> None:
         self._agent = cast(LlmAgent, spec.definition)
         self._spec = spec
@@ -48,6 +50,7 @@ class _LlmRun:
             self._tools[transfer_tool.name] = transfer_tool
 
     async def run(self) -> AnyOutcome:
+        """The run from its beginning to its end."""
         answered = [response.id for response in self._context.user_content.function_responses()]
         waiting = (await self._context.view()).still_open(answered) if answered else ()
         if waiting:
@@ -133,11 +136,10 @@ class _LlmRun:
         return whole
 
     async def _request(self, context: CallbackContext) -> LlmRequest:
-        view = await self._context.view()
         request = LlmRequest(
             model=self._spec.model if isinstance(self._spec.model, str) else getattr(self._spec.model, "model", ""),
             agent=self._spec.name,
-            contents=view.contents(self._agent.include_contents),
+            contents=await self._contents(),
             system_instruction=await self._system_instruction(),
             tools=[tool.declaration() for tool in self._tools.values()],
             config=dict(self._agent.generate_content_config),
@@ -146,6 +148,9 @@ class _LlmRun:
         for tool in self._tools.values():
             await tool.process_request(request, context)
         return request
+
+    async def _contents(self) -> list[Content]:
+        return (await self._context.view()).contents(self._agent.include_contents)
 
     async def _system_instruction(self) -> str:
         return instructions.join(

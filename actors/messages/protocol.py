@@ -14,6 +14,7 @@ import msgspec
 
 from actors.messages.config import OnConcurrentTurn, RunConfig
 from actors.messages.content import Content
+from actors.messages.flow import FlowMark, Work
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
@@ -46,11 +47,13 @@ class Outcome(Message, frozen=True, kw_only=True):
         agent: the agent whose run it was.
         llm_calls: model calls it made out of the allowance that came with the Invoke.
         escalated: some event of the run, or below it, had `actions.escalate`.
+        mark: of a round of a flow: what its events say of the flow, results left out.
     """
 
     agent: str = ""
     llm_calls: int = 0
     escalated: bool = False
+    mark: FlowMark | None = None
 
 
 class Finished(Outcome, frozen=True, kw_only=True):
@@ -118,6 +121,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
 
     Attributes:
         repeatable: a turn of this id may be there already, and is joined then: the caller gave the id, or asks again.
+        flow: under which the definition of a flow is found that the turn is to carry out; "": an agent is selected for it.
     """
 
     key: SessionKey
@@ -128,6 +132,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     state_delta: dict[str, Any] = {}
     auto_create: bool = False
     subscriber: str = ""
+    flow: str = ""
 
 
 class TurnStarted(Message, frozen=True, kw_only=True):
@@ -262,6 +267,7 @@ class Invoke(Message, frozen=True, kw_only=True):
         closes: the agent selected for the turn, when the end of this run is the end of the turn; then the run's last event may
             carry that end. "" when somebody waits for the run.
         resume_at: see Context. `progress`: what the agent noted last, when it goes on.
+        work: the run is this round of a flow.
     """
 
     turn: TurnRef
@@ -277,6 +283,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     llm_limit: int = 0
     resume_at: tuple[str, ...] = ()
     progress: dict[str, Any] = {}
+    work: Work | None = None
 
 
 class StopRun(Message, frozen=True, kw_only=True):
@@ -293,6 +300,7 @@ class RunChild(Message, frozen=True, kw_only=True):
 
     Attributes:
         user_event: what the child is asked, already stored; None: what the turn was opened with.
+        work: the round of a flow that the child, wherever it stands, is to do.
     """
 
     turn: TurnRef
@@ -300,13 +308,15 @@ class RunChild(Message, frozen=True, kw_only=True):
     child: str
     branch: str | None = None
     user_event: StoredEvent | None = None
+    work: Work | None = None
 
 
 class StopBranch(Message, frozen=True, kw_only=True):
-    """Whoever began a branch wants every run on it and below stopped."""
+    """Whoever began a branch wants every run on it and below stopped; with `agents`, all of theirs in the turn."""
 
     turn: TurnRef
-    branch: str
+    branch: str = ""
+    agents: tuple[str, ...] = ()
 
 
 class TakeLlmCall(Message, frozen=True, kw_only=True):

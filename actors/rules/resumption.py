@@ -6,6 +6,9 @@ that waits, down to the agent that asked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from actors.messages.topology import Topology
 
 
@@ -37,3 +40,13 @@ def child_towards(topology: Topology, parent: str, caller: str) -> str | None:
             return below if below != parent else None
         below = node.name
     return None
+
+
+def through_flows(callers: Sequence[str], progress: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The callers, with the controller of the flow in the place of each that waits in one.
+
+    Args:
+        progress: what supervisors noted in the turn before it was paused, by agent; a controller notes who waits as `agents`.
+    """
+    flows = {agent: controller for controller, noted in progress.items() for agent in noted.get("agents", ())}
+    return list(dict.fromkeys(flows.get(caller, caller) for caller in callers))

@@ -21,7 +21,7 @@ from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerRef
 from actors.session import SessionRef
-from runtime.cluster.remote import AgentHost, Handle, RayLink, start
+from runtime.cluster.remote import AgentHost, Handle, RayLink, RemotePlans, start
 from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
@@ -139,4 +139,5 @@ def build_agent(pickled: bytes, session: Handle, runner: Handle, artifact_store:
         resolve,
         name,
         as_task,
+        RemotePlans(runner, cloudpickle.loads).find,
     )

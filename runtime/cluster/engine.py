@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import ray
 from ray import cloudpickle
+from ray.exceptions import RayActorError
 
 from actors.actor import Actor
 from actors.agents import AgentSpec
@@ -41,6 +42,7 @@ class RayEngine:
 
     session: SessionRef
     runner: RunnerRef
+    _runner_host: Handle
 
     def __init__(self, deployment: Deployment, address: str | None) -> None:
         store = deployment.artifact_store
@@ -118,9 +120,18 @@ class RayEngine:
             name("runner"),
             _pickled("the plugins cannot travel to the Runner", deployment.tree.plugins),
         )
-        runner_host = self._start(RunnerHost, name("runner"), build_the_runner)
+        plans = {flow: _pickled_plan(flow, plan) for flow, plan in deployment.plans().items()}
+        runner_host = self._start(RunnerHost, name("runner"), build_the_runner, plans)
+        self._runner_host = runner_host
         self.session = SessionRef(RayLink(session_host, "the Session actor"))
         self.runner = RunnerRef(RayLink(runner_host, "the Runner"))
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Send the definition of a flow to where all agents find it."""
+        try:
+            await self._runner_host.define.remote(name, _pickled_plan(plan.name, plan))
+        except RayActorError as error:
+            raise ActorLostError("the Runner", str(error)) from error
 
     def _start(self, host: type[Any], name: str, *args: Any) -> Handle:
         settings = self._deployment.settings
@@ -261,6 +272,10 @@ def _pickled(refusal: str, value: object) -> bytes:
         # What the user has put into a definition decides what pickling raises.
         raise DefinitionError(f"{refusal}: {type(error).__name__}: {error}") from error
     return pickled
+
+
+def _pickled_plan(flow: str, plan: object) -> bytes:
+    return _pickled(f"flow {flow!r} cannot travel to its agents", plan)
 
 
 def _state_of(model: Handle) -> bytes:
