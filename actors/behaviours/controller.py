@@ -23,7 +23,7 @@ from actors.messages.event import Event, EventActions, new_event_id
 from actors.messages.flow import FlowMark, TaskChange, Work
 from actors.messages.protocol import AnyOutcome, Finished, Paused
 from actors.rules.tasks import Board
-from actors.rules.turns import Assignment, TurnRules, next_rounds
+from actors.rules.turns import Assignment, TurnRules, next_rounds, peers
 
 DEFINITION = "definition"
 RUN = "run"
@@ -142,14 +142,12 @@ class _FlowRun:
 
     def _start(self, assigned: Assignment) -> None:
         self._started += 1
-        nodes = self._board.nodes
-        able = dict.fromkeys(agent for task in assigned.tasks for agent in nodes[task].agents if agent != assigned.agent)
         work = Work(
             definition=self._progress[DEFINITION],
             run=self._run,
             round=self._started,
             tasks=assigned.tasks,
-            peers=tuple(able),
+            peers=peers(self._board, assigned.agent, assigned.tasks),
             begins=assigned.begins,
         )
         self._lanes[asyncio.create_task(self._context.work_round(assigned.agent, work))] = assigned.agent

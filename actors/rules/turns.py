@@ -59,6 +59,11 @@ def candidates(board: Board, tasks: Sequence[str]) -> dict[str, tuple[str, ...]]
     return {agent: tuple(of_agent) for agent, of_agent in found.items()}
 
 
+def peers(board: Board, agent: str, tasks: Sequence[str]) -> tuple[str, ...]:
+    """Who else may work on an agent's tasks: to them it can hand over."""
+    return tuple(other for other in candidates(board, tasks) if other != agent)
+
+
 def choose(rules: TurnRules, board: Board, pool: Mapping[str, Sequence[str]]) -> str:
     """The agent whose turn begins, out of the candidates with their tasks."""
     if board.named in pool:

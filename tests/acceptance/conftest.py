@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.acceptance.areas", "tests.acceptance.played")
+pytest.register_assert_rewrite("tests.acceptance.areas", "tests.acceptance.controlflow", "tests.acceptance.played")
