@@ -127,6 +127,9 @@ class _FlowRun:
         while settled := {**board.used_up(), **board.spread()}:
             board.add(self._spec.name, FlowMark(run=self._run, changes=settled))
             changes.update(settled)
+        if changes:
+            # Before any round begins: whoever works now is told what became of the tasks before.
+            await self._context.record(self._event(FlowMark(run=self._run, changes=changes)))
         turns: dict[str, tuple[str, ...]] = {}
         for each in next_rounds(self._rules, board, set(self._lanes.values()), self._waiting.keys()):
             if self._limit_reached() is not None:
@@ -134,10 +137,10 @@ class _FlowRun:
             self._start(each)
             if each.begins or board.turns.get(each.agent) != each.tasks:
                 turns[each.agent] = each.tasks
-        mark = FlowMark(run=self._run, ready=board.newly_ready(), changes=changes, turns=turns)
-        if mark.ready or mark.changes or mark.turns:
+        mark = FlowMark(run=self._run, ready=board.newly_ready(), turns=turns)
+        if mark.ready or mark.turns:
             board.add(self._spec.name, mark)
-            # The rounds are on their way by now: the note costs them no time.
+            # The rounds are on their way by now: this note costs them no time.
             await self._context.record(self._event(mark))
 
     def _start(self, assigned: Assignment) -> None:
