@@ -98,6 +98,14 @@ class LlmRun:
     # ------------------------------------------------------------------------------------------------------- the model
     async def _ask(self) -> Event | None:
         """One model call and its event; None when the model returned nothing."""
+        event = await self._asked()
+        if event is None:
+            return None
+        is_last = not any(event.function_calls()) and not self._spec.hooks("after_agent_callback")
+        return await self._context.emit(event, is_last=is_last)
+
+    async def _asked(self) -> Event | None:
+        """One model call; the event of its answer is still to be made known."""
         actions = Actions()
         context = callback_context(self._context, actions)
         request = await self._request(context)
@@ -106,9 +114,7 @@ class LlmRun:
             if actions.freeze() != NO_ACTIONS:
                 await self._context.emit(Event(actions=actions.freeze()))
             return None
-        event = self._finished_event(await self._named(response), actions)
-        is_last = not any(event.function_calls()) and not self._spec.hooks("after_agent_callback")
-        return await self._context.emit(event, is_last=is_last)
+        return self._finished_event(await self._named(response), actions)
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)

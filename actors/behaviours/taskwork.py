@@ -27,6 +27,7 @@ from actors.rules import confirmation, instructions
 from actors.rules.briefing import Brief, Known, briefing
 from actors.rules.relevance import OpenCall
 from actors.rules.tasks import Board
+from actors.rules.tasktools import is_controllers
 from actors.tools.base import Tool
 from actors.tools.context import Actions
 from actors.tools.tasks import CreateTasksTool, Desk, EndTurnTool, FailTool, SucceedTool
@@ -44,13 +45,13 @@ async def run_round(spec: AgentSpec, model: Model, context: WorkContext) -> AnyO
 
 def task_tools(own: Sequence[Tool], plan: FlowPlan, board: Board, tasks: Sequence[str], peers: Sequence[str]) -> _Tools:
     """The tools of a round: the agent's own, those of its tasks, and the controller's; with the desk that the latter write on."""
-    desk = Desk(tasks, {name: board.needs(name) for name in board.nodes}, plan.rules.agents)
+    desk = Desk(tasks, board, plan.rules.agents)
     tools: dict[str, Tool] = {}
     for tool in (*own, *(tool for task in tasks for tool in plan.tools.get(task, ()))):
         tools.setdefault(tool.name, tool.at(desk) if isinstance(tool, CreateTasksTool) else tool)
     for task in tasks:
         result = plan.result_type(board.nodes[task])
-        schema = None if result.is_none else result.schema()
+        schema = None if result.is_none else result.schema
         for made in (SucceedTool(desk, task, schema, result.checked), FailTool(desk, task)):
             tools[made.name] = made
     if peers:
@@ -85,11 +86,13 @@ class _Round(LlmRun):
     async def _new(self) -> AnyOutcome:
         if self._work.begins and await content_of(self._spec.hooks("before_agent_callback"), self._context):
             return Finished()
-        answer = await self._ask()
-        if answer is None:
-            # That there was a round has to stand in the log all the same.
-            await self._context.emit(Event(flow=self._mark()))
-        calls = list(answer.function_calls()) if answer is not None else []
+        # That there was a round has to stand in the log also when nothing was said.
+        answer = await self._asked() or Event(flow=self._mark())
+        calls = list(answer.function_calls())
+        if calls and all(is_controllers(call.name) for call in calls):
+            # These calls touch nothing but the desk, so that they and their answers can be stored in one go.
+            return await self._answer_calls(calls, {}, together_with=answer)
+        await self._context.emit(answer)
         return await self._answer_calls(calls, {}) if calls else Finished()
 
     async def _taken_up(self) -> AnyOutcome | None:
@@ -118,14 +121,23 @@ class _Round(LlmRun):
         tool = self._tools.get(made.call.name)
         return made.answer is not None and not (tool is not None and tool.require_confirmation)
 
-    async def _answer_calls(self, calls: Sequence[FunctionCall], decided: Mapping[str, dict[str, Any] | None]) -> AnyOutcome:
-        """Run the tools and store what came of them, together with what was decided about the tasks."""
+    async def _answer_calls(
+        self,
+        calls: Sequence[FunctionCall],
+        decided: Mapping[str, dict[str, Any] | None],
+        together_with: Event | None = None,
+    ) -> AnyOutcome:
+        """Run the tools and store what came of them, with what was decided about the tasks."""
         answers = await run_calls(self._spec, self._tools, calls, self._tool_context, decided)
         event = response_event(answers) or Event()
         # A transfer has nowhere to go in a flow: the turn stays with the controller.
         actions = msgspec.structs.replace(event.actions, transfer_to_agent=None)
         mark = msgspec.structs.replace(self._mark(), llm_calls=0)
-        await self._context.emit(msgspec.structs.replace(event, actions=actions, flow=mark))
+        event = msgspec.structs.replace(event, actions=actions, flow=mark)
+        if together_with is None:
+            await self._context.emit(event)
+        else:
+            await self._at_work.emit_both(together_with, event)
         pending = tuple(answer.call.id or "" for answer in answers if answer.response is None)
         return Paused(call_ids=pending) if pending else Finished()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +33,7 @@ class ResultType:
             if self.labels is not None:
                 self._stored_labels = [plain(label) for label in self.labels]
             elif given is not None:
-                self.schema()
+                _ = self.schema
         except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError, NotEncodableError) as error:
             raise DefinitionError(
                 f"task {task!r}: result_type is a type, a pydantic model, a dataclass, a list of labels or None; not {given!r}"
@@ -52,7 +52,8 @@ class ResultType:
     def _adapter(self) -> pydantic.TypeAdapter[Any]:
         return pydantic.TypeAdapter(self._given)
 
-    def schema(self) -> dict[str, Any]:
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
         """The JSON schema of the result as a model gives it."""
         if self.labels is not None:
             listed = ", ".join(f"{index}: {label}" for index, label in enumerate(self._stored_labels))
@@ -67,7 +68,7 @@ class ResultType:
             return "one of these, by its number: " + ", ".join(f"{i}: {label}" for i, label in enumerate(self._stored_labels))
         if self._given is str:
             return "a text"
-        schema = self.schema()
+        schema = self.schema
         return f"{schema.get('title') or schema.get('type') or 'a value'}, as the function wants it"
 
     def checked(self, value: Any) -> Any:

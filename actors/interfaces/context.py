@@ -192,6 +192,10 @@ class WorkContext(Context, Protocol):
         """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
         ...
 
+    async def emit_both(self, first: Event, second: Event) -> None:
+        """Make two events of the round known that are stored together, or neither: see `emit`."""
+        ...
+
     async def task_view(self) -> TaskView:
         """The log as an agent sees it that works in flows."""
         ...

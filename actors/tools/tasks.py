@@ -14,7 +14,7 @@ import pydantic
 from actors.messages.flow import TaskChange, TaskNode
 from actors.messages.model import FunctionDeclaration
 from actors.nearest import did_you_mean
-from actors.rules.tasks import cycle
+from actors.rules.tasks import Board, cycle
 from actors.rules.tasktools import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, succeed_tool
 from actors.tools.base import Tool
 from actors.tools.context import ToolContext
@@ -25,7 +25,7 @@ class Desk:
 
     Args:
         tasks: those that it works on.
-        needs: for every task of the flow what it needs.
+        board: how far the flow is.
         agents: all agents of the flow.
 
     Attributes:
@@ -33,9 +33,9 @@ class Desk:
         ends_turn, next_agent: the turn is ended, and who was named as the next.
     """
 
-    def __init__(self, tasks: Sequence[str], needs: Mapping[str, Sequence[str]], agents: Sequence[str]) -> None:
+    def __init__(self, tasks: Sequence[str], board: Board, agents: Sequence[str]) -> None:
         self.tasks = tuple(tasks)
-        self.needs = needs
+        self.board = board
         self.agents = tuple(agents)
         self.changes: dict[str, TaskChange] = {}
         self.created: dict[str, TaskNode] = {}
@@ -203,11 +203,11 @@ def _checked(asked: _NewTasks, desk: Desk) -> list[TaskNode]:
     new = [task.name for task in asked.tasks]
     if not new:
         raise ValueError("there are no tasks to make")
-    known = {*desk.needs, *desk.created, *new}
+    known = {*desk.board.nodes, *desk.created, *new}
     for task in asked.tasks:
         if not (task.name.isidentifier() and task.name.isascii() and len(task.name) <= NAME_LENGTH):
             raise ValueError(f"{task.name!r} cannot be a name: use up to {NAME_LENGTH} letters, digits and underscores")
-        if task.name in desk.needs or task.name in desk.created or new.count(task.name) > 1:
+        if task.name in desk.board.nodes or task.name in desk.created or new.count(task.name) > 1:
             raise ValueError(f"there is a task {task.name!r} already: use another name")
         _refuse_unknown(task.agents, desk.agents, f"task {task.name!r}: agent")
         _refuse_unknown(task.depends_on, known, f"task {task.name!r}: depends_on")
@@ -222,7 +222,7 @@ def _checked(asked: _NewTasks, desk: Desk) -> list[TaskNode]:
         )
         for task in asked.tasks
     ]
-    needs = {name: list(of_task) for name, of_task in desk.needs.items()}
+    needs = {name: list(desk.board.needs(name)) for name in desk.board.nodes}
     for node in (*desk.created.values(), *nodes):
         needs[node.name] = list(node.depends_on)
         if node.parent is not None:
