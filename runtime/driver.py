@@ -18,12 +18,11 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import USER, new_invocation_id
-from actors.messages.flow import CONTROLLER
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
 from runtime.engine import Engine
-from runtime.flows import ResultTypes, flow_of, planned, result_of
+from runtime.flows import flow_of, planned, result_of
 from runtime.following import Follower
 from runtime.ids import checked_key
 from runtime.local import LocalEngine
@@ -203,7 +202,7 @@ class Runtime:
             settings=self._settings,
         )
         self._tree = tree
-        self._types: ResultTypes = {flow: plan.results for flow, plan in deployment.plans().items()}
+        self._types = {flow: plan.results for flow, plan in deployment.plans().items()}
         self._artifact_store = deployment.artifact_store
         self._engine = _engine(engine, deployment, address)
         self._auto_create_session = auto_create_session
@@ -285,7 +284,7 @@ class Runtime:
             RuntimeClosedError: the runtime is not started, or is closed.
         """
         start = self._start_of(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
-        return self._started(start, self._types)
+        return self._started(start)
 
     def run_flow(
         self,
@@ -318,7 +317,10 @@ class Runtime:
         name, plan = planned(self._tree, flow, tasks)
         said = f"Complete the tasks of the flow {flow.name!r}." if message is None else message
         start = self._start_of(user_id, session_id, said, run_config, state_delta, invocation_id, auto_create_session)
-        return self._started(msgspec.structs.replace(start, flow=name), {**self._types, CONTROLLER: plan.results}, plan)
+        turn = self._started(msgspec.structs.replace(start, flow=name), plan)
+        # For those who follow the turn later as well: who answers it, or attaches.
+        self._types[name] = plan.results
+        return turn
 
     def run_task(
         self,
@@ -380,10 +382,10 @@ class Runtime:
             auto_create=self._auto_create_session if auto_create_session is None else auto_create_session,
         )
 
-    def _started(self, start: p.StartTurn, types: ResultTypes, plan: FlowPlan | None = None) -> Turn:
+    def _started(self, start: p.StartTurn, plan: FlowPlan | None = None) -> Turn:
         driver = self._live()
         answers = any(start.content.function_responses())
-        turn = Turn(driver, start.key, start.invocation_id, answers=answers, types=types)
+        turn = Turn(driver, start.key, start.invocation_id, answers=answers, types=self._types)
         driver.start_soon(turn, start, plan)
         return turn
 

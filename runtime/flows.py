@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from actors.agents import Agent, AgentTree, LlmAgent
+from actors.behaviours.controller import DEFINITION
 from actors.errors import DefinitionError, TaskFailedError
 from actors.flows import Flow, FlowPlan, ResultType, Task
 from actors.messages.event import Event
@@ -17,7 +18,7 @@ from actors.messages.flow import TaskStatus
 from actors.rules.tasks import Board
 
 ResultTypes = Mapping[str, Mapping[str, ResultType]]
-"""Types of results by task, by the name of the agent that runs the flow."""
+"""Types of results by task, by the name under which the flow's definition was given."""
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,15 +39,16 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 def task_results(events: Sequence[Event], types: ResultTypes) -> dict[str, TaskResult]:
     """The tasks of the flows that events tell of, by name; of a flow that was run again, as it was the last time."""
     boards: dict[str, Board] = {}
-    controllers: dict[str, str] = {}
+    definitions: dict[str, str] = {}
     for event in events:
         if event.flow is not None and not event.partial:
             boards.setdefault(event.flow.run, Board()).add(event.author, event.flow)
-            if not event.flow.tasks:
-                controllers[event.flow.run] = event.author
+            noted = event.actions.agent_state or {}
+            if DEFINITION in noted:
+                definitions[event.flow.run] = noted[DEFINITION]
     found: dict[str, TaskResult] = {}
     for run, board in boards.items():
-        known = types.get(controllers.get(run, ""), {})
+        known = types.get(definitions.get(run, ""), {})
         for name, status in board.status.items():
             result = board.results.get(name)
             if name in known:

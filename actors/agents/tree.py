@@ -16,6 +16,7 @@ from actors.messages.event import USER
 from actors.messages.topology import AgentNode, Topology
 from actors.nearest import did_you_mean
 from actors.rules.transfer import Target, transfer_targets
+from actors.tools.tasks import refuse_taken_name
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,11 @@ class AgentTree:
                 raise AgentTreeError(
                     f"flow {flow!r} names agent {name!r}, a {type(agent).__name__}: only LLM agents can work on tasks"
                 )
+            for tool in agent.tools:
+                try:
+                    refuse_taken_name(tool)
+                except ValueError as error:
+                    raise AgentTreeError(f"flow {flow!r} names agent {name!r}: {error}") from error
 
     def flow_agents(self) -> Iterator[Controller]:
         """The flows that are part of the tree."""

@@ -21,7 +21,7 @@ from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall
 from actors.messages.event import USER, Event
 from actors.messages.flow import COMPLETE, FlowMark, TaskNode
-from actors.messages.model import LlmResponse
+from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused
 from actors.rules import confirmation, instructions
 from actors.rules.briefing import Brief, Known, briefing
@@ -29,7 +29,7 @@ from actors.rules.relevance import OpenCall
 from actors.rules.tasks import Board
 from actors.rules.tasktools import is_controllers
 from actors.tools.base import Tool
-from actors.tools.context import Actions
+from actors.tools.context import Actions, CallbackContext
 from actors.tools.tasks import CreateTasksTool, Desk, EndTurnTool, FailTool, SucceedTool
 
 GO_ON = "Go on with your tasks."
@@ -161,6 +161,12 @@ class _Round(LlmRun):
         """What an agent says in a flow is no answer: its tasks have the results."""
 
     # ------------------------------------------------------------------------------------------------------- the request
+    async def _request(self, context: CallbackContext) -> LlmRequest:
+        request = await super()._request(context)
+        # The form of an agent's answers is not that of its tasks' results, and would keep it from calling anything.
+        request.output_schema = None
+        return request
+
     async def _contents(self) -> list[Content]:
         contents = (await self._at_work.task_view()).contents_for(self._work.run, self._work.tasks)
         if not contents or contents[-1].role != USER:

@@ -14,11 +14,12 @@ from actors.agents.llm import LlmAgent
 from actors.errors import DefinitionError
 from actors.flows.plan import FlowPlan
 from actors.flows.results import ResultType
-from actors.flows.task import Task, refuse_taken_name
+from actors.flows.task import Task
 from actors.messages.flow import TaskNode
 from actors.nearest import did_you_mean
 from actors.rules.tasks import cycle
 from actors.rules.turns import Strategy, TurnRules
+from actors.tools.tasks import refuse_taken_name
 
 
 class Flow(BaseModel):
@@ -79,6 +80,8 @@ class Flow(BaseModel):
         nodes = tuple(self._node(name, task) for name, task in tasks.items())
         _refuse_cycles(nodes)
         names = tuple(self.members)
+        for node in nodes:
+            _refuse_clashes(tasks[node.name], [self.members[agent] for agent in node.agents])
         if tasks and not names:
             raise ValueError("it has tasks but no agents: give agents to the flow or to its tasks")
         moderator = _name(self.moderator) if self.moderator is not None else ""
@@ -207,6 +210,15 @@ def _refuse_agent(agent: Agent) -> None:
             refuse_taken_name(tool)
         except ValueError as error:
             raise ValueError(f"agent {agent.name!r}: {error}") from error
+
+
+def _refuse_clashes(task: Task, agents: Sequence[Agent | None]) -> None:
+    """See that no agent has another tool of the name of one that the task brings along."""
+    for brought in task.tools:
+        for agent in agents:
+            own = [tool for tool in getattr(agent, "tools", ()) if tool.name == brought.name]
+            if agent is not None and own and own[0] is not brought:
+                raise ValueError(f"agent {agent.name!r} and a task of it have two tools called {brought.name!r}: rename one")
 
 
 def _name(agent: Agent | str) -> str:

@@ -12,9 +12,9 @@ from actors.agents.base import Agent, wrongly_defined
 from actors.agents.llm import as_tool
 from actors.errors import DefinitionError
 from actors.flows.results import ResultType
-from actors.rules.tasktools import NAME_LENGTH, is_controllers
+from actors.rules.tasktools import NAME_LENGTH
 from actors.tools.base import Tool
-from actors.tools.tasks import CreateTasksTool
+from actors.tools.tasks import refuse_taken_name
 
 
 class Task(BaseModel):
@@ -79,11 +79,3 @@ class Task(BaseModel):
                 raise ValueError(f"{tool.name!r} is an AgentTool: give it to the agents, it has to be deployed with them")
             refuse_taken_name(tool)
         return tools
-
-
-def refuse_taken_name(tool: Tool) -> None:
-    """See that a tool can stand beside the controller's own. Raises ValueError."""
-    if is_controllers(tool.name) and not isinstance(tool, CreateTasksTool):
-        raise ValueError(
-            f"the tool name {tool.name!r} is taken in flows: end_turn, create_tasks, and what begins with succeed_ or fail_"
-        )

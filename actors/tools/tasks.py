@@ -15,7 +15,7 @@ from actors.messages.flow import TaskChange, TaskNode
 from actors.messages.model import FunctionDeclaration
 from actors.nearest import did_you_mean
 from actors.rules.tasks import Board, cycle
-from actors.rules.tasktools import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, succeed_tool
+from actors.rules.tasktools import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, is_controllers, succeed_tool
 from actors.tools.base import Tool
 from actors.tools.context import ToolContext
 
@@ -242,3 +242,11 @@ def _refuse_unknown(names: Iterable[str], known: Iterable[str], what: str) -> No
 
 create_tasks = CreateTasksTool()
 """Lets an agent that plans make tasks while the flow runs."""
+
+
+def refuse_taken_name(tool: Tool) -> None:
+    """See that a tool can stand beside the controller's own. Raises ValueError."""
+    if is_controllers(tool.name) and not isinstance(tool, CreateTasksTool):
+        raise ValueError(
+            f"the tool name {tool.name!r} is taken in flows: end_turn, create_tasks, and what begins with succeed_ or fail_"
+        )

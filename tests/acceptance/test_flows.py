@@ -23,6 +23,7 @@ from actors import (
     LlmRequest,
     LlmResponse,
     LoopAgent,
+    ParallelAgent,
     Part,
     Paused,
     RunConfig,
@@ -544,3 +545,62 @@ def test_a_runtime_of_agents_alone_takes_tasks_as_they_come(local: Deploy) -> No
         assert rt.run_task("Do it") == "1"
         with pytest.raises(DefinitionError, match="has no tasks"):
             rt.run_flow(Flow(agents=agents), **ME)
+
+
+def test_flows_beside_each_other_in_a_parallel_do_not_see_each_other(local: Deploy) -> None:
+    agents = {name: worker(name, f"I am {name}", succeed("t", name)) for name in ("a", "b")}
+    flows = [FlowAgent(Flow([Task("1", name="t")], agents=[agent], name=f"flow_{name}")) for name, agent in agents.items()]
+    with local(ParallelAgent(name="both", sub_agents=flows)) as rt:
+        events = rt.run(**ME, message="go").result().events
+    assert {(event.author, event.branch) for event in events if event.flow is not None and event.flow.tasks} == {
+        ("a", "both.flow_a"),
+        ("b", "both.flow_b"),
+    }
+    for agent in agents.values():
+        assert [content.text for content in asked(agent)[1].contents] == ["go", f"I am {agent.name}", "Go on with your tasks."]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_several_agents_may_wait_for_the_user(local: Deploy, at_once: bool) -> None:
+    agents = [
+        worker(name, {"call": "ask_user", "args": {"question": name}}, succeed(name, name), tools=[ask_user]) for name in "ab"
+    ]
+    with local(Flow([Task("1", name=agent.name, agents=[agent]) for agent in agents])) as rt:
+        turn = rt.run(**ME, message="go")
+        assert isinstance(turn.result().outcome, Paused)
+        calls = [call for event in turn for call in event.function_calls()]
+        parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response={"told": "x"})) for call in calls]
+        for answer in [parts] if at_once else [parts[:1], parts[1:]]:
+            last = rt.run(**ME, message=Content(role="user", parts=answer)).result()
+            assert isinstance(last.outcome, Paused) == (answer == parts[:1])
+    assert {name: task.result for name, task in last.tasks.items()} == {"a": "a", "b": "b"}
+    assert [len(asked(agent)) for agent in agents] == [2, 2]
+
+
+def test_a_deployed_flow_can_be_run_in_parts_and_its_results_are_typed_after_a_pause_too(local: Deploy) -> None:
+    agent = worker(
+        "a", {"call": "ask_user", "args": {"question": "?"}}, succeed("t", {"name": "Ada", "age": 36}), tools=[ask_user]
+    )
+    flow = Flow([Task("1", name="t", result_type=Person), Task("2", name="u", depends_on=["t"])], agents=[agent])
+    with local(flow) as rt:
+        turn = rt.run_flow(flow, **ME, tasks=["t"])
+        assert isinstance(turn.result().outcome, Paused)
+        answered = rt.run(**ME, message=reply_to(turn, told="x")).result()
+        attached = rt.attach(**ME, invocation_id=turn.invocation_id).result()
+    assert answered.tasks["t"].result == attached.tasks["t"].result == Person(name="Ada", age=36)
+    assert answered.tasks["u"].status == "pending"
+
+
+def test_tools_of_a_task_are_there_while_it_is_worked_on(local: Deploy) -> None:
+    agent = worker("a", {"call": "dig"}, succeed("t", "x"), succeed("u", "y"), output_schema=Person)
+    flow = Flow([Task("1", name="t", tools=[dig]), Task("2", name="u", depends_on=["t"])], agents=[agent])
+    with local(flow) as rt:
+        assert set(states(rt.run(**ME, message="go")).values()) == {"successful"}
+    names = [[tool.name for tool in request.tools] for request in asked(agent)]
+    assert names == [["dig", "succeed_t", "fail_t"]] * 2 + [["succeed_u", "fail_u"]]
+    assert all(request.output_schema is None for request in asked(agent))
+
+
+def dig() -> str:
+    """Dig."""
+    return "gold"
