@@ -66,7 +66,7 @@ class Turn:
         self._agent = ""
         self._answers = answers
         self._after_seq = after_seq
-        self._types = types or {}
+        self._types = {} if types is None else types
         self._events: list[Event] = []
         self._outcome: AnyOutcome | None = None
         self._error: BaseException | None = None

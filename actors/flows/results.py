@@ -39,10 +39,6 @@ class ResultType:
                 f"task {task!r}: result_type is a type, a pydantic model, a dataclass, a list of labels or None; not {given!r}"
             ) from error
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A validator is made where it is used: it cannot travel.
-        return {name: value for name, value in vars(self).items() if name != "_adapter"}
-
     @property
     def is_none(self) -> bool:
         """True for a task without a result."""
@@ -50,6 +46,8 @@ class ResultType:
 
     @cached_property
     def _adapter(self) -> pydantic.TypeAdapter[Any]:
+        # Made at definition, and travels as it is: in another process the annotations of a dataclass of `__main__`, texts under
+        # `from __future__ import annotations`, could not be resolved any more.
         return pydantic.TypeAdapter(self._given)
 
     @cached_property

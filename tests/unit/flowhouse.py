@@ -29,17 +29,26 @@ TURN = "e-1"
 
 
 class Diligent:
-    """A model without a state: it digs first, then finishes the first of its tasks."""
+    """A model without a state of its own: it digs first, then finishes the first of its tasks, and says beside both for which.
+
+    Attributes:
+        requests: what it was asked.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[LlmRequest] = []
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Answer by what stands in the request alone."""
+        self.requests.append(request)
         last = next(request.contents[-1].function_responses(), None)
-        finish = next(tool.name for tool in request.tools if tool.name.startswith("succeed_"))
+        finishes = [tool.name for tool in request.tools if tool.name.startswith("succeed_")]
+        finish, said = finishes[0], " ".join(f"<{request.agent}:{name}>" for name in finishes)
         if last is not None and last.name == "dig":
             made = FunctionCall(name=finish, args={"result": f"{finish} by {request.agent}"})
         else:
             made = FunctionCall(name="dig")
-        yield LlmResponse(content=Content(role="model", parts=[Part(function_call=made)]))
+        yield LlmResponse(content=Content(role="model", parts=[Part(text=said), Part(function_call=made)]))
 
 
 class Switchboard(Actor):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,3 +107,34 @@ def test_a_chain_of_tasks_may_be_long() -> None:
 def test_planners_and_ordinary_tools_may_stand_together() -> None:
     planner = agent(tools=[create_tasks, exit_loop])
     assert Flow([Task("x", tools=[create_tasks])], agents=[planner]).plan.tools
+
+
+PROGRAM = """
+from __future__ import annotations
+import sys
+from dataclasses import dataclass
+from ray import cloudpickle
+from actors import Flow, Task
+
+@dataclass
+class Inner:
+    x: int
+
+@dataclass
+class Outer:
+    items: list[Inner]
+    note: str | None = None
+
+flow = Flow([Task("x", name="t", result_type=Outer)], agents=["a"])
+sys.stdout.buffer.write(cloudpickle.dumps(flow.plan))
+"""
+
+
+def test_a_result_type_of_a_program_itself_is_checked_in_other_processes(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    pickled = subprocess.run([sys.executable, str(program)], capture_output=True, check=True, env={**os.environ}).stdout
+    result = pickle.loads(pickled).results["t"]
+    assert result.checked({"items": [{"x": 1}]}) == {"items": [{"x": 1}], "note": None}
+    with pytest.raises(ValueError, match=r"items.0.x: Input should be a valid integer"):
+        result.checked({"items": [{"x": "one"}]})

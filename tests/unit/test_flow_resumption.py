@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Event, Flow, LlmAgent, Task
-from actors.messages.flow import TaskNode
+from actors.messages.flow import FlowMark, TaskNode
 from actors.messages.protocol import Failed, Finished
+from actors.rules.tasks import Board
 from runtime.flows import task_results
 from tests.unit.flowhouse import Diligent, FlowHouse
 from tests.unit.test_tasks import AGENTS, graphs
@@ -76,6 +78,26 @@ def test_a_log_that_stops_anywhere_is_completed_and_what_is_done_is_not_done_aga
     # Every answer of a model that was in the log has been used: none was asked for again.
     model_calls = sum(event.flow.llm_calls for event in log if event.flow is not None)
     assert model_calls == sum(1 for event in log if any(event.function_calls()))
+
+
+@given(graphs())
+@settings(max_examples=25, deadline=None)
+def test_whoever_works_beside_others_sees_what_was_done_upstream_and_nothing_else_of_them(nodes: tuple[TaskNode, ...]) -> None:
+    flow = flow_of(nodes)
+    asyncio.run(whole(flow))
+    board = Board()
+    board.add("works", FlowMark(run="r", created=flow.plan.nodes))
+    for agent in flow.members.values():
+        assert isinstance(agent, LlmAgent)
+        for request in agent.model.requests:
+            mine = [tool.name.removeprefix("succeed_") for tool in request.tools if tool.name.startswith("succeed_")]
+            upstream = board.upstream(mine)
+            for content in request.contents:
+                told = re.findall(r"<(\w+):succeed_(\w+)>", content.text)
+                assert not told or told[0][0] == agent.name or any(task in upstream for _, task in told)
+            # And everything upstream that others did is there: each was finished with words beside it.
+            seen = set(re.findall(r":succeed_(\w+)>", " ".join(content.text for content in request.contents)))
+            assert upstream - set(mine) <= seen
 
 
 def test_a_flow_in_which_nobody_can_work_on_a_task_says_so(tmp_path: Path) -> None:
