@@ -144,7 +144,12 @@ def test_a_result_that_does_not_fit_is_told_to_the_model_and_finishes_nothing(
 
 
 def test_run_task_returns_the_result_itself_sync_and_async(local: Deploy) -> None:
-    root = worker("root", succeed("task_1", {"city": "London"}), succeed("task_1", "Ada"), {"call": "fail_task_1", "args": {"reason": "why"}})
+    root = worker(
+        "root",
+        succeed("task_1", {"city": "London"}),
+        succeed("task_1", "Ada"),
+        {"call": "fail_task_1", "args": {"reason": "why"}},
+    )
     with local(root) as rt:
         assert rt.run_task("Where?", result_type=Place) == Place("London")
         assert asyncio.run(rt.aio.run_task("Who?", agents=["root"])) == "Ada"
