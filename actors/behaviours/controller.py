@@ -49,7 +49,7 @@ class _FlowRun:
         since = int(context.progress.get(SINCE, context.opened_seq))
         self._progress: dict[str, Any] = {DEFINITION: definition, RUN: self._run, SINCE: since}
         self._rules: TurnRules = msgspec.structs.replace(plan.rules, seed=self._run)
-        self._lanes: dict[asyncio.Task[AnyOutcome], str] = {}
+        self._lanes: dict[asyncio.Task[AnyOutcome], Assignment] = {}
         self._waiting: dict[str, tuple[str, ...]] = {}
         self._started = 0
 
@@ -62,7 +62,7 @@ class _FlowRun:
             for lane in self._lanes:
                 lane.cancel()
         if stopped is not None:
-            await self._context.stop_agents([*self._lanes.values()])
+            await self._context.stop_agents([each.agent for each in self._lanes.values()])
             return stopped
         left = self._board.incomplete()
         if not left:
@@ -111,7 +111,7 @@ class _FlowRun:
                 return None
             done, _ = await asyncio.wait(self._lanes, return_when=asyncio.FIRST_COMPLETED)
             for lane in done:
-                agent, outcome = self._lanes.pop(lane), lane.result()
+                agent, outcome = self._lanes.pop(lane).agent, lane.result()
                 if outcome.mark is not None:
                     self._board.add(agent, outcome.mark)
                 if isinstance(outcome, Paused):
@@ -131,7 +131,7 @@ class _FlowRun:
             # Before any round begins: whoever works now is told what became of the tasks before.
             await self._context.record(self._event(FlowMark(run=self._run, changes=changes)))
         turns: dict[str, tuple[str, ...]] = {}
-        for each in next_rounds(self._rules, board, set(self._lanes.values()), self._waiting.keys()):
+        for each in next_rounds(self._rules, board, list(self._lanes.values()), self._waiting.keys()):
             if self._limit_reached() is not None:
                 break
             self._start(each)
@@ -153,7 +153,7 @@ class _FlowRun:
             peers=peers(self._board, assigned.agent, assigned.tasks),
             begins=assigned.begins,
         )
-        self._lanes[asyncio.create_task(self._context.work_round(assigned.agent, work))] = assigned.agent
+        self._lanes[asyncio.create_task(self._context.work_round(assigned.agent, work))] = assigned
 
     def _limit_reached(self) -> tuple[str, int] | None:
         """The limit that keeps another round from beginning: field and value."""

@@ -102,7 +102,7 @@ class _Round(LlmRun):
         decided: dict[str, dict[str, Any] | None] = {}
         for made in (await self._at_work.task_view()).open_calls(self._work.run):
             call_id = made.call.id or ""
-            if self._is_answered(made):
+            if self._is_settled(made):
                 continue
             if self._may_wait(made.call) and made.answer is None:
                 waiting.append(call_id)
@@ -116,8 +116,10 @@ class _Round(LlmRun):
             return Paused(call_ids=tuple(waiting)) if waiting else outcome
         return Paused(call_ids=tuple(waiting)) if waiting else None
 
-    def _is_answered(self, made: OpenCall) -> bool:
-        """True for a long-running call whose answer has come from the user: the agent has nothing to add."""
+    def _is_settled(self, made: OpenCall) -> bool:
+        """True for a long-running call to which the user has said all, or whose tasks were done without its answer."""
+        if all(map(self._board.is_complete, made.origin.tasks)):
+            return True
         tool = self._tools.get(made.call.name)
         return made.answer is not None and not (tool is not None and tool.require_confirmation)
 

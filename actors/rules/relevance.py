@@ -61,11 +61,11 @@ class OpenCall(msgspec.Struct):
     """A call of the agent's own in a flow that it has not answered itself.
 
     Attributes:
-        run: the run of the flow.
+        origin: where it was made.
         answer: what the user has answered, None as long as nobody has.
     """
 
-    run: str
+    origin: Origin
     call: FunctionCall
     answer: FunctionResponse | None = None
 
@@ -109,7 +109,7 @@ class TaskView(View):
             if call.id:
                 self._called_by[call.id] = origin
                 if event.author == self._agent:
-                    self._open[call.id] = OpenCall(origin.run, call)
+                    self._open[call.id] = OpenCall(origin, call)
 
     def _note_answers(self, event: Event) -> None:
         for response in event.function_responses():
@@ -144,4 +144,4 @@ class TaskView(View):
 
     def open_calls(self, run: str) -> list[OpenCall]:
         """The agent's own calls in that run that it has not answered itself, in order."""
-        return [call for call in self._open.values() if call.run == run]
+        return [call for call in self._open.values() if call.origin.run == run]

@@ -94,23 +94,24 @@ def _behind(last: str, names: Sequence[str], agents: Sequence[str]) -> str:
 
 
 def next_rounds(
-    rules: TurnRules, board: Board, at_work: Set[str] = frozenset(), waiting: Set[str] = frozenset()
+    rules: TurnRules, board: Board, at_work: Sequence[Assignment] = (), waiting: Set[str] = frozenset()
 ) -> list[Assignment]:
     """The rounds that can begin now.
 
     Args:
-        at_work: agents with a round under way; they keep the tasks that they were given.
-        waiting: agents that wait for the user in the middle of a turn; they keep theirs as well.
+        at_work: the rounds that are under way; nobody else gets their tasks.
+        waiting: agents that wait for the user in the middle of a turn; nobody else gets theirs.
     """
     return _Table(rules, board, at_work, waiting).deal()
 
 
 class _Table:
-    def __init__(self, rules: TurnRules, board: Board, at_work: Set[str], waiting: Set[str]) -> None:
+    def __init__(self, rules: TurnRules, board: Board, at_work: Sequence[Assignment], waiting: Set[str]) -> None:
         self._rules = rules
         self._board = board
-        self._busy = at_work | waiting
-        held = {task for agent in self._busy for task in board.turns.get(agent, ())}
+        self._busy = {each.agent for each in at_work} | waiting
+        held = {task for each in at_work for task in each.tasks}
+        held.update(task for agent in waiting for task in board.turns.get(agent, ()))
         self._free = [task for task in board.ready() if task not in held]
         self._slots = len(rules.agents) if rules.max_parallel is None else rules.max_parallel - len(at_work)
         self._dealt: dict[str, Assignment] = {}

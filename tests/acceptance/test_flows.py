@@ -609,3 +609,12 @@ def test_tools_of_a_task_are_there_while_it_is_worked_on(local: Deploy) -> None:
 def dig() -> str:
     """Dig."""
     return "gold"
+
+
+def test_a_question_whose_task_was_done_without_its_answer_keeps_nobody_waiting(local: Deploy) -> None:
+    both = {"parts": [{"call": "ask_user", "args": {"question": "?"}}, succeed("t", "x")]}
+    agent = worker("a", both, succeed("u", "y"), tools=[ask_user])
+    with local(Flow([Task("1", name="t"), Task("2", name="u", depends_on=["t"])], agents=[agent])) as rt:
+        result = rt.run(**ME, message="go").result()
+    assert not isinstance(result.outcome, Paused)
+    assert {name: task.result for name, task in result.tasks.items()} == {"t": "x", "u": "y"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.messages.flow import COMPLETE, FlowMark, TaskChange, TaskNode
 from actors.rules.tasks import Board, cycle
-from actors.rules.turns import Strategy, TurnRules, candidates, next_rounds, peers
+from actors.rules.turns import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
 
 AGENTS = ("a", "b", "c")
 
@@ -152,9 +152,20 @@ def test_tasks_that_are_handed_over_wait_for_whom_they_were_handed_to() -> None:
     board.add("flow", mark(turns={"a": ("t1",), "b": ("t2",)}))
     board.add("a", mark(tasks=("t1",), round=1, ends_turn=True, next_agent="b"))
     how = rules(max_parallel=None)
-    assert next_rounds(how, board, at_work={"b"}) == []
+    assert next_rounds(how, board, at_work=[Assignment("b", ("t2",), begins=True)]) == []
     board.add("b", mark(tasks=("t2",), round=2))
     assert [(each.agent, each.tasks) for each in next_rounds(how, board)] == [("b", ("t1", "t2"))]
+
+
+def test_nobody_gets_the_tasks_of_a_round_under_way_even_when_its_turn_is_over() -> None:
+    board = board_of(task("whole", agents=["a"]), task("t2", agents=["a", "b"]), task("part", agents=["b"], parent="whole"))
+    board.add("flow", mark(turns={"a": ("whole", "t2"), "b": ("part",)}))
+    board.add("b", mark(tasks=("part",), changes=changed("part", "failed")))
+    board.add("flow", mark(changes=board.spread()))
+    assert "a" not in board.turns
+    under_way = Assignment("a", ("whole", "t2"), begins=True)
+    assert next_rounds(rules(max_parallel=None), board, at_work=[under_way]) == []
+    assert [each.agent for each in next_rounds(rules(max_parallel=None), board)] == ["a"]
 
 
 def test_agents_whose_tasks_are_ready_work_side_by_side() -> None:
