@@ -69,8 +69,8 @@ class Ref:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def _ask(self, message: Message, reply_type: type[M]) -> M:
-        reply = _decoder.decode(await self._link.send(encode(message)))
+    async def _ask(self, message: Message, reply_type: type[M], *, once: bool = False) -> M:
+        reply = _decoder.decode(await self._link.send(encode(message), once=once))
         if isinstance(reply, Refused):
             raise rebuild(reply.error, reply.args)
         if not isinstance(reply, reply_type):

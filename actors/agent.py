@@ -22,7 +22,7 @@ from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm import run_llm
 from actors.behaviours.taskwork import run_round
 from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
-from actors.errors import FencedError, RaygroveError
+from actors.errors import ActorLostError, FencedError, RaygroveError
 from actors.flowrun import FlowInvocation, PlanSource, no_plans
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
@@ -31,7 +31,7 @@ from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.rules.contents import View, is_below_branch, tool_root
+from actors.rules.contents import View, tool_root
 from actors.rules.relevance import TaskView
 from actors.session import SessionRef
 from actors.tools.offload import in_process
@@ -146,8 +146,9 @@ class AgentActor(Actor):
         try:
             await run.begin()
             outcome = await self._behave(run)
-        except FencedError:
-            # The turn belongs to somebody else now, or has ended: nothing that this run does may be seen.
+        except (FencedError, ActorLostError):
+            # The turn belongs to somebody else now, or has ended, or will be taken up anew since whom the run needs was lost:
+            # nothing more that this run does may be seen.
             return p.Cancelled(agent=self._spec.name)
         except Exception as error:
             # The border of the agent: its code, its tools' and its model's client may raise anything.
@@ -157,7 +158,11 @@ class AgentActor(Actor):
         # A supervisor passes on how a run below it has ended: that tells whose run it was, and the driver names who has failed.
         agent = outcome.agent or self._spec.name
         return msgspec.structs.replace(
-            outcome, agent=agent, llm_calls=run.llm_calls, escalated=outcome.escalated or run.escalated
+            outcome,
+            agent=agent,
+            llm_calls=run.llm_calls,
+            escalated=outcome.escalated or run.escalated,
+            state_seq=run.state_seq,
         )
 
     async def _behave(self, run: Invocation) -> p.AnyOutcome:
@@ -198,9 +203,7 @@ class AgentActor(Actor):
     async def stop_run(self, message: p.StopRun) -> p.Done:
         """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
         runs = self._runs.get((message.key, message.invocation_id), {})
-        await _stopped(
-            {task: run for task, run in runs.items() if message.branch is None or is_below_branch(run.branch, message.branch)}
-        )
+        await _stopped({task: run for task, run in runs.items() if message.runs is None or run.run in message.runs})
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:

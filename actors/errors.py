@@ -28,7 +28,6 @@
     │   ├── FlowStalledError
     │   ├── TaskFailedError
     │   ├── TurnCancelledError
-    │   ├── TurnLostError
     │   └── TurnTimeoutError
     ├── ModelError                   the model or its service
     │   ├── ModelConfigurationError
@@ -43,6 +42,7 @@
     └── ClusterError                 actors and the machines they live on
         ├── FencedError
         ├── ActorLostError
+        │   └── ActorRestartsError
         ├── DeploymentExistsError
         └── RuntimeClosedError
 
@@ -226,12 +226,6 @@ class TurnCancelledError(TurnError):
     sentence = "turn {0!r} was cancelled"
 
 
-class TurnLostError(TurnError):
-    """The process that ran the turn is gone, and the turn with it. Arguments: invocation id."""
-
-    sentence = "turn {0!r} was lost with the process that ran it: what is in the log stays, send the message as a new turn"
-
-
 class TurnTimeoutError(TurnError, TimeoutError):
     """The turn took longer than RunConfig.timeout. Arguments: invocation id, seconds."""
 
@@ -318,6 +312,12 @@ class ActorLostError(ClusterError):
     """An actor's process is gone. Arguments: actor, reason."""
 
     sentence = "{0} is gone: {1}"
+
+
+class ActorRestartsError(ActorLostError):
+    """An actor's process is gone and is being started again. Arguments: actor, reason."""
+
+    sentence = "{0} was lost and is being started again: {1}"
 
 
 class DeploymentExistsError(ClusterError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import msgspec
@@ -60,9 +60,9 @@ class FlowInvocation(Invocation):
         if self.is_stopped:
             raise FencedError(self.invocation_id, self._turn.epoch)
         await self._partials.flush()
-        seq = await self._session.append(p.Append(turn=self._turn, events=[encode(event) for event in events]))
+        appended = await self._session.append(p.Append(turn=self._turn, events=[encode(event) for event in events]))
         for place, event in enumerate(events):
-            self._stored(event, seq + place, {})
+            self._stored(event, msgspec.structs.replace(appended, first_seq=appended.first_seq + place), {})
 
     async def task_view(self) -> TaskView:
         """The log as the agent sees it: see WorkContext."""
@@ -83,10 +83,9 @@ class FlowInvocation(Invocation):
             p.RunChild(turn=self._turn, parent=self.agent_name, child=agent, branch=self.branch, user_event=asked, work=work)
         )
 
-    async def stop_agents(self, agents: Sequence[str]) -> None:
-        """Stop what these agents do in the turn: see ControllerContext."""
-        if agents:
-            await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, agents=tuple(agents)))
+    async def stop_rounds(self) -> None:
+        """Stop the rounds that are under way: see ControllerContext."""
+        await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn))
 
     async def marks(self, run: str, after_seq: int) -> list[tuple[str, FlowMark]]:
         """What the log says of a run of a flow: see ControllerContext."""

@@ -30,6 +30,10 @@ class Followers:
             self._of_turn.setdefault((key, invocation_id), set()).add(subscriber)
             self._mailbox(subscriber)
 
+    def follows(self, subscriber: str, key: SessionKey, invocation_id: str) -> bool:
+        """True when the subscriber is told of all that happens in the turn."""
+        return subscriber in self._of_turn.get((key, invocation_id), ())
+
     def tell(self, key: SessionKey, invocation_id: str, event: StoredEvent) -> None:
         """An event or a partial event has come in a turn."""
         for subscriber in self._of_turn.get((key, invocation_id), ()):
@@ -52,8 +56,9 @@ class Followers:
         self._mailbox(subscriber).end(key, invocation_id, outcome)
 
     async def poll(self, message: Poll) -> News:
-        """Give a subscriber its news, as soon as there is some."""
-        if message.ack and message.subscriber not in self._mailboxes:
+        """Give a subscriber its news, as soon as there is some. One that is not known is told so: it may follow turns already."""
+        if message.subscriber not in self._mailboxes:
+            self._mailbox(message.subscriber)
             return News(known=False)
         return await self._mailbox(message.subscriber).poll(message.ack)
 

@@ -17,7 +17,7 @@ from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.event import USER, new_invocation_id
+from actors.messages.event import USER, new_event_id, new_invocation_id
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
@@ -106,6 +106,8 @@ class Driver:
             await self.engine.session.subscribe(
                 p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
             )
+            # Whoever ran it may be gone, with the whole deployment that it belonged to.
+            await self.engine.runner.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=""))
         except RaygroveError as error:
             follower.leave(turn)
             turn.fail(error)
@@ -376,6 +378,7 @@ class Runtime:
             key=checked_key(self.app_name, user_id, session_id),
             invocation_id=invocation_id or new_invocation_id(),
             repeatable=invocation_id is not None,
+            event_id=new_event_id(),
             content=_as_content(message),
             config=run_config or RunConfig(),
             state_delta=dict(state_delta or {}),

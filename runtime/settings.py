@@ -17,6 +17,7 @@ class Settings(BaseSettings):
         max_concurrency: messages that one Ray actor handles at the same time.
         tool_threads: sync tools that may run at the same time in one agent's process.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
+        restart_timeout_s: how long the Session actor and the Runner may be away when their process, or their node, was lost.
         stop_timeout_s: how long actors may take to stop before they are killed.
         log_to_driver: print what actors print on the driver's terminal.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
@@ -29,6 +30,7 @@ class Settings(BaseSettings):
     max_concurrency: int = Field(default=10_000, gt=0)
     tool_threads: int = Field(default=64, gt=0)
     start_timeout_s: float = Field(default=60.0, gt=0)
+    restart_timeout_s: float = Field(default=60.0, gt=0)
     stop_timeout_s: float = Field(default=10.0, gt=0)
     log_to_driver: bool = True
     num_cpus: int | None = Field(default=None, gt=0)

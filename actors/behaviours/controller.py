@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from actors.agents.tree import AgentSpec
+from actors.behaviours.lifecycle import failed_before
 from actors.errors import FlowLimitExceededError, FlowStalledError
 from actors.flows.plan import FlowPlan
 from actors.interfaces.context import ControllerContext
@@ -22,6 +23,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, new_event_id
 from actors.messages.flow import FlowMark, TaskChange, Work
 from actors.messages.protocol import AnyOutcome, Finished, Paused
+from actors.rules.resumption import is_failure
 from actors.rules.tasks import Board
 from actors.rules.turns import Assignment, TurnRules, next_rounds, peers
 
@@ -35,6 +37,11 @@ that began, and while it waits for the user, the agents that wait."""
 
 async def run_flow(spec: AgentSpec, context: ControllerContext) -> AnyOutcome:
     """One run of a flow, or the rest of one that was interrupted or paused."""
+    if context.done and is_failure(context.done[-1]):
+        return failed_before(context.done[-1])
+    if context.is_resumed and context.noted_seq and not context.progress:
+        # Its last note is in the log: it was over, and only nobody had heard of it.
+        return Finished()
     definition = str(context.progress.get(DEFINITION) or spec.name)
     return await _FlowRun(spec, context, definition, await context.plan(definition)).run()
 
@@ -62,7 +69,7 @@ class _FlowRun:
             for lane in self._lanes:
                 lane.cancel()
         if stopped is not None:
-            await self._context.stop_agents([each.agent for each in self._lanes.values()])
+            await self._context.stop_rounds()
             return stopped
         left = self._board.incomplete()
         if not left:
@@ -78,8 +85,6 @@ class _FlowRun:
     async def _begin(self) -> None:
         """Tell the log of the tasks; or read there how far they are, and tell that those who follow this turn only now."""
         if RUN in self._context.progress:
-            # Whoever ran before may have left agents at work, whose rounds would be done twice.
-            await self._context.stop_agents(self._plan.rules.agents)
             for author, mark in await self._context.marks(self._run, self._progress[SINCE]):
                 self._board.add(author, mark)
         self._started = self._board.rounds

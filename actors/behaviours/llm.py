@@ -13,7 +13,7 @@ import pydantic
 from actors.agents.llm import LlmAgent
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import as_response, call, first_result
-from actors.behaviours.lifecycle import callback_context, run_lifecycle, where
+from actors.behaviours.lifecycle import callback_context, failed_before, run_lifecycle, where
 from actors.behaviours.toolcalls import response_event, run_calls
 from actors.errors import OutputSchemaError
 from actors.interfaces.context import Context
@@ -22,7 +22,7 @@ from actors.messages.content import Content, FunctionCall, FunctionResponse, Par
 from actors.messages.event import NO_ACTIONS, Event
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
-from actors.rules import confirmation, instructions, transfer
+from actors.rules import confirmation, instructions, resumption, transfer
 from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.tools.transfer import TransferTool
@@ -51,6 +51,8 @@ class LlmRun:
 
     async def run(self) -> AnyOutcome:
         """The run from its beginning to its end."""
+        if self._context.done:
+            return await run_lifecycle(self._spec, self._context, self._rest, self._keep_output)
         answered = [response.id for response in self._context.user_content.function_responses()]
         waiting = (await self._context.view()).still_open(answered) if answered else ()
         if waiting:
@@ -62,6 +64,33 @@ class LlmRun:
         while outcome is None:
             outcome = await self._step()
         return outcome
+
+    async def _rest(self) -> AnyOutcome:
+        """What is left to do of a run that was lost."""
+        outcome = await self._left_off()
+        while outcome is None:
+            outcome = await self._step()
+        return outcome
+
+    async def _left_off(self) -> AnyOutcome | None:
+        """Where the run was: what is in the log is not done again; None when the model has to be asked."""
+        last = self._context.done[-1]
+        asked = next((event for event in reversed(self._context.done) if any(event.function_calls())), None)
+        if resumption.is_failure(last):
+            return failed_before(last)
+        if last.actions.transfer_to_agent is not None:
+            return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
+        # A message that came behind it has answered something, here or beside: the run had been paused then.
+        was_paused = self._context.user_seq > last.seq
+        if asked is not None and (was_paused or asked is not last):
+            waiting = (await self._context.view()).still_open([call.id for call in asked.function_calls()])
+            if waiting:
+                return Paused(call_ids=waiting)
+        if was_paused:
+            return await self._carry_out_decisions()
+        if asked is last:
+            return await self._answered(list(asked.function_calls()))
+        return Finished() if last.is_final_response() and last.content is not None else None
 
     async def _step(self) -> AnyOutcome | None:
         """One answer of the model, and the tools that it calls; None when the model has to be asked again."""
@@ -88,7 +117,7 @@ class LlmRun:
         """Run the tools; None when the model has to be asked what comes of it."""
         response, pending = await self._run_tools(calls, decided or {})
         if response is not None and response.actions.transfer_to_agent:
-            return Transfer(to=response.actions.transfer_to_agent)
+            return Transfer(to=response.actions.transfer_to_agent, seq=response.seq)
         if pending:
             return Paused(call_ids=pending)
         if response is None or response.actions.skip_summarization:

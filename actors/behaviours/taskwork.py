@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from actors.agents.tree import AgentSpec
-from actors.behaviours.lifecycle import content_of
+from actors.behaviours.lifecycle import content_of, failed_before
 from actors.behaviours.llm import LlmRun
 from actors.behaviours.toolcalls import response_event, run_calls
 from actors.flows.plan import FlowPlan
@@ -26,6 +26,7 @@ from actors.messages.protocol import AnyOutcome, Finished, Paused
 from actors.rules import confirmation, instructions
 from actors.rules.briefing import Brief, Known, briefing
 from actors.rules.relevance import OpenCall
+from actors.rules.resumption import is_failure
 from actors.rules.tasks import Board
 from actors.rules.tasktools import is_controllers
 from actors.tools.base import Tool
@@ -76,12 +77,19 @@ class _Round(LlmRun):
 
     async def run(self) -> AnyOutcome:
         """The round from its beginning to its end."""
-        outcome = await self._taken_up() or await self._new()
-        mark = self._mark()
+        # What the log has of this round, when it was lost with its process.
+        before = [event for event in self._context.done if self._is_of_round(event)]
+        if before and is_failure(before[-1]):
+            return failed_before(before[-1])
+        outcome = await self._taken_up() or (Finished() if before else await self._new())
+        mark = _merged([event.flow for event in before if event.flow is not None], self._mark())
         if mark.ends_turn or any(change.status in COMPLETE for change in mark.changes.values()):
             await content_of(self._spec.hooks("after_agent_callback"), self._context)
-        without_results = {task: msgspec.structs.replace(change, result=None) for task, change in self._desk.changes.items()}
+        without_results = {task: msgspec.structs.replace(change, result=None) for task, change in mark.changes.items()}
         return msgspec.structs.replace(outcome, mark=msgspec.structs.replace(mark, changes=without_results))
+
+    def _is_of_round(self, event: Event) -> bool:
+        return event.flow is not None and (event.flow.run, event.flow.round) == (self._work.run, self._work.round)
 
     async def _new(self) -> AnyOutcome:
         if self._work.begins and await content_of(self._spec.hooks("before_agent_callback"), self._context):
@@ -215,3 +223,16 @@ class _Round(LlmRun):
     async def _objective(self, node: TaskNode) -> str:
         """What is to be achieved. Only what a definition says is a template; an agent may write braces as it likes."""
         return await self._instruction(node.objective) if node.name in self._plan.results else node.objective
+
+
+def _merged(before: Sequence[FlowMark], last: FlowMark) -> FlowMark:
+    """What a round says of the flow all in all."""
+    marks = [*before, last]
+    return msgspec.structs.replace(
+        last,
+        llm_calls=sum(mark.llm_calls for mark in marks),
+        created=tuple(node for mark in marks for node in mark.created),
+        changes={task: change for mark in marks for task, change in mark.changes.items()},
+        ends_turn=any(mark.ends_turn for mark in marks),
+        next_agent=next((mark.next_agent for mark in reversed(marks) if mark.next_agent is not None), None),
+    )

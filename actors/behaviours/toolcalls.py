@@ -10,7 +10,7 @@ import msgspec
 
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import first_result
-from actors.errors import NotEncodableError
+from actors.errors import ActorLostError, FencedError, NotEncodableError
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event
 from actors.messages.model import FunctionDeclaration
@@ -104,6 +104,9 @@ async def _call(spec: AgentSpec, tool: Tool, args: dict[str, Any], context: Tool
     if result is None:
         try:
             result = await tool.run(args, context)
+        except (FencedError, ActorLostError):
+            # Not the tool's fault: an agent that it has asked cannot go on here.
+            raise
         except Exception as error:  # A tool is the user's code: whatever it raises, the model is told and goes on.
             result = await first_result(spec.hooks("on_tool_error_callback"), tool, args, context, error)
             if result is None:

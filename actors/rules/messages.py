@@ -36,3 +36,8 @@ def artifact_name(invocation_id: str, index: int) -> str:
 def placeholder(filename: str) -> Part:
     """What stands in the log instead of the data."""
     return Part(text=f"Uploaded file: {filename}. It is saved into artifacts")
+
+
+def answers(content: Content) -> tuple[str, ...]:
+    """Ids of the calls that a message answers."""
+    return tuple(response.id for response in content.function_responses() if response.id)

@@ -30,6 +30,9 @@ from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, Runn
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.settings import Settings
 
+FOR_EVER = -1
+"""How often Ray starts an actor again whose process was lost."""
+
 
 class RayEngine:
     """Implements `runtime.engine.Engine`.
@@ -119,12 +122,14 @@ class RayEngine:
             deployment.settings,
             name("runner"),
             _pickled("the plugins cannot travel to the Runner", deployment.tree.plugins),
+            deployment.app_name,
         )
         plans = {flow: _pickled_plan(flow, plan) for flow, plan in deployment.plans().items()}
         runner_host = self._start(RunnerHost, name("runner"), build_the_runner, plans)
         self._runner_host = runner_host
-        self.session = SessionRef(RayLink(session_host, "the Session actor"))
-        self.runner = RunnerRef(RayLink(runner_host, "the Runner"))
+        patience_s = deployment.settings.restart_timeout_s
+        self.session = SessionRef(RayLink(session_host, "the Session actor", patience_s))
+        self.runner = RunnerRef(RayLink(runner_host, "the Runner", patience_s))
 
     async def define(self, name: str, plan: Any) -> None:
         """Send the definition of a flow to where all agents find it."""
@@ -133,10 +138,10 @@ class RayEngine:
         except RayActorError as error:
             raise ActorLostError("the Runner", str(error)) from error
 
-    def _start(self, host: type[Any], name: str, *args: Any) -> Handle:
+    def _start(self, host: type[Any], name: str, *args: Any, restarts: int = FOR_EVER) -> Handle:
         settings = self._deployment.settings
         try:
-            handle = start(host, name, settings.namespace, settings.max_concurrency, *args)
+            handle = start(host, name, settings.namespace, settings.max_concurrency, *args, max_restarts=restarts)
         except ValueError as error:
             raise DeploymentExistsError(self._deployment.app_name) from error
         self._hosts[name] = handle
@@ -151,7 +156,8 @@ class RayEngine:
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
             name = actor_name(self._deployment.app_name, f"model-{len(self._models)}")
-            handle = self._start(ModelHost, name, model)
+            # Its state would be gone, so another process would be no replacement.
+            handle = self._start(ModelHost, name, model, restarts=0)
             self._models[id(model)] = (model, handle)
             follow = getattr(model, "follow", None)
             if follow is not None:
@@ -232,15 +238,17 @@ def build_runner(
     settings: Settings,
     name: str,
     plugins: bytes,
+    app: str,
 ) -> Actor:
     """Make the Runner, in its own process."""
     directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
     return RunnerActor(
-        SessionRef(RayLink(session, "the Session actor")),
+        SessionRef(RayLink(session, "the Session actor", settings.restart_timeout_s)),
         directory,
         open_artifact_store(artifact_store),
         name,
         cloudpickle.loads(plugins),
+        app,
     )
 
 

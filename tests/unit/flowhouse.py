@@ -68,10 +68,10 @@ class Switchboard(Actor):
         return await self._house.invoke(message.child, work=message.work, llm_calls=1)
 
     async def stop_branch(self, message: p.StopBranch) -> p.Done:
-        """Stop what these agents do."""
-        for agent in message.agents:
-            if agent in self._house.agents:
-                await self._house.agents[agent].stop_run(p.StopRun(key=KEY, invocation_id=TURN))
+        """Stop what all agents but the controller do."""
+        for name, agent in self._house.agents.items():
+            if name != self._house.flow.name:
+                await agent.stop_run(p.StopRun(key=KEY, invocation_id=TURN))
         return p.Done()
 
 

@@ -104,5 +104,5 @@ class _Fixed:
     def __init__(self, reply: bytes) -> None:
         self._reply = reply
 
-    async def send(self, raw: bytes) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         return self._reply
