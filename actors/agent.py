@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from actors.actor import Actor, Handler, Ref, is_being_cancelled
+from actors.actor import Actor, Handler, Ref
 from actors.agents.tree import AgentSpec
 from actors.behaviours.controller import run_flow
 from actors.behaviours.custom import run_custom
@@ -22,8 +22,9 @@ from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm import run_llm
 from actors.behaviours.taskwork import run_round
 from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
-from actors.errors import ActorLostError, FencedError, RaygroveError
+from actors.errors import ActorLostError, FencedError
 from actors.flowrun import FlowInvocation, PlanSource, no_plans
+from actors.foreign import is_being_cancelled, is_cancellation
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
@@ -32,6 +33,7 @@ from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.rules.contents import View, tool_root
+from actors.rules.failures import failure
 from actors.rules.relevance import TaskView
 from actors.session import SessionRef
 from actors.tools.offload import in_process
@@ -150,8 +152,11 @@ class AgentActor(Actor):
             # The turn belongs to somebody else now, or has ended, or will be taken up anew since whom the run needs was lost:
             # nothing more that this run does may be seen.
             return p.Cancelled(agent=self._spec.name)
-        except Exception as error:
-            # The border of the agent: its code, its tools' and its model's client may raise anything.
+        except BaseException as error:
+            # The border of the agent: its code, its tools' and its model's client may raise anything. That the run is cancelled
+            # the run tells: a TaskGroup that has failed leaves its task looking so (Python 3.11).
+            if run.is_stopped if isinstance(error, asyncio.CancelledError) else is_cancellation(error):
+                raise
             outcome = await self._failed(run, error)
         if isinstance(outcome, p.Finished):
             outcome = msgspec.structs.replace(outcome, closed=run.has_closed)
@@ -176,15 +181,14 @@ class AgentActor(Actor):
         behave = _BEHAVIOURS[spec.definition.kind]
         return await run_lifecycle(spec, run, lambda: behave(spec, run))
 
-    async def _failed(self, run: Invocation, error: Exception) -> p.AnyOutcome:
+    async def _failed(self, run: Invocation, error: BaseException) -> p.AnyOutcome:
         """Leave the one event of the failure."""
-        code = type(error).__name__
+        failed = failure(error)
         try:
-            await run.record(Event(error_code=code, error_message=str(error)))
+            await run.record(Event(error_code=failed.error_code, error_message=failed.error_message))
         except FencedError:
             return p.Cancelled()
-        args = list(error.args) if isinstance(error, RaygroveError) else None
-        return p.Failed(error_code=code, error_message=str(error), error_args=args)
+        return failed
 
     def _view(self, message: p.Invoke) -> SessionView:
         where = (message.turn.key, message.branch, message.work is not None)

@@ -28,8 +28,9 @@ from actors.messages import protocol as p
 from actors.messages.event import Event, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, Work
 from actors.messages.topology import Topology
-from actors.messages.wire import encode
+from actors.messages.wire import encode_event
 from actors.rules import resumption
+from actors.rules.failures import failure
 from actors.rules.state import only_temp, without_temp
 from actors.rules.transfer import route_refusal
 from actors.running import Run, RunningTurn, numbers
@@ -241,8 +242,9 @@ class Dispatch:
 
     async def fail(self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
         """Leave the event of a failure that the agent cannot leave itself."""
-        await self.append(turn, agent, Event(branch=branch, error_code=type(error).__name__, error_message=str(error)))
-        return failed(agent, error)
+        outcome = failed(agent, error)
+        await self.append(turn, agent, Event(branch=branch, error_code=outcome.error_code, error_message=outcome.error_message))
+        return outcome
 
     async def append(self, turn: RunningTurn, author: str, event: Event) -> None:
         """Store an event that is made in the Runner."""
@@ -251,7 +253,7 @@ class Dispatch:
         whole = msgspec.structs.replace(
             event, id=new_event_id(), invocation_id=turn.ref.invocation_id, author=author, timestamp=now_s(), actions=actions
         )
-        await self._session.append(p.Append(turn=turn.ref, events=[encode(whole)], temp=only_temp(changed)))
+        await self._session.append(p.Append(turn=turn.ref, events=[encode_event(whole)], temp=only_temp(changed)))
 
     # ------------------------------------------------------------------------------------------------- stopping
     async def stop(self, turn: RunningTurn, runs: Sequence[Run]) -> None:
@@ -275,4 +277,4 @@ class Dispatch:
 
 def failed(agent: str, error: RaygroveError) -> p.Failed:
     """The outcome of a run that one of this project's own errors has ended."""
-    return p.Failed(agent=agent, error_code=type(error).__name__, error_message=str(error), error_args=list(error.args))
+    return msgspec.structs.replace(failure(error), agent=agent)

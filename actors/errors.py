@@ -14,7 +14,8 @@
     │   ├── UnknownAgentError
     │   ├── InvocationNotFoundError
     │   ├── FlowNotFoundError
-    │   └── NotEncodableError
+    │   ├── NotEncodableError
+    │   └── TooLargeError
     ├── TurnError                    a turn was started and did not end well
     │   ├── AgentFailedError
     │   ├── LlmCallsLimitExceededError
@@ -148,6 +149,12 @@ class NotEncodableError(RequestError, TypeError):
     """A value has no wire form. Arguments: type, reason."""
 
     sentence = "a {0} cannot be sent or stored: {1}"
+
+
+class TooLargeError(RequestError, ValueError):
+    """Something has more bytes than a limit allows. Arguments: what, its bytes, the setting, its value, what to do instead."""
+
+    sentence = "{0} has {1} bytes, and {2} allows {3}: {4}"
 
 
 class TurnError(RaygroveError):

@@ -12,8 +12,9 @@ from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
-from actors.messages.wire import decode_event, encode
+from actors.messages.wire import decode_event
 from actors.rules.contents import tool_root
+from actors.rules.limits import encoded
 from actors.rules.relevance import TaskView
 
 PlanSource = Callable[[str], Awaitable[Any]]
@@ -60,7 +61,9 @@ class FlowInvocation(Invocation):
         if self.is_stopped:
             raise FencedError(self.invocation_id, self._turn.epoch)
         await self._partials.flush()
-        appended = await self._session.append(p.Append(turn=self._turn, events=[encode(event) for event in events]))
+        appended = await self._session.append(
+            p.Append(turn=self._turn, events=[encoded(event, self._spec.limits) for event in events])
+        )
         for place, event in enumerate(events):
             self._stored(event, msgspec.structs.replace(appended, first_seq=appended.first_seq + place), {})
 

@@ -45,9 +45,9 @@ class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
 class EventScan(msgspec.Struct, rename="camel", gc=False):
     """As much of an event as its keeper must know. The rest of its bytes is passed over, not decoded."""
 
-    id: str
-    invocation_id: str
-    author: str
+    id: str = ""
+    invocation_id: str = ""
+    author: str = ""
     timestamp: float = 0.0
     branch: str | None = None
     content: _ContentScan | None = None

@@ -8,11 +8,14 @@ from actors.errors import ModelConfigurationError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
-from actors.messages.content import Content, Part
+from actors.messages.content import Content
 from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, FlowMark
+from actors.messages.limits import Limits
 from actors.messages.topology import Topology
-from actors.rules import messages
+from actors.messages.wire import encode
+from actors.rules import messages, state
+from actors.rules.limits import check_event
 from actors.rules.selection import select_agent
 from actors.rules.state import without_temp
 from actors.session import SessionRef
@@ -27,13 +30,17 @@ class Intake:
         directory: which agents cannot run here.
         artifacts: where data goes.
         hooks: the plugins', which may want to know the agent.
+        limits: how large an event may be.
     """
 
-    def __init__(self, session: SessionRef, directory: Directory, artifacts: ArtifactStore, hooks: TurnHooks) -> None:
+    def __init__(
+        self, session: SessionRef, directory: Directory, artifacts: ArtifactStore, hooks: TurnHooks, limits: Limits
+    ) -> None:
         self._session = session
         self._directory = directory
         self._artifacts = artifacts
         self._hooks = hooks
+        self._limits = limits
 
     async def look_ahead(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnFound:
         """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""
@@ -54,14 +61,15 @@ class Intake:
         """The message with its inline data moved to the artifact store, if that is wanted."""
         if not saves(message, content):
             return content
-        parts: list[Part] = []
+        without = messages.without_blobs(content, invocation_id)
+        # Before anything is saved for a message that is refused all the same.
+        check_event(USER, len(encode(without)), self._limits)
+        state.check(message.state_delta)
         for index, part in enumerate(content.parts):
             if part.inline_data is not None:
                 filename = messages.artifact_name(invocation_id, index)
                 await asyncio.to_thread(self._artifacts.save, message.key, filename, part)
-                part = messages.placeholder(filename)
-            parts.append(part)
-        return Content(role=USER, parts=parts)
+        return without
 
 
 def saves(message: p.StartTurn, content: Content) -> bool:

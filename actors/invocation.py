@@ -23,6 +23,8 @@ from actors.messages.session import SessionKey
 from actors.messages.wire import decode, decode_event, encode, plain
 from actors.nearest import did_you_mean
 from actors.rules.contents import View, tool_branch, tool_root
+from actors.rules.ids import checked_artifact_name
+from actors.rules.limits import encoded
 from actors.rules.state import only_temp, without_temp
 from actors.session import SessionRef
 from actors.tools.context import Actions
@@ -215,7 +217,7 @@ class Invocation:
             actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
             event = msgspec.structs.replace(event, actions=actions)
         event = self._addressed(event)
-        raw = encode(event)
+        raw = encoded(event, self._spec.limits)
         if event.partial:
             self._counts["partials"] += 1
             await self._partials.send(raw)
@@ -351,12 +353,12 @@ class SessionArtifacts:
         self._key = key
 
     async def save(self, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises ArtifactError or OSError."""
-        return await asyncio.to_thread(self._store.save, self._key, filename, part)
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError or OSError."""
+        return await asyncio.to_thread(self._store.save, self._key, checked_artifact_name(filename), part)
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:
         """The part of that version, or the latest; None when there is none."""
-        return await asyncio.to_thread(self._store.load, self._key, filename, version)
+        return await asyncio.to_thread(self._store.load, self._key, checked_artifact_name(filename), version)
 
     async def keys(self) -> list[str]:
         """The names of all artifacts that the session sees, sorted."""

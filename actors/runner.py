@@ -16,7 +16,7 @@ from typing import cast
 
 import msgspec
 
-from actors.actor import Actor, Handler, Ref, is_being_cancelled
+from actors.actor import Actor, Handler, Ref
 from actors.agent import AgentRef
 from actors.agents.plugin import Plugin
 from actors.dispatch import Dispatch, failed
@@ -27,16 +27,19 @@ from actors.errors import (
     LlmCallsLimitExceededError,
     PluginFailedError,
     RaygroveError,
+    RequestError,
 )
+from actors.foreign import is_being_cancelled
 from actors.intake import Intake, saves, user_event
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
+from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.wire import decode_event, encode
+from actors.messages.wire import decode_event, encode_event
 from actors.rules import messages, resumption
 from actors.rules.selection import select_agent
 from actors.running import Run, RunningTurn
@@ -96,6 +99,7 @@ class RunnerActor(Actor):
         name: for messages and statistics.
         plugins: the deployment's, whose hooks around turns are called here.
         app: whose open turns it takes up when its process was lost and started again.
+        limits: how large an event may be.
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class RunnerActor(Actor):
         name: str = "runner",
         plugins: Sequence[Plugin] = (),
         app: str = "",
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(name)
         self._app = app
@@ -113,7 +118,7 @@ class RunnerActor(Actor):
         self._session = session
         self._directory = directory
         self._hooks = TurnHooks(plugins, session, artifacts)
-        self._intake = Intake(session, directory, artifacts, self._hooks)
+        self._intake = Intake(session, directory, artifacts, self._hooks, limits)
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._dispatch = Dispatch(session, directory, self._counts, may_close=not self._hooks.at_end)
         self._turns: dict[tuple[SessionKey, str], RunningTurn] = {}
@@ -184,7 +189,7 @@ class RunnerActor(Actor):
         selected = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
         content, actions = await self._hooks.heard(message.key, invocation_id, selected, content, message.state_delta)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
-        raw = encode(user_event(message, content, invocation_id, actions.artifact_delta))
+        raw = encode_event(user_event(message, content, invocation_id, actions.artifact_delta))
         opened = await self._opened(message, invocation_id, content, raw)
         if opened.attached:
             if opened.lost:
@@ -279,7 +284,8 @@ class RunnerActor(Actor):
                 left = await self._hooks.after(turn.ref, turn.agent, turn.content)
                 if left is not None:
                     await self._dispatch.append(turn, turn.agent, left)
-        except PluginFailedError as error:
+        except (PluginFailedError, RequestError) as error:
+            # The latter when what a hook has left cannot be stored.
             return await self._dispatch.fail(turn, turn.agent, error, None)
         return outcome
 

@@ -10,19 +10,23 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from actors.actor import Actor, Handler, Ref
+from actors.admission import Admission
 from actors.errors import InvocationNotFoundError, SessionBusyError
 from actors.followers import Followers
-from actors.hotlog import HotLog, scan
+from actors.hotlog import HotLog, new_event, scan
 from actors.interfaces.stores import HideEvents, MemoryStore, PutState, RemoveSession, SessionStore, TurnRow
 from actors.logbook import PAGE, LogBook
 from actors.memory import Memory, entry_of
 from actors.messages import protocol as p
 from actors.messages.event import USER, EventActions, new_invocation_id
+from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.wire import decode, encode
+from actors.messages.wire import decode, decode_event, encode
 from actors.rules import state as scopes
 from actors.turns import Turns, made_here
 
@@ -140,6 +144,7 @@ class SessionActor(Actor):
         name: for messages and statistics.
         clock: seconds that only go forward; by default those of the event loop.
         memory: where memory lasts; None: the app has none.
+        limits: how much it takes in.
     """
 
     def __init__(
@@ -149,14 +154,16 @@ class SessionActor(Actor):
         name: str = "session",
         clock: Callable[[], float] | None = None,
         memory: MemoryStore | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
+        self._admission = Admission(limits)
         self._topology = topology
         self._book = LogBook(store)
         self._store = store
         self._memory = Memory(memory)
         self._followers = Followers(clock)
         self._counts = Counter(turns=0, events=0, partials=0, polls=0)
-        self._turns = Turns(self._book, self._followers, self._counts)
+        self._turns = Turns(self._book, self._followers, self._admission, self._counts)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -233,6 +240,7 @@ class SessionActor(Actor):
     # ------------------------------------------------------------------------------------------------- sessions
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionIs:
         """Create a session."""
+        self._admission.new(message.key, message.state, *await self._book.shared_state(message.key))
         return p.SessionIs(session=_info(await self._book.create(message.key, message.state)))
 
     async def get_session(self, message: p.GetSessionRequest) -> p.SessionIs:
@@ -276,12 +284,18 @@ class SessionActor(Actor):
         """Store an event that belongs to no turn."""
         hot = await self._book.take_up(message.key)
         _refuse_if_busy(hot)
-        event = scan(message.event)
+        raw, event = message.event, scan(message.event)
+        if any(key.startswith(scopes.TEMP) for key in event.actions.state_delta):
+            # Of no turn, so there is nobody who could see it.
+            given = decode_event(raw, 0)
+            kept = msgspec.structs.replace(given.actions, state_delta=scopes.without_temp(given.actions.state_delta))
+            raw, event = new_event(msgspec.structs.replace(given, actions=kept))
         place = await self._book.place(message.key, event.id)
-        if place is not None and (await self._book.events(message.key, after_seq=place[0] - 1, limit=1))[0].raw == message.event:
+        if place is not None and (await self._book.events(message.key, after_seq=place[0] - 1, limit=1))[0].raw == raw:
             # Sent again, since the reply was lost with the process that gave it.
             return p.Appended(first_seq=place[0])
-        return p.Appended(first_seq=await self._turns.add(hot, [(message.event, event)], []))
+        self._admission.event(hot, raw, event)
+        return p.Appended(first_seq=await self._turns.add(hot, [(raw, event)], []))
 
     async def rewind(self, message: p.RewindRequest) -> p.Done:
         """Append the event that makes readers see the session as before a turn."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from actors.admission import Admission
 from actors.errors import (
     FencedError,
     SessionBusyError,
@@ -53,12 +54,14 @@ class Turns:
     Args:
         book: the logs.
         followers: who is told.
+        admission: what may enter a log.
         counts: the actor's figures.
     """
 
-    def __init__(self, book: LogBook, followers: Followers, counts: Counter[str]) -> None:
+    def __init__(self, book: LogBook, followers: Followers, admission: Admission, counts: Counter[str]) -> None:
         self._book = book
         self._followers = followers
+        self._admission = admission
         self._counts = counts
 
     # ------------------------------------------------------------------------------------------------- opening
@@ -81,6 +84,9 @@ class Turns:
 
     async def open(self, message: p.OpenTurn) -> p.TurnOpened:
         """Store the user's event and let the turn run, once no other turn of the session does."""
+        if message.auto_create and await self._book.find(message.key) is None:
+            # Before there is a session that nobody wants.
+            self._admission.first(message, *await self._book.shared_state(message.key))
         hot = await self._book.take_up(message.key, auto_create=message.auto_create)
         event = scan(message.event)
         if hot.turn is not None and hot.turn.stored.get(event.id) == hot.turn.row.opened_seq:
@@ -165,8 +171,11 @@ class Turns:
         return msgspec.structs.replace(opened, so_far=so_far)
 
     async def _begin(self, hot: HotLog, message: p.OpenTurn, event: EventScan, turn: OpenTurn) -> p.TurnOpened:
+        temp = scopes.only_temp(message.state_delta)
+        self._admission.event(hot, message.event, event)
+        self._admission.temp(turn.temp, temp)
         hot.turn = turn
-        turn.temp.update(scopes.only_temp(message.state_delta))
+        turn.temp.update(temp)
         await self.add(hot, [(message.event, event)], [hot.put_turn(turn.record())])
         # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
         self._followers.add(message.subscriber, message.key, message.invocation_id)
@@ -250,7 +259,10 @@ class Turns:
             return p.Appended(first_seq=place[0])
         writes: list[Write] = []
         state_seq = hot.state_seq
+        for raw, event in events:
+            self._admission.event(hot, raw, event)
         if message.temp:
+            self._admission.temp(turn.temp, message.temp)
             turn.temp.update(message.temp)
             hot.state_seq = hot.head_seq + len(events)
             writes.append(hot.put_turn(turn.record()))
@@ -298,6 +310,8 @@ class Turns:
     # ------------------------------------------------------------------------------------------------- ending
     async def close(self, message: p.CloseTurn) -> p.Done:
         """Write how the turn ended, tell its followers, and let the next one run."""
+        with suppress(StoreError):
+            await self.current(message.turn)
         hot, turn = self._running(message.turn)
         try:
             hot, turn = await self.current(message.turn)

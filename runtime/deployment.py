@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from actors.agents import AgentTree, LlmAgent
-from actors.errors import InvalidIdError
 from actors.flows import FlowAgent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
-
-_APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 
 
 @dataclass(frozen=True)
@@ -36,13 +32,6 @@ class Deployment:
     def plans(self) -> dict[str, Any]:
         """The definitions of the flows that are part of the tree, by the names of their agents."""
         return {agent.name: cast(FlowAgent, agent).flow.plan for agent in self.tree.flow_agents()}
-
-
-def checked_app_name(app_name: str) -> str:
-    """The name, if it can be one. Raises InvalidIdError."""
-    if not isinstance(app_name, str) or not _APP_NAME.fullmatch(app_name):
-        raise InvalidIdError("app name", app_name, "use 1 to 128 letters, digits, '_', '-' and '.', the first a letter or digit")
-    return app_name
 
 
 def check_models(tree: AgentTree) -> None:

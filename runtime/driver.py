@@ -18,17 +18,17 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import USER, new_event_id, new_invocation_id
+from actors.rules.ids import checked_app_name, checked_id, checked_key
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
 from runtime.engine import Engine
 from runtime.flows import flow_of, planned, result_of
 from runtime.following import Follower
-from runtime.ids import checked_key
 from runtime.local import LocalEngine
 from runtime.memory import MemoryService
 from runtime.portal import Portal
-from runtime.services import ArtifactsService, AsyncServices, SessionsService
+from runtime.services import ArtifactsService, AsyncServices, SessionsService, as_mapping
 from runtime.settings import Settings
 from runtime.turn import Turn
 
@@ -182,8 +182,9 @@ class Runtime:
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
-        self.app_name = deployments.checked_app_name(app_name)
-        tree = AgentTree(FlowAgent(root_agent) if isinstance(root_agent, Flow) else root_agent, plugins)
+        self.app_name = checked_app_name(app_name)
+        root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else root_agent
+        tree = AgentTree(root, plugins, self._settings.limits)
         deployments.check_models(tree)
         if session_store is _DEFAULT:
             session_store = deployments.default_session_store(app_name, self._settings)
@@ -281,7 +282,7 @@ class Runtime:
             The turn, which runs already. What is wrong with it is raised by iterating it, or by its `result()`.
 
         Raises:
-            InvalidMessageError: the message is of no known kind.
+            InvalidMessageError: the message is of no known kind, or not made as one.
             InvalidIdError: an id cannot be one.
             RuntimeClosedError: the runtime is not started, or is closed.
         """
@@ -374,6 +375,8 @@ class Runtime:
         invocation_id: str | None,
         auto_create_session: bool | None,
     ) -> p.StartTurn:
+        if invocation_id is not None:
+            checked_id("invocation id", invocation_id)
         return p.StartTurn(
             key=checked_key(self.app_name, user_id, session_id),
             invocation_id=invocation_id or new_invocation_id(),
@@ -381,13 +384,13 @@ class Runtime:
             event_id=new_event_id(),
             content=_as_content(message),
             config=run_config or RunConfig(),
-            state_delta=dict(state_delta or {}),
+            state_delta=as_mapping(state_delta),
             auto_create=self._auto_create_session if auto_create_session is None else auto_create_session,
         )
 
     def _started(self, start: p.StartTurn, plan: FlowPlan | None = None) -> Turn:
         driver = self._live()
-        answers = any(start.content.function_responses())
+        answers = _has_answers(start.content)
         turn = Turn(driver, start.key, start.invocation_id, answers=answers, types=self._types)
         driver.start_soon(turn, start, plan)
         return turn
@@ -400,10 +403,14 @@ class Runtime:
 
         Returns:
             The turn. InvocationNotFoundError is raised by iterating it, when there is no such turn.
+
+        Raises:
+            InvalidIdError: an id cannot be one.
+            RuntimeClosedError: the runtime is not started, or is closed.
         """
         driver = self._live()
         key = checked_key(self.app_name, user_id, session_id)
-        turn = Turn(driver, key, invocation_id, after_seq=after_seq, types=self._types)
+        turn = Turn(driver, key, checked_id("invocation id", invocation_id), after_seq=after_seq, types=self._types)
         driver.attach_soon(turn, after_seq)
         return turn
 
@@ -466,5 +473,16 @@ def _as_content(message: Any) -> Content:
     if message is None:
         raise InvalidMessageError("message has no parts: it is None")
     if hasattr(message, "parts") and hasattr(message, "model_dump"):
-        return Content.from_genai(message)
+        try:
+            return Content.from_genai(message)
+        except (msgspec.ValidationError, AttributeError, TypeError) as error:
+            raise InvalidMessageError(f"message is no google.genai Content: {error}") from error
     raise InvalidMessageError(f"message must be a text, a Content or a google.genai Content, not {type(message).__name__}")
+
+
+def _has_answers(content: Content) -> bool:
+    try:
+        return any(content.function_responses())
+    except (AttributeError, TypeError) as error:
+        # Constructors check no types.
+        raise InvalidMessageError(f"message must have a list of Parts: {error}") from error

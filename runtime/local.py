@@ -92,10 +92,18 @@ class LocalEngine:
         store = open_session_store(deployment.session_store)
         artifacts = open_artifact_store(deployment.artifact_store)
         memory = open_memory_store(deployment.memory_store)
-        self.session = SessionRef(LocalLink(SessionActor(store, deployment.tree.topology, memory=memory)))
+        limits = deployment.settings.limits
+        self.session = SessionRef(
+            LocalLink(SessionActor(store, deployment.tree.topology, memory=memory, limits=limits)), limits.max_message_bytes
+        )
         directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find)
         self.runner = directory.runner = RunnerRef(
-            LocalLink(RunnerActor(self.session, directory, artifacts, plugins=deployment.tree.plugins, app=deployment.app_name))
+            LocalLink(
+                RunnerActor(
+                    self.session, directory, artifacts, plugins=deployment.tree.plugins, app=deployment.app_name, limits=limits
+                )
+            ),
+            limits.max_message_bytes,
         )
 
     async def define(self, name: str, plan: Any) -> None:

@@ -16,13 +16,14 @@ from actors.behaviours.hooks import as_response, call, first_result
 from actors.behaviours.lifecycle import callback_context, failed_before, run_lifecycle, where
 from actors.behaviours.toolcalls import response_event, run_calls
 from actors.errors import OutputSchemaError
+from actors.foreign import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
-from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.event import NO_ACTIONS, Event
+from actors.messages.content import Content, FunctionCall, FunctionResponse
+from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
-from actors.rules import confirmation, instructions, resumption, transfer
+from actors.rules import answers, confirmation, instructions, messages, resumption, transfer
 from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.tools.transfer import TransferTool
@@ -143,36 +144,47 @@ class LlmRun:
             if actions.freeze() != NO_ACTIONS:
                 await self._context.emit(Event(actions=actions.freeze()))
             return None
-        return self._finished_event(await self._named(response), actions)
+        return await self._without_large_data(self._finished_event(await self._named(response), actions))
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
         if replaced is not None:
-            return as_response(replaced)
+            return self._replacement(replaced)
         await self._context.take_llm_call()
         try:
             response = await self._call_model(request)
-        except Exception as error:  # A model is foreign code: a callback may have an answer for whatever it raises.
+        except BaseException as error:  # A model is foreign code: a callback may have an answer for whatever it raises.
+            if is_cancellation(error):
+                raise
             replaced = await first_result(self._spec.hooks("on_model_error_callback"), context, request, error)
             if replaced is None:
                 raise
-            response = as_response(replaced)
+            response = self._replacement(replaced)
         replaced = await first_result(self._spec.hooks("after_model_callback"), context, response)
-        return response if replaced is None else as_response(replaced)
+        return response if replaced is None else self._replacement(replaced)
 
     async def _call_model(self, request: LlmRequest) -> LlmResponse:
         whole = LlmResponse()
         async with aclosing(self._model.generate(request, stream=self._context.streaming)) as responses:  # type: ignore[type-var]
             async for response in responses:
-                if response.partial:
-                    await self._context.emit(Event(content=_by_model(response.content), partial=True))
+                if getattr(response, "partial", False):
+                    said = answers.piece(response.content, self._model_name, self._spec.limits.max_inline_bytes)
+                    await self._context.emit(Event(content=said, partial=True))
                 else:
                     whole = response
-        return whole
+        return answers.fit(whole, self._model_name)
+
+    def _replacement(self, given: Any) -> LlmResponse:
+        """What a callback gave in place of an answer."""
+        return answers.fit(as_response(given), self._model_name)
+
+    @property
+    def _model_name(self) -> str:
+        return self._spec.model if isinstance(self._spec.model, str) else getattr(self._spec.model, "model", "")
 
     async def _request(self, context: CallbackContext) -> LlmRequest:
         request = LlmRequest(
-            model=self._spec.model if isinstance(self._spec.model, str) else getattr(self._spec.model, "model", ""),
+            model=self._model_name,
             agent=self._spec.name,
             contents=await self._contents(),
             system_instruction=await self._system_instruction(),
@@ -215,9 +227,9 @@ class LlmRun:
 
     async def _named(self, response: LlmResponse) -> LlmResponse:
         """The response with an id on every call that is unique in what the agent sees."""
-        content = _by_model(response.content)
+        content = response.content
         if content is None or not any(content.function_calls()):
-            return msgspec.structs.replace(response, content=content)
+            return response
         view = await self._context.view()
         used: set[str] = set()
         parts = []
@@ -244,6 +256,22 @@ class LlmRun:
         if event.is_final_response():
             self._keep_output(event, actions)
         return msgspec.structs.replace(event, actions=actions.freeze())
+
+    async def _without_large_data(self, event: Event) -> Event:
+        """The event with data that is too large for the log saved as artifacts, and on record."""
+        content = event.content
+        places = answers.large_data(content.parts, self._spec.limits.max_inline_bytes) if content is not None else []
+        if content is None or not places:
+            return event
+        event_id = new_event_id()
+        parts = list(content.parts)
+        saved: dict[str, int] = {}
+        for index in places:
+            filename = messages.artifact_name(event_id, index)
+            saved[filename] = await self._context.artifacts.save(filename, parts[index])
+            parts[index] = answers.placeholder(filename, parts[index])
+        actions = msgspec.structs.replace(event.actions, artifact_delta={**event.actions.artifact_delta, **saved})
+        return msgspec.structs.replace(event, id=event_id, content=Content(role=content.role, parts=parts), actions=actions)
 
     def _long_running(self, content: Content | None) -> tuple[str, ...]:
         calls = content.function_calls() if content is not None else ()
@@ -299,11 +327,3 @@ def _unrun(tool: str, answer: dict[str, Any], settled: FunctionResponse | None) 
         return settled.response
     refused = confirmation.refusal(tool, answer)
     return {"error": refused} if refused is not None else None
-
-
-def _by_model(content: Content | None) -> Content | None:
-    """A model's content in the role `model`; None when it says nothing."""
-    if content is None or content.is_empty():
-        return None
-    parts: Sequence[Part] = content.parts
-    return content if content.role == "model" else Content(role="model", parts=parts)

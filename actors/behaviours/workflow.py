@@ -52,9 +52,9 @@ async def _in_order(
         del children[: children.index(begun)]
         context.escalated = context.escalated or bool(context.progress.get("escalated"))
     for child in children:
-        if child == begun and context.is_resumed:
+        if child == begun:
             # Its beginning is in the log, and so is what it has done since.
-            outcome = await context.run_child(child, resume=True)
+            outcome = await context.run_child(child, resume=context.is_resumed)
             since = context.progress.get("since", context.noted_seq)
         else:
             outcome = await context.run_child(child, progress={**where, "child": child, "escalated": context.escalated})

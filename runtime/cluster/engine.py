@@ -21,12 +21,13 @@ from actors.agents import AgentSpec
 from actors.errors import ActorLostError, ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.messages.limits import Limits
 from actors.messages.protocol import Statistics
 from actors.messages.topology import Topology
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.directory import RayDirectory
-from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, start
+from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, named, start
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.settings import Settings
 
@@ -109,12 +110,19 @@ class RayEngine:
         session_host = self._start(
             SessionHost,
             name("session"),
-            partial(build_session, deployment.session_store, deployment.memory_store, deployment.tree.topology, name("session")),
+            partial(
+                build_session,
+                deployment.session_store,
+                deployment.memory_store,
+                deployment.tree.topology,
+                name("session"),
+                deployment.settings.limits,
+            ),
         )
         specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
         build_the_runner = partial(
             build_runner,
-            session_host,
+            name("session"),
             deployment.artifact_store,
             specs,
             model_names(deployment.tree),
@@ -127,9 +135,9 @@ class RayEngine:
         plans = {flow: _pickled_plan(flow, plan) for flow, plan in deployment.plans().items()}
         runner_host = self._start(RunnerHost, name("runner"), build_the_runner, plans)
         self._runner_host = runner_host
-        patience_s = deployment.settings.restart_timeout_s
-        self.session = SessionRef(RayLink(session_host, "the Session actor", patience_s))
-        self.runner = RunnerRef(RayLink(runner_host, "the Runner", patience_s))
+        patience_s, max_bytes = deployment.settings.restart_timeout_s, deployment.settings.max_message_bytes
+        self.session = SessionRef(RayLink(session_host, "the Session actor", patience_s), max_bytes)
+        self.runner = RunnerRef(RayLink(runner_host, "the Runner", patience_s), max_bytes)
 
     async def define(self, name: str, plan: Any) -> None:
         """Send the definition of a flow to where all agents find it."""
@@ -224,13 +232,15 @@ def agent_actor_name(app_name: str, agent: str) -> str:
     return f"{app_name}/agent/{agent}"
 
 
-def build_session(store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str) -> Actor:
+def build_session(
+    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, limits: Limits
+) -> Actor:
     """Make the Session actor, in its own process."""
-    return SessionActor(open_session_store(store), topology, name, memory=open_memory_store(memory_store))
+    return SessionActor(open_session_store(store), topology, name, memory=open_memory_store(memory_store), limits=limits)
 
 
 def build_runner(
-    session: Handle,
+    session_name: str,
     artifact_store: str | ArtifactStore,
     specs: Mapping[str, bytes],
     models: Mapping[str, str],
@@ -240,7 +250,11 @@ def build_runner(
     plugins: bytes,
     app: str,
 ) -> Actor:
-    """Make the Runner, in its own process."""
+    """Make the Runner, in its own process.
+
+    It finds the Session actor by its name: with a handle among its arguments, Ray could not promise to start it again.
+    """
+    session = named(session_name, settings.namespace)
     directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
     return RunnerActor(
         SessionRef(RayLink(session, "the Session actor", settings.restart_timeout_s)),
@@ -249,6 +263,7 @@ def build_runner(
         name,
         cloudpickle.loads(plugins),
         app,
+        settings.limits,
     )
 
 

@@ -111,7 +111,12 @@ class ModelHost:
 def myself() -> Handle:
     """The actor in whose process this runs."""
     here = ray.get_runtime_context()
-    actor: Handle = ray.get_actor(here.get_actor_name() or "", namespace=here.namespace)
+    return named(here.get_actor_name() or "", here.namespace)
+
+
+def named(name: str, namespace: str) -> Handle:
+    """The actor of that name. Raises ValueError when there is none."""
+    actor: Handle = ray.get_actor(name, namespace=namespace)
     return actor
 
 
@@ -139,7 +144,7 @@ def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *arg
 def evict(name: str, namespace: str) -> None:
     """Have the actor of that name killed, if there is one."""
     with suppress(ValueError):
-        ray.kill(ray.get_actor(name, namespace=namespace))
+        ray.kill(named(name, namespace))
 
 
 def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ray.ObjectRef[Any]:
