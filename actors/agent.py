@@ -107,7 +107,7 @@ class AgentActor(Actor):
         self._plans = plans
         self._model: Model | None = None
         self._views: OrderedDict[tuple[SessionKey, str | None, bool], SessionView] = OrderedDict()
-        self._runs: dict[tuple[SessionKey, str], dict[asyncio.Task[p.AnyOutcome], Invocation]] = {}
+        self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -117,7 +117,6 @@ class AgentActor(Actor):
     async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
         """Run the agent, in a task of its own that `stop_run` can cancel."""
         self._counts["runs"] += 1
-        where = (message.turn.key, message.turn.invocation_id)
         make = partial(FlowInvocation, self._plans) if message.work or self._spec.definition.kind == "flow" else Invocation
         run = make(
             self._spec,
@@ -130,7 +129,7 @@ class AgentActor(Actor):
             self._offload,
         )
         task = asyncio.create_task(self._run(run))
-        self._runs.setdefault(where, {})[task] = run
+        self._runs[message.turn] = (task, run)
         try:
             # Shielded, so that a run is not told to stop before it can say nothing more.
             return await asyncio.shield(task)
@@ -140,9 +139,7 @@ class AgentActor(Actor):
             await _stopped({task: run})
             raise
         finally:
-            del self._runs[where][task]
-            if not self._runs[where]:
-                del self._runs[where]
+            del self._runs[message.turn]
 
     async def _run(self, run: Invocation) -> p.AnyOutcome:
         try:
@@ -205,9 +202,9 @@ class AgentActor(Actor):
         return view
 
     async def stop_run(self, message: p.StopRun) -> p.Done:
-        """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
-        runs = self._runs.get((message.key, message.invocation_id), {})
-        await _stopped({task: run for task, run in runs.items() if message.runs is None or run.run in message.runs})
+        """Cancel runs; returns when they have ended, or will not: the log is fenced against them."""
+        named = (msgspec.structs.replace(message.turn, run=run) for run in message.runs)
+        await _stopped(dict(self._runs[turn] for turn in named if turn in self._runs))
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
@@ -218,8 +215,7 @@ class AgentActor(Actor):
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Cancel every run, and let go of the model's connections."""
-        for key, invocation_id in list(self._runs):
-            await self.stop_run(p.StopRun(key=key, invocation_id=invocation_id))
+        await _stopped(dict(self._runs.values()))
         close = getattr(self._model, "aclose", None)
         if close is not None:
             await close()

@@ -185,7 +185,7 @@ class RunnerActor(Actor):
         running = self._turns.get((message.key, invocation_id))
         if running is not None and message.event_id and running.event_id == message.event_id:
             # Asked again: it was taken up already.
-            return self._joined(message.key, invocation_id, running.agent)
+            return p.TurnStarted(invocation_id=invocation_id, agent=running.agent, attached=True, seq=running.user_event.seq)
         selected = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
         content, actions = await self._hooks.heard(message.key, invocation_id, selected, content, message.state_delta)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
@@ -194,9 +194,11 @@ class RunnerActor(Actor):
         if opened.attached:
             if opened.lost:
                 await self._take_up(message.key, opened.lost)
-            return self._joined(message.key, invocation_id, opened.agent)
+            joined = self._joined(message.key, invocation_id, opened.agent)
+            return msgspec.structs.replace(joined, seq=opened.seq)
         if opened.taken_up:
-            return p.TurnStarted(invocation_id=invocation_id, agent=self._go_on(message.key, invocation_id, opened))
+            agent = self._go_on(message.key, invocation_id, opened)
+            return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
         agent = CONTROLLER if message.flow else select_agent(topology, opened.authors, found.caller)
         turn = RunningTurn(p.TurnRef(message.key, invocation_id, opened.epoch), agent, opened, raw, message.config)
         turn.flow = message.flow
@@ -208,7 +210,7 @@ class RunnerActor(Actor):
         self._launch(turn)
         # The agent first: the driver does not wait for this reply.
         await asyncio.sleep(0)
-        return p.TurnStarted(invocation_id=invocation_id, agent=agent)
+        return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
 
     def _joined(self, key: SessionKey, invocation_id: str, agent: str) -> p.TurnStarted:
         running = self._turns.get((key, invocation_id))
@@ -371,7 +373,10 @@ class RunnerActor(Actor):
         """Run a turn that was open already. Returns its agent."""
         before = self._turns.get((key, invocation_id))
         if before is not None and before.task is not None:
-            # It was this Runner's own all the time; what runs of it is fenced off now.
+            if before.ref.epoch >= opened.epoch:
+                # Taken up twice at the same time, and this reply came last.
+                return before.agent
+            # What it writes is refused from now on, the end of the turn, too.
             before.task.cancel()
         topology = self._dispatch.topology
         event = decode_event(opened.event, opened.seq)

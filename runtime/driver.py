@@ -91,7 +91,7 @@ class Driver:
         else:
             if started.invocation_id != turn.where[1]:
                 follower.rename(turn, started.invocation_id)
-            turn.started(started.agent)
+            turn.started(started.agent, started.seq)
         finally:
             follower.known()
         if turn.is_cancelled:

@@ -195,9 +195,10 @@ class Turn:
         """The turn goes on with another one's id."""
         self._invocation_id = invocation_id
 
-    def started(self, agent: str) -> None:
-        """The turn is open."""
+    def started(self, agent: str, seq: int = 0) -> None:
+        """The turn is open, with the user's event at place `seq`: what stands before it has been told to others."""
         self._agent = agent
+        self._after_seq = max(self._after_seq, seq)
         self._started.set()
 
     def feed(self, stored: Sequence[StoredEvent], outcome: AnyOutcome | None) -> None:

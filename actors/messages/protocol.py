@@ -147,11 +147,16 @@ class StartTurn(Message, frozen=True, kw_only=True):
 
 
 class TurnStarted(Message, frozen=True, kw_only=True):
-    """The turn is open, or was already: then `attached`, and its events come from the first."""
+    """The turn is open, or was already: then `attached`, and its events come from the first.
+
+    Attributes:
+        seq: the place of the user's event, if it is the one that was asked with.
+    """
 
     invocation_id: str
     agent: str
     attached: bool = False
+    seq: int = 0
 
 
 class TakeOver(Message, frozen=True, kw_only=True):
@@ -380,11 +385,10 @@ class Invoke(Message, frozen=True, kw_only=True):
 
 
 class StopRun(Message, frozen=True, kw_only=True):
-    """Stop every run of a turn in this actor, or those of the numbers given."""
+    """Stop runs of one taking-up of a turn in this actor, by their numbers."""
 
-    key: SessionKey
-    invocation_id: str
-    runs: tuple[int, ...] | None = None
+    turn: TurnRef
+    runs: tuple[int, ...]
 
 
 # ------------------------------------------------------------------------------------------------- agent -> Runner

@@ -195,6 +195,10 @@ class LossyEngine(LocalEngine):
             if loss.who in ("sender", "receiver")
             else loss.who.split(" and ")
         )
+        # Whoever sends the message may be stopped meanwhile, by those that hear of the loss.
+        await asyncio.shield(asyncio.create_task(self._lose(parts, who)))
+
+    async def _lose(self, parts: Sequence[str], who: Process | None) -> None:
         async with self._at_work:
             for part in parts:
                 if part == "session":

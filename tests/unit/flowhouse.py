@@ -71,7 +71,7 @@ class Switchboard(Actor):
         """Stop what all agents but the controller do."""
         for name, agent in self._house.agents.items():
             if name != self._house.flow.name:
-                await agent.stop_run(p.StopRun(key=KEY, invocation_id=TURN))
+                await agent.stop_run(p.StopRun(turn=p.TurnRef(KEY, TURN, 1), runs=(0,)))
         return p.Done()
 
 
