@@ -19,7 +19,7 @@ from tests.acceptance.losses import Loss, LossyEngine, Victim, lossy
 from tests.helpers import say
 from tests.unit.flowhouse import Diligent
 
-PLACES = 8
+PLACES = 4
 """Messages at which each actor is lost."""
 
 
@@ -83,7 +83,7 @@ def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(where: Ca
     assert lost
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(
         st.builds(Loss, at=st.integers(0, 50), who=st.sampled_from(get_args(Victim)), before=st.booleans()),
