@@ -11,6 +11,7 @@ from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
+from actors.messages.flow import CONTROLLER, FlowMark
 from actors.messages.limits import Limits
 from actors.messages.topology import Topology
 from actors.messages.wire import encode
@@ -63,7 +64,7 @@ class Intake:
         if found.is_there:
             return Prepared(found, content, Actions())
         invocation_id = found.invocation_id or message.invocation_id
-        agent = select_agent(topology, found.authors, found.caller)
+        agent = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
         # Plugins hear the message as it was sent, with its data.
         content, actions = await self._hooks.heard(message.key, invocation_id, agent, content, message.state_delta)
         return Prepared(found, await self._without_blobs(message, content, invocation_id), actions)
@@ -78,7 +79,7 @@ class Intake:
         found = await self._session.find_turn(
             p.FindTurn(key=message.key, call_ids=answers, invocation_id=repeated, auto_create=message.auto_create)
         )
-        agent = select_agent(topology, found.authors, found.caller)
+        agent = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
         if agent in self._directory.obstacles:
             raise ModelConfigurationError(*self._directory.obstacles[agent])
         return found
@@ -113,4 +114,6 @@ def user_event(message: p.StartTurn, content: Content, invocation_id: str, artif
         content=content,
         custom_metadata=message.config.custom_metadata,
         actions=EventActions(state_delta=without_temp(message.state_delta), artifact_delta=artifact_delta),
+        # Whoever goes on with the turn after a loss finds there that it is one of a flow, and of which.
+        flow=FlowMark(run=message.flow) if message.flow else None,
     )

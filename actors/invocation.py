@@ -202,7 +202,9 @@ class Invocation:
         """What a plugin gave for an event, as the same entry of the log."""
         if not isinstance(replaced, Event):
             raise TypeError(f"on_event_callback must return an Event or None, not {type(replaced).__name__}")
-        kept = {field: getattr(event, field) for field in ("id", "invocation_id", "author", "timestamp", "branch", "partial")}
+        kept = {
+            field: getattr(event, field) for field in ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow")
+        }
         return msgspec.structs.replace(replaced, seq=0, **kept)
 
     async def record(self, event: Event, *, is_last: bool = False) -> Event:

@@ -35,11 +35,12 @@ from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
 from actors.messages.content import Content
+from actors.messages.flow import CONTROLLER
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import decode_event, encode_event
-from actors.rules import messages
+from actors.rules import messages, resumption
 from actors.rules.selection import select_agent
 from actors.running import Run, RunningTurn
 from actors.session import SessionRef
@@ -189,13 +190,14 @@ class RunnerActor(Actor):
         if opened.taken_up:
             agent = self._go_on(message.key, invocation_id, opened)
             return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
-        agent = select_agent(topology, opened.authors, found.caller)
+        agent = CONTROLLER if message.flow else select_agent(topology, opened.authors, found.caller)
         turn = RunningTurn(p.TurnRef(message.key, invocation_id, opened.epoch), agent, opened, raw, message.config)
+        turn.flow = message.flow
         turn.event_id = message.event_id
         turn.content = content
         turn.goes_on = bool(messages.answers(content))
         if opened.so_far is not None:
-            turn.callers = self._in_tree(opened.so_far.callers)
+            turn.callers = self._callers(opened.so_far)
         self._launch(turn)
         # The agent first: the driver does not wait for this reply.
         await asyncio.sleep(0)
@@ -306,10 +308,14 @@ class RunnerActor(Actor):
             turn.answered(task)
 
     async def stop_branch(self, message: p.StopBranch) -> p.Done:
-        """Stop what runs on a branch or below, wherever it runs."""
-        turn, _ = self._asked_by(message.turn)
-        runs = turn.on_branch(message.branch)
-        turn.stop_waiting(on_branch=message.branch)
+        """Stop what runs on a branch or below, wherever it runs; or all that a run has asked for."""
+        turn, asker = self._asked_by(message.turn)
+        if message.branch:
+            runs = turn.on_branch(message.branch)
+            turn.stop_waiting(on_branch=message.branch)
+        else:
+            runs = [run for run in turn.below(asker) if run is not asker]
+            turn.stop_waiting(below=asker)
         await self._dispatch.stop(turn, runs)
         return p.Done()
 
@@ -364,9 +370,12 @@ class RunnerActor(Actor):
             # What it writes is refused from now on, the end of the turn, too.
             before.task.cancel()
         topology = self._dispatch.topology
-        agent = select_agent(topology, opened.authors, opened.caller)
-        turn = RunningTurn(p.TurnRef(key, invocation_id, opened.epoch), agent, opened, opened.event, opened.config)
         event = decode_event(opened.event, opened.seq)
+        agent = select_agent(topology, opened.authors, opened.caller)
+        if event.flow is not None or (opened.so_far is not None and CONTROLLER in opened.so_far.progress):
+            agent = CONTROLLER
+        turn = RunningTurn(p.TurnRef(key, invocation_id, opened.epoch), agent, opened, opened.event, opened.config)
+        turn.flow = event.flow.run if event.flow is not None else ""
         turn.event_id = event.id
         turn.content = event.content or Content()
         if opened.so_far is not None:
@@ -374,13 +383,15 @@ class RunnerActor(Actor):
             turn.goes_on = bool(opened.caller)
             # Of one that nobody has begun to run, everything is still to be done.
             turn.is_resumed = turn.goes_on or opened.so_far.head_seq > opened.seq
-            turn.callers = self._in_tree(opened.so_far.callers)
+            turn.callers = self._callers(opened.so_far)
         self._launch(turn)
         return agent
 
-    def _in_tree(self, callers: Sequence[str]) -> list[str]:
+    def _callers(self, so_far: p.TurnSoFar) -> list[str]:
+        """Who waits for what the message answers, as far as it is in the tree; of a flow its controller."""
         topology = self._dispatch.topology
-        return [caller for caller in callers if topology.find(caller) is not None and not topology.is_beside(caller)]
+        in_tree = [caller for caller in so_far.callers if topology.find(caller) is not None and not topology.is_beside(caller)]
+        return resumption.through_flows(in_tree, so_far)
 
     # ------------------------------------------------------------------------------------------------- stopping
     async def cancel_turn(self, message: p.CancelTurn) -> p.Done:

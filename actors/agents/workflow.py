@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from actors.agents.base import Agent
+from actors.messages.flow import CONTROLLER
 
 
 class SequentialAgent(Agent):
@@ -19,6 +21,19 @@ class ParallelAgent(Agent):
     """Runs all children at once, each on a branch of its own."""
 
     kind: ClassVar[Literal["parallel"]] = "parallel"
+
+
+class Controller(Agent):
+    """Orders the work on the tasks of a flow (seed 003); which flow, it is told when it is run."""
+
+    kind: ClassVar[Literal["flow"]] = "flow"
+
+    name: str = CONTROLLER
+
+    @property
+    def agent_names(self) -> Sequence[str]:
+        """The agents that it runs, wherever in the tree they stand."""
+        return ()
 
 
 class LoopAgent(Agent):

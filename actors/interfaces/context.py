@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
+from actors.messages.flow import FlowMark, Work
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol import AnyOutcome
 from actors.rules.contents import View
+from actors.rules.relevance import TaskView
 
 
 class ArtifactAccess(Protocol):
@@ -185,4 +187,67 @@ class SupervisorContext(Context, Protocol):
 
     async def stop_branch(self, branch: str) -> None:
         """Stop every run on a branch that this agent began, or below it; returns when they have ended."""
+        ...
+
+
+class WorkContext(Context, Protocol):
+    """What an agent is given that works in a flow, for one round.
+
+    Attributes:
+        llm_calls: model calls made so far.
+    """
+
+    llm_calls: int
+
+    @property
+    def work(self) -> Work:
+        """What is wanted."""
+        ...
+
+    async def plan(self, definition: str) -> Any:
+        """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
+        ...
+
+    async def emit_both(self, first: Event, second: Event) -> None:
+        """Make two events of the round known that are stored together, or neither: see `emit`."""
+        ...
+
+    async def task_view(self) -> TaskView:
+        """The log as an agent sees it that works in flows."""
+        ...
+
+
+class ControllerContext(Context, Protocol):
+    """What the controller of a flow is given.
+
+    Attributes:
+        progress: what it last noted in this turn, when the run goes on; else empty.
+        opened_seq: the place in the log of the message that it was asked with.
+        noted_seq: the place in the log of its last note.
+        is_turn: the end of the run is the end of the turn.
+    """
+
+    progress: Mapping[str, Any]
+    noted_seq: int
+    opened_seq: int
+    is_turn: bool
+
+    async def plan(self, definition: str) -> Any:
+        """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
+        ...
+
+    async def record(self, event: Event, *, is_last: bool = False) -> Event:
+        """Like `emit`, for events that plugins are not shown."""
+        ...
+
+    async def work_round(self, agent: str, work: Work) -> AnyOutcome:
+        """Have an agent, wherever in the tree it stands, do a round. Raises FencedError."""
+        ...
+
+    async def stop_rounds(self) -> None:
+        """Stop the rounds that are under way; returns when they have ended."""
+        ...
+
+    async def marks(self, run: str, after_seq: int) -> list[tuple[str, FlowMark]]:
+        """What the log behind a place says of a run of a flow: authors and marks, in order."""
         ...

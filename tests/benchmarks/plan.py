@@ -19,6 +19,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         load_rounds: rounds, of which the median counts.
         iterations: of one loop.
         loops: loops measured one after the other.
+        tasks: of one flow.
+        flows: flows measured one after the other.
         chunks: pieces of one streamed answer.
         streams: streamed answers.
         contents: length of the conversation in a model request.
@@ -36,6 +38,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     load_rounds: int = 3
     iterations: int = 100
     loops: int = 10
+    tasks: int = 200
+    flows: int = 5
     chunks: int = 2_000
     streams: int = 5
     contents: int = 2_000
@@ -57,6 +61,7 @@ QUICK = Plan(
     load=512,
     load_rounds=1,
     loops=3,
+    flows=2,
     chunks=1_000,
     streams=3,
     requests=8,
@@ -73,6 +78,8 @@ TINY = Plan(
     load_rounds=1,
     iterations=5,
     loops=1,
+    tasks=12,
+    flows=1,
     chunks=20,
     streams=1,
     contents=10,
