@@ -15,11 +15,13 @@ from actors.agents import (
     SequentialAgent,
     Supervision,
 )
+from actors.flows import Flow, FlowAgent, Task
 from actors.interfaces.context import InvocationContext
 from actors.interfaces.model import Model
 from actors.messages.config import RunConfig
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from actors.messages.event import Event, EventActions
+from actors.messages.flow import FlowMark, TaskChange, TaskNode
 from actors.messages.memory import MemoryEntry
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import Cancelled, Failed, Finished, Outcome, Paused, Transfer
@@ -31,6 +33,7 @@ from actors.tools import (
     ReadonlyContext,
     Tool,
     ToolContext,
+    create_tasks,
     exit_loop,
     load_artifacts,
     load_memory,
@@ -50,6 +53,9 @@ __all__ = [
     "Failed",
     "FileData",
     "Finished",
+    "Flow",
+    "FlowAgent",
+    "FlowMark",
     "FunctionCall",
     "FunctionResponse",
     "FunctionTool",
@@ -72,9 +78,13 @@ __all__ = [
     "SequentialAgent",
     "Session",
     "Supervision",
+    "Task",
+    "TaskChange",
+    "TaskNode",
     "Tool",
     "ToolContext",
     "Transfer",
+    "create_tasks",
     "exit_loop",
     "load_artifacts",
     "load_memory",

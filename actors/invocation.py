@@ -82,6 +82,7 @@ class Invocation:
         self.done: Sequence[Event] = ()
         self.user_seq = message.user_event.seq
         self.run = message.turn.run
+        self.waiting: Sequence[str] = ()
         self.escalated = False
         self.has_closed = False
         self.is_stopped = False
@@ -205,7 +206,9 @@ class Invocation:
         """What a plugin gave for an event, as the same entry of the log."""
         if not isinstance(replaced, Event):
             raise TypeError(f"on_event_callback must return an Event or None, not {type(replaced).__name__}")
-        kept = {field: getattr(event, field) for field in ("id", "invocation_id", "author", "timestamp", "branch", "partial")}
+        kept = {
+            field: getattr(event, field) for field in ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow")
+        }
         return msgspec.structs.replace(replaced, seq=0, **kept)
 
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
@@ -268,6 +271,8 @@ class Invocation:
         resume = self.is_resumed and name not in self._asked
         self._asked.add(name)
         outcome = await self.run_child(name, resume=resume)
+        if isinstance(outcome, p.Paused):
+            self.waiting = (*self.waiting, *outcome.call_ids)
         await self._read_state(outcome.state_seq)
         return outcome
 

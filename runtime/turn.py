@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +14,7 @@ from actors.messages.event import Event
 from actors.messages.protocol import AnyOutcome, Cancelled, Failed, StoredEvent
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode_event
+from runtime.flows import ResultTypes, TaskResult, task_results
 
 if TYPE_CHECKING:
     from runtime.driver import Driver
@@ -27,12 +28,14 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
         agent: the agent selected for it.
         outcome: Finished, or Paused when it waits for the answers to long-running calls.
         events: its complete events in order, without the user's.
+        tasks: what has become of the tasks of its flows, by name.
     """
 
     invocation_id: str
     agent: str
     outcome: AnyOutcome
     events: Sequence[Event]
+    tasks: Mapping[str, TaskResult] = {}
 
     @property
     def text(self) -> str:
@@ -47,13 +50,23 @@ class Turn:
     went wrong is raised when the events have been told. A second iteration tells the same events again.
     """
 
-    def __init__(self, driver: Driver, key: SessionKey, invocation_id: str, *, after_seq: int = 0, answers: bool = False) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        key: SessionKey,
+        invocation_id: str,
+        *,
+        after_seq: int = 0,
+        answers: bool = False,
+        types: ResultTypes | None = None,
+    ) -> None:
         self._driver = driver
         self._key = key
         self._invocation_id = invocation_id
         self._agent = ""
         self._answers = answers
         self._after_seq = after_seq
+        self._types = {} if types is None else types
         self._events: list[Event] = []
         self._outcome: AnyOutcome | None = None
         self._error: BaseException | None = None
@@ -150,7 +163,13 @@ class Turn:
     def _made(self) -> TurnResult:
         assert self._outcome is not None
         events = [event for event in self._events if not event.partial]
-        return TurnResult(invocation_id=self._invocation_id, agent=self._agent, outcome=self._outcome, events=events)
+        return TurnResult(
+            invocation_id=self._invocation_id,
+            agent=self._agent,
+            outcome=self._outcome,
+            events=events,
+            tasks=task_results(events, self._types),
+        )
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -176,9 +195,10 @@ class Turn:
         """The turn goes on with another one's id."""
         self._invocation_id = invocation_id
 
-    def started(self, agent: str) -> None:
-        """The turn is open."""
+    def started(self, agent: str, seq: int = 0) -> None:
+        """The turn is open, with the user's event at place `seq`: what stands before it has been told to others."""
         self._agent = agent
+        self._after_seq = max(self._after_seq, seq)
         self._started.set()
 
     def feed(self, stored: Sequence[StoredEvent], outcome: AnyOutcome | None) -> None:

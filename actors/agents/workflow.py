@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from actors.agents.base import Agent
 from actors.agents.supervision import Supervision
+from actors.messages.flow import CONTROLLER
 
 
 class WorkflowAgent(Agent):
@@ -30,6 +32,19 @@ class ParallelAgent(WorkflowAgent):
     """Runs all children at once, each on a branch of its own."""
 
     kind: ClassVar[Literal["parallel"]] = "parallel"
+
+
+class Controller(Agent):
+    """Orders the work on the tasks of a flow (seed 003); which flow, it is told when it is run."""
+
+    kind: ClassVar[Literal["flow"]] = "flow"
+
+    name: str = CONTROLLER
+
+    @property
+    def agent_names(self) -> Sequence[str]:
+        """The agents that it runs, wherever in the tree they stand."""
+        return ()
 
 
 class LoopAgent(WorkflowAgent):

@@ -10,7 +10,7 @@ from actors.agents.custom import CustomAgent
 from actors.agents.tree import AgentSpec
 from actors.interfaces.context import Context
 from actors.messages.event import Event
-from actors.messages.protocol import AnyOutcome, Finished, Transfer
+from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
 
 
 async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:
@@ -32,4 +32,6 @@ async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:
             stored = done.popleft() if done and event.content is not None else await context.emit(event)
             if stored.actions.transfer_to_agent is not None:
                 to = Transfer(to=stored.actions.transfer_to_agent, seq=stored.seq)
+    if to is None and context.waiting:
+        return Paused(call_ids=tuple(context.waiting))
     return to or Finished()

@@ -6,7 +6,7 @@ that waits, down to the agent that asked. Nor is one that was lost with its proc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.messages.event import Event
@@ -42,6 +42,12 @@ def child_towards(topology: Topology, parent: str, caller: str) -> str | None:
             return below if below != parent else None
         below = node.name
     return None
+
+
+def through_flows(callers: Sequence[str], so_far: TurnSoFar) -> list[str]:
+    """The callers, with the controller of the flow in the place of each that waits in one: it has noted them as `agents`."""
+    flows = {agent: controller for controller, (_, noted) in so_far.progress.items() for agent in noted.get("agents", ())}
+    return list(dict.fromkeys(flows.get(caller, caller) for caller in callers))
 
 
 def handover(so_far: TurnSoFar, agent: str, branch: str | None, since: int) -> Handover | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors import Agent
+from actors import Agent, Flow
 from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.errors import ActorLostError, ActorRestartsError
@@ -169,7 +169,9 @@ class LossyEngine(LocalEngine):
         runner = self._runner
         runner_ref = RunnerRef(LossyLink(self, process, lambda: runner, restarts=False))
         spec = self._deployment.tree.spec(name)
-        process.actor = AgentActor(spec, self._to_session(process), lambda: runner_ref, self._artifacts, resolve)
+        process.actor = AgentActor(
+            spec, self._to_session(process), lambda: runner_ref, self._artifacts, resolve, plans=self._plans.find
+        )
         return process
 
     def _to_session(self, sender: Process) -> SessionRef:
@@ -193,6 +195,10 @@ class LossyEngine(LocalEngine):
             if loss.who in ("sender", "receiver")
             else loss.who.split(" and ")
         )
+        # Whoever sends the message may be stopped meanwhile, by those that hear of the loss.
+        await asyncio.shield(asyncio.create_task(self._lose(parts, who)))
+
+    async def _lose(self, parts: Sequence[str], who: Process | None) -> None:
         async with self._at_work:
             for part in parts:
                 if part == "session":
@@ -248,7 +254,7 @@ async def _cancelled(process: Process) -> None:
     await asyncio.gather(*process.work, return_exceptions=True)
 
 
-def lossy(root: Agent, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
+def lossy(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
     """A Runtime that loses actors."""
     rt = Deploy("local", folder)(root)
     engine = rt._engine = LossyEngine(rt._engine._deployment, losses)  # type: ignore[attr-defined]
