@@ -22,6 +22,7 @@ from actors.messages import protocol as p
 from actors.messages.wire import encode
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
+from actors.testing import ManualClock
 from runtime import Runtime
 from runtime.deployment import Deployment, open_artifact_store, open_session_store
 from runtime.local import LocalEngine
@@ -133,6 +134,7 @@ class LossyEngine(LocalEngine):
     Attributes:
         messages: how many messages were sent that count.
         lost: who was.
+        clock: the time of all agents: nobody waits.
     """
 
     def __init__(self, deployment: Deployment, losses: Sequence[Loss]) -> None:
@@ -141,6 +143,7 @@ class LossyEngine(LocalEngine):
         self._at_work = asyncio.Lock()
         self.messages = 0
         self.lost: list[str] = []
+        self.clock = ManualClock()
         self.over = asyncio.Event()
         self._dead: list[Process] = []
 
@@ -170,7 +173,13 @@ class LossyEngine(LocalEngine):
         runner_ref = RunnerRef(LossyLink(self, process, lambda: runner, restarts=False))
         spec = self._deployment.tree.spec(name)
         process.actor = AgentActor(
-            spec, self._to_session(process), lambda: runner_ref, self._artifacts, resolve, plans=self._plans.find
+            spec,
+            self._to_session(process),
+            lambda: runner_ref,
+            self._artifacts,
+            resolve,
+            clock=self.clock,
+            plans=self._plans.find,
         )
         return process
 
