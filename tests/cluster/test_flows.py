@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,10 @@ from actors import (
     tool,
 )
 from actors.errors import FlowLimitExceededError
-from actors.testing import ScriptedModel
+from actors.testing import PatternModel, ScriptedModel
 from tests.acceptance.props import Gate
 from tests.helpers import Deploy, say
+from tests.waiting import Waiting
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -41,9 +43,22 @@ class AtGate:
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         await asyncio.to_thread((self.gate / "gate").read_text)
-        finish = next(tool.name for tool in request.tools if tool.name.startswith("succeed_"))
-        made = FunctionCall(name=finish, args={"result": str(os.getpid())})
-        yield LlmResponse(content=Content(role="model", parts=[Part(function_call=made)]))
+        yield finished(request)
+
+
+class Working(Waiting):
+    """A model that tells when it is asked, and finishes its first task when it is let."""
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        async for _ in super().generate(request, stream=stream):
+            yield finished(request)
+
+
+def finished(request: LlmRequest) -> LlmResponse:
+    """The answer that finishes the first task, with the process as its result."""
+    finish = next(tool.name for tool in request.tools if tool.name.startswith("succeed_"))
+    made = FunctionCall(name=finish, args={"result": str(os.getpid())})
+    return LlmResponse(content=Content(role="model", parts=[Part(function_call=made)]))
 
 
 class Person(pydantic.BaseModel):
@@ -78,6 +93,29 @@ def test_independent_tasks_are_done_at_the_same_time_in_three_processes(tmp_path
             "by_b": pids["b"],
             "by_c": pids["c"],
         }
+
+
+def test_a_flow_is_completed_although_its_controller_and_an_agent_are_killed(tmp_path: Path) -> None:
+    finishes = PatternModel([], default=succeed("plan", "three parts"))
+    planner = LlmAgent(name="planner", model=finishes)
+    waiting = Working(tmp_path, "")
+    writer = LlmAgent(name="writer", model=waiting)
+    plan = Task("Plan", name="plan", agents=[planner])
+    with Deploy("ray", tmp_path)(Flow([Task("Write", name="write", agents=[writer], depends_on=[plan])])) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="go")
+        waiting.is_asked()
+        live = rt.statistics().agents
+        for agent in ("flow", "writer"):
+            os.kill(live[agent].pid, signal.SIGKILL)
+        waiting.is_asked()
+        waiting.let()
+        tasks = turn.result().tasks
+        written = rt.statistics().agents["writer"].pid
+        assert written != live["writer"].pid
+        assert {name: task.result for name, task in tasks.items()} == {"plan": "three parts", "write": str(written)}
+        calls = [call.name for event in turn for call in event.function_calls()]
+        assert calls == ["succeed_plan", "succeed_write"]
+        assert rt.statistics().agents["planner"].counts["runs"] == 1
 
 
 def succeed(task: str, result: Any) -> dict[str, Any]:
