@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ray
 
+from runtime.settings import Settings
 from tests.helpers import Deploy
+
+SHARED_RAY = "RAYGROVE_TEST_RAY"
+"""Environment variable: where the Ray is that the processes of a distributed test run share."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give every process of a distributed run a namespace of its own on one Ray, which the process started that runs no tests."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        os.environ["RAYGROVE_NAMESPACE"] = f"raygrove-{worker['workerid']}"
+    elif getattr(config.option, "numprocesses", None):
+        os.environ[SHARED_RAY] = _start_ray()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the shared Ray."""
+    if SHARED_RAY in os.environ and not hasattr(config, "workerinput"):
+        ray.shutdown()
+
+
+def _start_ray(address: str | None = None) -> str:
+    ray.init(
+        address=address,
+        namespace=Settings().namespace,
+        include_dashboard=False if address is None else None,
+        log_to_driver=False,
+        num_cpus=4 if address is None else None,
+    )
+    return str(ray.get_runtime_context().gcs_address)
 
 
 @pytest.fixture(scope="session")
-def local_ray() -> Iterator[None]:
-    """One Ray for all tests that need one. It is started by the first of them."""
-    ray.init(namespace="raygrove", include_dashboard=False, log_to_driver=False, num_cpus=4)
-    yield
+def local_ray() -> Iterator[str]:
+    """One Ray for all tests that need one. In a run of one process it is started by the first of them. Its address."""
+    yield _start_ray(os.environ.get(SHARED_RAY))
     ray.shutdown()
 
 

@@ -26,7 +26,7 @@ def test_every_benchmark_gives_positive_figures(name: str) -> None:
     assert table(figures, name).row_count == len(figures)
 
 
-def test_the_floor_runs_turns_with_and_without_commits(local_ray: None, tmp_path: Path) -> None:
+def test_the_floor_runs_turns_with_and_without_commits(local_ray: str, tmp_path: Path) -> None:
     for folder in (None, tmp_path):
         with Floor(folder) as floor:
             floor.turn_sync()
