@@ -21,6 +21,7 @@ from actors.errors import (
     SessionBusyError,
     SessionNotFoundError,
     StoreError,
+    StoreUnavailableError,
     TurnCancelledError,
     TurnLostError,
     UnknownFunctionCallError,
@@ -146,6 +147,7 @@ class SessionActor(Actor):
         name: for messages and statistics.
         clock: seconds that only go forward; by default those of the event loop.
         memory: where memory lasts; None: the app has none.
+        store_timeout_s: how long either store may be away before what needs it fails with StoreUnavailableError.
     """
 
     def __init__(
@@ -155,12 +157,13 @@ class SessionActor(Actor):
         name: str = "session",
         clock: Callable[[], float] | None = None,
         memory: MemoryStore | None = None,
+        store_timeout_s: float = 30.0,
     ) -> None:
         super().__init__(name)
         self._topology = topology
-        self._book = LogBook(store)
+        self._book = LogBook(store, store_timeout_s)
         self._store = store
-        self._memory = Memory(memory)
+        self._memory = Memory(memory, store_timeout_s)
         self._followers = Followers(clock)
         self._counts = {"turns": 0, "events": 0, "partials": 0, "polls": 0}
 
@@ -241,10 +244,13 @@ class SessionActor(Actor):
                 return await self._go_on(hot, message)
             return await self._begin(hot, message, hot.head_seq + 1)
         except BaseException as error:
-            hot.turn = None
-            hot.admit_next()
             told = str(error) or type(error).__name__
             never_ran = p.Failed(error_code=type(error).__name__, error_message=f"the turn could not begin: {told}")
+            if isinstance(error, StoreUnavailableError) and hot.turn is not None:
+                # It may have begun in the store.
+                self._book.owe(hot.put_turn(_ended(hot.turn, "", never_ran)))
+            hot.turn = None
+            hot.admit_next()
             self._followers.tell_end(message.key, message.invocation_id, never_ran)
             raise
 
@@ -321,8 +327,12 @@ class SessionActor(Actor):
             with suppress(StoreError):
                 await self._current(message.turn)
         running.is_ending = True
+        ended = hot.put_turn(_ended(running, message.agent, message.outcome))
         try:
-            await self._book.write(hot, [hot.put_turn(_ended(running, message.agent, message.outcome))])
+            await self._book.write(hot, [ended])
+        except StoreError:
+            self._book.owe(ended)
+            raise
         finally:
             # Also when the record could not be written: whoever waits for the turn has to be told, and the next one let in.
             self._followers.tell_end(hot.key, running.row.invocation_id, message.outcome)

@@ -84,13 +84,17 @@ def absolute(url: str) -> str:
     return url
 
 
+LOCK_TIMEOUT_S = 1.0
+"""How long one request to a store waits for another process; who uses the store asks again as long as the settings say."""
+
+
 def open_session_store(store: str | SessionStore) -> SessionStore:
     """The session store of a URL, or the store itself."""
     if isinstance(store, str):
         # Here and not above: every agent's process loads this module, and needs no database, which takes 0.1 s to load.
         from runtime.stores.sql import SqlSessionStore
 
-        return SqlSessionStore(store)
+        return SqlSessionStore(store, LOCK_TIMEOUT_S)
     return store
 
 
@@ -108,5 +112,5 @@ def open_memory_store(store: str | MemoryStore | None) -> MemoryStore | None:
     if isinstance(store, str):
         from runtime.stores.memory import SqlMemoryStore
 
-        return SqlMemoryStore(store)
+        return SqlMemoryStore(store, LOCK_TIMEOUT_S)
     return store

@@ -84,7 +84,10 @@ class LocalEngine:
         store = open_session_store(deployment.session_store)
         artifacts = open_artifact_store(deployment.artifact_store)
         memory = open_memory_store(deployment.memory_store)
-        self.session = SessionRef(LocalLink(SessionActor(store, deployment.tree.topology, memory=memory)))
+        timeout_s = deployment.settings.store_timeout_s
+        self.session = SessionRef(
+            LocalLink(SessionActor(store, deployment.tree.topology, memory=memory, store_timeout_s=timeout_s))
+        )
         directory = LocalDirectory(deployment.tree, self.session, artifacts)
         self.runner = directory.runner = RunnerRef(
             LocalLink(RunnerActor(self.session, directory, artifacts, plugins=deployment.tree.plugins))

@@ -18,6 +18,7 @@ class Settings(BaseSettings):
         tool_threads: sync tools that may run at the same time in one agent's process.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
         stop_timeout_s: how long actors may take to stop before they are killed.
+        store_timeout_s: how long a store that is away, locked or full is waited for before what needs it fails.
         log_to_driver: print what actors print on the driver's terminal.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
     """
@@ -30,5 +31,6 @@ class Settings(BaseSettings):
     tool_threads: int = Field(default=64, gt=0)
     start_timeout_s: float = Field(default=60.0, gt=0)
     stop_timeout_s: float = Field(default=10.0, gt=0)
+    store_timeout_s: float = Field(default=30.0, gt=0)
     log_to_driver: bool = True
     num_cpus: int | None = Field(default=None, gt=0)

@@ -104,7 +104,14 @@ class RayEngine:
         session_host = self._start(
             SessionHost,
             name("session"),
-            partial(build_session, deployment.session_store, deployment.memory_store, deployment.tree.topology, name("session")),
+            partial(
+                build_session,
+                deployment.session_store,
+                deployment.memory_store,
+                deployment.tree.topology,
+                name("session"),
+                deployment.settings.store_timeout_s,
+            ),
         )
         specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
         build_the_runner = partial(
@@ -207,9 +214,17 @@ def agent_actor_name(app_name: str, agent: str) -> str:
     return f"{app_name}/agent/{agent}"
 
 
-def build_session(store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str) -> Actor:
+def build_session(
+    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, store_timeout_s: float
+) -> Actor:
     """Make the Session actor, in its own process."""
-    return SessionActor(open_session_store(store), topology, name, memory=open_memory_store(memory_store))
+    return SessionActor(
+        open_session_store(store),
+        topology,
+        name,
+        memory=open_memory_store(memory_store),
+        store_timeout_s=store_timeout_s,
+    )
 
 
 def build_runner(
