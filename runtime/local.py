@@ -81,12 +81,12 @@ class LocalEngine:
         deployment = self._deployment
         threads = ThreadPoolExecutor(deployment.settings.tool_threads, thread_name_prefix="tools")
         asyncio.get_running_loop().set_default_executor(threads)
-        store = open_session_store(deployment.session_store)
+        settings = deployment.settings
+        store = open_session_store(deployment.session_store, settings)
         artifacts = open_artifact_store(deployment.artifact_store)
-        memory = open_memory_store(deployment.memory_store)
-        timeout_s = deployment.settings.store_timeout_s
+        memory = open_memory_store(deployment.memory_store, settings)
         self.session = SessionRef(
-            LocalLink(SessionActor(store, deployment.tree.topology, memory=memory, store_timeout_s=timeout_s))
+            LocalLink(SessionActor(store, deployment.tree.topology, memory=memory, store_timeout_s=settings.store_timeout_s))
         )
         directory = LocalDirectory(deployment.tree, self.session, artifacts)
         self.runner = directory.runner = RunnerRef(

@@ -110,7 +110,7 @@ class RayEngine:
                 deployment.memory_store,
                 deployment.tree.topology,
                 name("session"),
-                deployment.settings.store_timeout_s,
+                deployment.settings,
             ),
         )
         specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
@@ -215,15 +215,15 @@ def agent_actor_name(app_name: str, agent: str) -> str:
 
 
 def build_session(
-    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, store_timeout_s: float
+    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, settings: Settings
 ) -> Actor:
     """Make the Session actor, in its own process."""
     return SessionActor(
-        open_session_store(store),
+        open_session_store(store, settings),
         topology,
         name,
-        memory=open_memory_store(memory_store),
-        store_timeout_s=store_timeout_s,
+        memory=open_memory_store(memory_store, settings),
+        store_timeout_s=settings.store_timeout_s,
     )
 
 

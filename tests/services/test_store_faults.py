@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +19,8 @@ from actors.messages.memory import MemoryEntry
 from runtime.stores.faults import is_transient
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql import SqlSessionStore
-from tests.services.postgres_server import NoPostgresError, PostgresServer, postgres_server, short_folder
+from tests.services.locker import Locker
+from tests.services.postgres_server import PostgresServer
 from tests.services.store_writes import S1, S2, event, filled, places, turn
 
 
@@ -36,16 +35,6 @@ def store(path: Path) -> Iterator[SqlSessionStore]:
     store.open()
     yield store
     store.close()
-
-
-@pytest.fixture(scope="module")
-def own_server() -> Iterator[PostgresServer]:
-    """A server that tests may stop, if they start it again."""
-    try:
-        with short_folder() as folder, postgres_server(folder) as server:
-            yield server
-    except NoPostgresError as error:
-        pytest.skip(str(error))
 
 
 def wrapped(cause: Exception, kind: type[DatabaseError] = OperationalError) -> DatabaseError:
@@ -114,37 +103,17 @@ def test_what_is_no_fault_of_a_database_passes_only_if_the_system_says_so() -> N
     assert not is_transient(wrapped(psycopg.DataError("x"), DatabaseError))
 
 
-LOCKER = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN EXCLUSIVE")
-print("locked", flush=True)
-sys.stdin.readline()
-connection.execute("COMMIT")
-print("free", flush=True)
-sys.stdin.readline()
-"""
-
-
 def test_a_file_that_another_process_has_locked_is_unavailable_and_later_takes_the_same_writes(
     path: Path, store: SqlSessionStore
 ) -> None:
     filled(store, S1, length=1)
-    with subprocess.Popen(
-        [sys.executable, "-c", LOCKER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdin is not None
-        assert other.stdout is not None
-        assert other.stdout.readline() == "locked\n"
+    with Locker(path) as locker:
         with pytest.raises(StoreUnavailableError, match="database is locked") as caught:
             store.commit([event(S1, 2)])
         assert caught.value.args[0] == str(store)
         assert places(store.events(S1)) == [1]
-        other.stdin.write("\n")
-        other.stdin.flush()
-        assert other.stdout.readline() == "free\n"
+        locker.release()
         store.commit([event(S1, 2)])
-        other.stdin.write("\n")
     assert places(store.events(S1)) == [1, 2]
 
 
