@@ -45,6 +45,9 @@ logger = logging.getLogger(__name__)
 PAGE = 1_000
 """Events that are read from the store at once."""
 
+TURN_PAGE = 500
+"""The same for subscribers that are late; what they have no room for is read again."""
+
 
 class SessionRef(Ref):
     """A client of the Session actor."""
@@ -88,6 +91,10 @@ class SessionRef(Ref):
     async def poll(self, message: p.Poll) -> p.News:
         """Wait for news."""
         return await self._ask(message, p.News)
+
+    async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
+        """What a turn's agents have said, a page of it. Raises SessionNotFoundError, StoreError."""
+        return await self._ask(message, p.TurnRead)
 
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
         """Go away."""
@@ -164,7 +171,7 @@ class SessionActor(Actor):
         self._book = LogBook(store, store_timeout_s)
         self._store = store
         self._memory = Memory(memory, store_timeout_s)
-        self._followers = Followers(clock)
+        self._followers = Followers(self._said, clock)
         self._counts = {"turns": 0, "events": 0, "partials": 0, "polls": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -180,6 +187,7 @@ class SessionActor(Actor):
             p.Fetch: self.fetch,
             p.Subscribe: self.subscribe,
             p.Poll: self.poll,
+            p.ReadTurn: self.read_turn,
             p.Unsubscribe: self.unsubscribe,
             p.CreateSessionRequest: self.create_session,
             p.GetSessionRequest: self.get_session,
@@ -304,7 +312,7 @@ class SessionActor(Actor):
             turn.open_calls.update(so_far.open_calls)
         await self._add(hot, [(message.event, scan(message.event))], [hot.put_turn(turn.record())])
         # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
-        self._followers.add(message.subscriber, message.key, message.invocation_id)
+        self._followers.add(message.subscriber, message.key, message.invocation_id, row.opened_seq)
         self._counts["turns"] += 1
         return p.TurnOpened(
             epoch=row.epoch,
@@ -396,7 +404,7 @@ class SessionActor(Actor):
         def show(stored: Sequence[p.StoredEvent]) -> None:
             for place, (_, event) in zip(stored, events, strict=True):
                 if event.author != USER:
-                    self._followers.tell(hot.key, event.invocation_id, place)
+                    self._followers.tell(hot.key, event.invocation_id, [place])
             if outcome is not None:
                 # In the same step as the last event, so that both travel together; and whoever asks for the turn from now on
                 # is told of its end by the store.
@@ -411,8 +419,8 @@ class SessionActor(Actor):
         """Pass pieces of an answer on."""
         await self._current(message.turn)
         self._counts["partials"] += len(message.events)
-        for raw in message.events:
-            self._followers.tell(message.turn.key, message.turn.invocation_id, p.StoredEvent(0, raw))
+        pieces = [p.StoredEvent(0, raw) for raw in message.events]
+        self._followers.tell(message.turn.key, message.turn.invocation_id, pieces)
         return p.Done()
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
@@ -429,8 +437,8 @@ class SessionActor(Actor):
             more = len(events) == PAGE
         return p.Fetched(events=events, generation=generation, more=more, state=encode(hot.merged_state()))
 
-    async def _page(self, key: SessionKey, after_seq: int) -> list[p.StoredEvent]:
-        rows = await self._book.read(lambda: self._store.events(key, after_seq=after_seq, limit=PAGE))
+    async def _page(self, key: SessionKey, after_seq: int, limit: int = PAGE) -> list[p.StoredEvent]:
+        rows = await self._book.read(lambda: self._store.events(key, after_seq=after_seq, limit=limit))
         return [p.StoredEvent(seq, raw) for seq, raw in rows]
 
     # ------------------------------------------------------------------------------------------------- followers
@@ -456,19 +464,29 @@ class SessionActor(Actor):
     async def _follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
         if not subscriber:
             return
-        while (events := hot.behind(after_seq)) is None:
-            events = await self._page(hot.key, after_seq)
-            self._followers.replay(subscriber, hot.key, invocation_id, events)
-            after_seq = events[-1].seq if events else hot.head_seq
-        # Nothing is awaited between the replay and the following: no event can fall in between.
-        self._followers.replay(subscriber, hot.key, invocation_id, events)
         if hot.waits(invocation_id) or hot.runs(invocation_id) is not None:
-            self._followers.add(subscriber, hot.key, invocation_id)
+            self._followers.add(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq)
             return
         await self._book.flush()
         row = await self._book.read(self._store.turn, hot.key, invocation_id)
         if row is not None:
-            self._followers.replay_end(subscriber, hot.key, invocation_id, _outcome_of(row))
+            self._followers.add_late(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq, _outcome_of(row))
+
+    async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
+        """Tell what a turn's agents have said."""
+        return await self._said(message.key, message.invocation_id, message.after_seq)
+
+    async def _said(self, key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
+        """A page of what a turn's agents have said behind a place."""
+        hot = await self._book.take_up(key)
+        page = hot.behind(after_seq)
+        more = False
+        if page is None:
+            page = await self._page(key, after_seq, TURN_PAGE)
+            more = len(page) == TURN_PAGE
+        scanned = ((stored, scan(stored.raw)) for stored in page)
+        said = [stored for stored, event in scanned if event.invocation_id == invocation_id and event.author != USER]
+        return p.TurnRead(events=said, read_to_seq=page[-1].seq if page else after_seq, more=more)
 
     async def poll(self, message: p.Poll) -> p.News:
         """Give a subscriber its news, when there is some."""
@@ -589,10 +607,13 @@ class SessionActor(Actor):
     # ------------------------------------------------------------------------------------------------- everything else
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Tell what has been done."""
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts={**self._counts, **self._book.counts})
+        return p.Statistics(
+            actor=self.name, pid=os.getpid(), counts={**self._counts, **self._book.counts, **self._followers.counts}
+        )
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Write what waits, and close the store."""
+        self._followers.close()
         await self._memory.close()
         await self._book.close()
         return p.Done()

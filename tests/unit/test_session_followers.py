@@ -6,11 +6,32 @@ import asyncio
 
 import msgspec
 
+from actors import Content, Event
 from actors.followers import Followers
 from actors.mailbox import FORGET_S, Mailbox
 from actors.messages import protocol as p
+from actors.messages.session import SessionKey
 from actors.messages.wire import encode
 from tests.unit.logbook import KEY, OTHER, Clock, Desk, settled
+
+WHERE = (KEY, "e-1")
+
+
+async def nothing(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
+    """A log that nobody reads."""
+    raise AssertionError((key, invocation_id, after_seq))
+
+
+def raw(text: str, author: str = "root") -> bytes:
+    return encode(Event(author=author, content=Content.of_text(text, role="model")))
+
+
+def mailbox(clock: Clock | None = None) -> Mailbox:
+    """A mailbox of a subscriber that follows two turns."""
+    made = Mailbox(clock or Clock(), nothing)
+    made.follow(WHERE, 0, 0)
+    made.follow((OTHER, "e-1"), 0, 0)
+    return made
 
 
 async def test_a_subscriber_is_told_everything_in_order_but_not_the_users_message(desk: Desk) -> None:
@@ -141,12 +162,12 @@ async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(de
 
 async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
     clock = Clock()
-    box = Mailbox(clock)
+    box = mailbox(clock)
     polling = asyncio.create_task(box.poll(0))
     await settled()
     clock.now_s = FORGET_S + 1
     assert not box.is_abandoned()
-    box.end(KEY, "e-1", p.Finished())
+    box.end(WHERE, p.Finished())
     await polling
     assert not box.is_abandoned()
     clock.now_s += FORGET_S + 1
@@ -154,11 +175,11 @@ async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
 
 
 async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
-    box = Mailbox(Clock())
-    box.put(KEY, "e-1", p.StoredEvent(1, b"a"))
-    box.put(OTHER, "e-1", p.StoredEvent(1, b"b"))
-    box.put(KEY, "e-1", p.StoredEvent(2, b"c"))
-    box.end(KEY, "e-1", p.Finished())
+    box = mailbox()
+    box.put(WHERE, [p.StoredEvent(1, raw("a"))])
+    box.put((OTHER, "e-1"), [p.StoredEvent(1, raw("b"))])
+    box.put(WHERE, [p.StoredEvent(2, raw("c"))])
+    box.end(WHERE, p.Finished())
     news = await box.poll(0)
     assert [(turn.key, [event.seq for event in turn.events], turn.outcome) for turn in news.turns] == [
         (KEY, [1, 2], p.Finished()),
@@ -167,21 +188,21 @@ async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
 
 
 async def test_a_poll_that_is_cancelled_takes_nothing_along() -> None:
-    box = Mailbox(Clock())
+    box = mailbox()
     polling = asyncio.create_task(box.poll(0))
     await settled()
     polling.cancel()
     await settled()
-    box.put(KEY, "e-1", p.StoredEvent(1, b"a"))
+    box.put(WHERE, [p.StoredEvent(1, raw("a"))])
     assert [event.seq for event in (await box.poll(0)).turns[0].events] == [1]
 
 
 async def test_nobody_follows_a_turn_that_has_ended() -> None:
-    followers = Followers(Clock())
-    followers.add("d", KEY, "e-1")
-    followers.add("", KEY, "e-1")
+    followers = Followers(nothing, Clock())
+    followers.add("d", KEY, "e-1", 0)
+    followers.add("", KEY, "e-1", 0)
     followers.tell_end(KEY, "e-1", p.Finished())
-    followers.tell(KEY, "e-1", p.StoredEvent(9, b"late"))
+    followers.tell(KEY, "e-1", [p.StoredEvent(9, raw("late"))])
     followers.tell_end(KEY, "e-1", p.Cancelled())
     news = await followers.poll(p.Poll(subscriber="d"))
     assert [(turn.events, turn.outcome) for turn in news.turns] == [([], p.Finished())]
