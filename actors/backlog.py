@@ -9,9 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from actors.messages.protocol import StoredEvent
+from actors.messages.protocol import StoredEvent, TurnRead
 from actors.rules.pieces import Voice, merged, voice
 
 MOST_BYTES = 1_000_000
@@ -111,14 +109,17 @@ class Backlog:
     def _measure(self) -> None:
         self.size = sum(map(cost, self._events))
 
-    def catch_up(self, events: Sequence[StoredEvent], read_to_seq: int) -> None:
+    def catch_up(self, page: TurnRead, head_seq: int) -> None:
         """Take in what was read from the log behind `after_seq`, as much as there is room for, but something.
 
         Args:
-            read_to_seq: the log was read to that place; what stands there and is not in `events` is not for the reader.
+            page: what stands in the log up to its end and is not in it is not for the reader.
+            head_seq: what `head_seq` was when the page was asked for. Where a log ends that ought to reach there, the rest
+                cannot be seen any more.
         """
+        read_to_seq = page.read_to_seq if page.more else max(page.read_to_seq, head_seq)
         self._head_seq = max(self._head_seq, read_to_seq)
-        for event in events:
+        for event in page.events:
             if event.seq <= self.after_seq:
                 continue
             if self._events and self.size + cost(event) > self._most_bytes:

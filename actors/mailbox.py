@@ -152,7 +152,6 @@ class Mailbox:
 
     async def _read_page(self, box: _Box) -> None:
         backlog = box.backlog
-        # What is known to be there before it is read has been read afterwards.
         head_seq = backlog.head_seq
         failed: RaygroveError | None = None
         try:
@@ -168,7 +167,7 @@ class Mailbox:
             code, args = name_and_args(failed)
             box.outcome = Failed(error_code=code, error_message=str(failed), error_args=args)
         else:
-            backlog.catch_up(page.events, page.read_to_seq if page.more else max(page.read_to_seq, head_seq))
+            backlog.catch_up(page, head_seq)
             self.size += backlog.size
         if not backlog.is_behind:
             del self._behind[box.where]

@@ -62,6 +62,11 @@ class FailingStore(SqlSessionStore):
         self._answer()
         return super().session(key)
 
+    def events(self, key: SessionKey, **options: Any) -> list[tuple[int, bytes]]:
+        """Fail, or tell."""
+        self._answer()
+        return super().events(key, **options)
+
     def state(self, app: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Fail, or tell."""
         self._answer()

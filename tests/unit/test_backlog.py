@@ -43,6 +43,10 @@ def _text(event: Event) -> str:
     return "".join(part.text or "" for part in event.content.parts) if event.content is not None else ""
 
 
+def page(events: Sequence[p.StoredEvent], *, more: bool = False) -> p.TurnRead:
+    return p.TurnRead(events=events, read_to_seq=events[-1].seq, more=more)
+
+
 # ------------------------------------------------------------------------------------------------- pieces
 def test_pieces_that_differ_only_in_their_text_become_one_with_all_of_it() -> None:
     made = merged([piece("to", id="1", timestamp=1.0), piece(" be", id="2", timestamp=2.0), piece(" or", id="3")])
@@ -114,11 +118,11 @@ def test_complete_events_without_room_are_left_to_the_log_with_all_behind_them()
     assert [event.seq for event in backlog.take()] == [1, 2]
     assert (backlog.is_behind, backlog.after_seq, backlog.head_seq) == (True, 2, 7)
     backlog.put(piece("lost"))
-    backlog.catch_up(log[2:], 7)
+    backlog.catch_up(page(log[2:]), 7)
     assert [event.seq for event in backlog.take()] == [3, 4]
-    backlog.catch_up(log[4:6], 6)
+    backlog.catch_up(page(log[4:6], more=True), 7)
     assert [event.seq for event in backlog.take()] == [5, 6]
-    backlog.catch_up(log[6:], 7)
+    backlog.catch_up(page(log[6:]), 7)
     assert not backlog.is_behind
     backlog.put(whole(8))
     assert [event.seq for event in backlog.take()] == [7, 8]
@@ -129,7 +133,7 @@ def test_an_event_larger_than_everything_is_told_alone() -> None:
     backlog.put(whole(1, "x" * 1_000))
     backlog.put(whole(2, "x" * 1_000))
     assert [event.seq for event in backlog.take()] == [1]
-    backlog.catch_up([whole(2, "x" * 1_000)], 2)
+    backlog.catch_up(page([whole(2, "x" * 1_000)]), 2)
     assert [event.seq for event in backlog.take()] == [2]
     assert not backlog.is_behind
 
@@ -225,10 +229,9 @@ class Play:
 
     async def read(self, key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
         await asyncio.sleep(0)
-        page = [event for event in self.log if event.seq > after_seq][:PAGE]
         # The places between are somebody else's.
-        read_to_seq = page[-1].seq if page else after_seq
-        return p.TurnRead(events=page, read_to_seq=read_to_seq, more=len(page) == PAGE)
+        found = [event for event in self.log if event.seq > after_seq][:PAGE]
+        return p.TurnRead(events=found, read_to_seq=found[-1].seq if found else after_seq, more=len(found) == PAGE)
 
     def say(self, step: Say) -> None:
         if step.ends:
@@ -355,8 +358,8 @@ async def test_many_turns_together_take_no_more_room_than_there_is() -> None:
     logs = {f"e-{number}": [whole(seq, "x" * 200) for seq in range(1, 31)] for number in range(40)}
 
     async def read(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
-        page = [event for event in logs[invocation_id] if event.seq > after_seq][:PAGE]
-        return p.TurnRead(events=page, read_to_seq=page[-1].seq if page else after_seq, more=len(page) == PAGE)
+        found = [event for event in logs[invocation_id] if event.seq > after_seq][:PAGE]
+        return p.TurnRead(events=found, read_to_seq=found[-1].seq if found else after_seq, more=len(found) == PAGE)
 
     box = Mailbox(Clock(), read, ROOM)
     for turn in logs:

@@ -160,6 +160,38 @@ async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(de
     assert (await desk.news("new"))[1] == [(2, "one"), (3, "two")]
 
 
+async def test_of_many_subscribers_who_never_ask_none_is_kept_for_long(desk: Desk) -> None:
+    await desk.open(subscriber="d")
+    for number in range(100):
+        await desk.ref.subscribe(p.Subscribe(subscriber=f"gone-{number}", key=KEY, invocation_id="e-1"))
+    await desk.say(desk.event("root", "one"))
+    counts = (await desk.ref.statistics()).counts
+    assert counts["subscribers"] == 101
+    assert counts["bytes_untold"] > 0
+    desk.clock.now_s = FORGET_S + 1
+    await desk.ref.subscribe(p.Subscribe(subscriber="new", key=KEY, invocation_id="e-1", after_seq=2))
+    counts = (await desk.ref.statistics()).counts
+    assert (counts["subscribers"], counts["bytes_untold"]) == (1, 0)
+    await desk.say(desk.event("root", "two"))
+    assert (await desk.news("new"))[1] == [(3, "two")]
+
+
+async def test_a_turn_of_any_length_is_told_in_replies_of_bounded_size_to_who_comes_late(desk: Desk) -> None:
+    await desk.open("e-1")
+    for _ in range(40):
+        await desk.say(desk.event("root", "x" * 100_000))
+    await desk.close()
+    await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    told: list[int] = []
+    ack, ends = 0, list[str]()
+    while not ends:
+        ack, events, ends = await desk.news("d", ack)
+        assert len(events) <= 10
+        told += [seq for seq, _ in events]
+        assert (await desk.ref.statistics()).counts["bytes_untold"] <= 1_000_000
+    assert told == list(range(2, 42))
+
+
 async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
     clock = Clock()
     box = mailbox(clock)
