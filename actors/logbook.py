@@ -207,7 +207,8 @@ class LogBook:
         await self._thread.call(Transaction(self.store, writes), writing=True)
 
     async def close(self) -> None:
-        """Write what waits, and let go of the store."""
+        """Write what waits, and let go of the store. One that is away is not waited for."""
+        self._thread.hurry()
         await self._commits.flush()
         await self._debts.close()
         await self._thread.close()

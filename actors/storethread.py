@@ -13,6 +13,9 @@ from actors.rules import outages
 
 logger = logging.getLogger(__name__)
 
+LEAST_PATIENCE_S = 5.0
+"""How long one request may take at least: a disk that is busy is not away, however short the time that it may be away."""
+
 T = TypeVar("T")
 
 
@@ -37,20 +40,28 @@ class StoreThread:
     Args:
         store: raises StoreUnavailableError for what may pass by itself.
         name: the thread's.
-        timeout_s: how long the store may be away, and how long it may take to answer.
+        timeout_s: how long the store may be away.
         pause: how to wait; by default in real time.
+        patience_s: how long it may take to answer one request; by default as long as it may be away.
     """
 
     def __init__(
-        self, store: Store, name: str, timeout_s: float, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        store: Store,
+        name: str,
+        timeout_s: float,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        patience_s: float | None = None,
     ) -> None:
         self._store = store
         self._timeout_s = timeout_s
+        self._patience_s = patience_s or max(timeout_s, LEAST_PATIENCE_S)
         self._pause = pause
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._is_open = False
         self._outage: outages.Outage | None = None
         self._overdue: Future[Any] | None = None
+        self._is_closing = False
 
     async def call(self, function: Callable[..., T], *args: Any, writing: bool = False, waits: bool = True) -> T:
         """Call a function in the store's thread.
@@ -76,7 +87,7 @@ class StoreThread:
                     self._outage, asked_s=asked_s, now_s=clock(), writing=writing, timeout_s=self._timeout_s
                 )
                 pause_s = outages.pause_s(self._outage, now_s=clock(), timeout_s=self._timeout_s)
-                if pause_s is None or not waits:
+                if pause_s is None or self._is_closing or not waits:
                     raise
                 await self._pause(pause_s)
             else:
@@ -85,6 +96,10 @@ class StoreThread:
                     if self._outage is None:
                         logger.warning("%s is back", self._store)
                 return answer
+
+    def hurry(self) -> None:
+        """Wait for a store that is away no longer: whoever waits for it fails at the next try."""
+        self._is_closing = True
 
     async def close(self) -> None:
         """Let go of the store. It is not waited for."""
@@ -100,10 +115,10 @@ class StoreThread:
 
     async def _once(self, function: Callable[..., T], *args: Any) -> T:
         if self._overdue is not None and not self._overdue.done():
-            raise StoreUnavailableError(str(self._store), f"it has not answered for more than {self._timeout_s:g} s")
+            raise StoreUnavailableError(str(self._store), f"it has not answered for more than {self._patience_s:g} s")
         doing = self._thread.submit(self._do, function, *args)
         try:
-            async with asyncio.timeout(self._timeout_s) as limit:
+            async with asyncio.timeout(self._patience_s) as limit:
                 return await asyncio.wrap_future(doing)
         except TimeoutError as error:
             if not limit.expired():
@@ -111,7 +126,7 @@ class StoreThread:
             if not doing.cancel():
                 # It goes on, and nothing else can be done until it ends: nobody is to stand in line behind it.
                 self._overdue = doing
-            raise StoreUnavailableError(str(self._store), f"no answer within {self._timeout_s:g} s") from None
+            raise StoreUnavailableError(str(self._store), f"no answer within {self._patience_s:g} s") from None
         except RaygroveError:
             raise
         except Exception as error:

@@ -38,6 +38,16 @@ async def test_what_is_sent_while_the_store_is_away_is_acknowledged_when_it_is_b
     assert await desk.news("d") == (1, [(2, "0"), (3, "1"), (4, "2")], [])
 
 
+async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(desk: Desk) -> None:
+    await desk.open()
+    desk.store.away = True
+    saying = asyncio.create_task(desk.say(desk.event("root", "never")))
+    await settled()
+    await asyncio.wait_for(desk.ref.stop(), 10)
+    with pytest.raises(StoreUnavailableError):
+        await saying
+
+
 async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_everything_once(desk: Desk) -> None:
     desk.store.breaks = 3
     await desk.open(subscriber="d", state_delta={"user:seen": 1})

@@ -128,7 +128,7 @@ async def test_whatever_else_it_raises_is_a_store_error_that_names_it(
 
 
 async def test_a_store_that_does_not_answer_is_given_up_and_nobody_stands_in_line_behind_it(shelf: Shelf) -> None:
-    thread = StoreThread(shelf, "shelf", 0.05)
+    thread = StoreThread(shelf, "shelf", 0.05, patience_s=0.05)
     shelf.gate.clear()
     with pytest.raises(StoreUnavailableError, match="the shelf is not available: no answer within"):
         await thread.call(shelf.ask, "hangs")
@@ -142,7 +142,7 @@ async def test_a_store_that_does_not_answer_is_given_up_and_nobody_stands_in_lin
         except StoreUnavailableError:
             continue
         break
-    assert shelf.did == ["open", "hangs", "asked again"]
+    assert shelf.did[:3] == ["open", "hangs", "asked again"]
 
 
 async def test_who_is_cancelled_stops_waiting(shelf: Shelf, thread: StoreThread) -> None:
