@@ -28,11 +28,12 @@ class Backlog:
 
     Attributes:
         after_seq: the last place up to which everything was told or is held here.
+        told_seq: the last place up to which everything was told.
         size: bytes held.
     """
 
     def __init__(self, after_seq: int = 0, most_bytes: int = MOST_BYTES) -> None:
-        self.after_seq = after_seq
+        self.after_seq = self.told_seq = after_seq
         self.size = 0
         self._most_bytes = most_bytes
         self._head_seq = after_seq
@@ -137,12 +138,14 @@ class Backlog:
         """All that is held, which is told with this."""
         events, self._events = self._events, []
         self.size = 0
+        self.told_seq = self.after_seq
         return events
 
     def copy(self) -> Backlog:
         """Another one with the same in it, for another reader."""
         other = Backlog(self.after_seq, self._most_bytes)
         other.size = self.size
+        other.told_seq = self.told_seq
         other._head_seq = self._head_seq
         other._events = list(self._events)
         other._cut_off = set(self._cut_off)

@@ -72,12 +72,13 @@ class Mailbox:
     def follow(self, where: Where, after_seq: int, head_seq: int) -> None:
         """Tell of a turn from now on; what stands in the log behind `after_seq`, up to `head_seq`, first."""
         old = self._boxes.get(where)
-        box = self._boxes[where] = _Box(where, after_seq, self._most_bytes // 8)
         if old is not None:
-            box.outcome = old.outcome
+            # Followed already, or it goes on after a pause of which the subscriber has not heard: nothing is passed over.
+            after_seq, head_seq = min(after_seq, old.backlog.told_seq), max(head_seq, old.backlog.head_seq)
             self.size -= old.backlog.size
             self._ready.pop(where, None)
             self._behind.pop(where, None)
+        box = self._boxes[where] = _Box(where, after_seq, self._most_bytes // 8)
         box.backlog.expect(head_seq)
         self._sort(box)
         self._read_on()

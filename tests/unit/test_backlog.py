@@ -334,6 +334,21 @@ async def test_what_the_log_does_not_show_any_more_is_not_waited_for() -> None:
     assert (play.heard, play.outcome) == ([], p.Finished())
 
 
+async def test_a_turn_that_goes_on_before_its_pause_was_told_is_told_from_where_its_follower_is() -> None:
+    play = Play()
+    play.say(Say("a", 1, True))
+    await play.poll()
+    play.say(Say("a", 1, True))
+    play.box.end(WHERE, p.Paused())
+    play.box.follow(WHERE, 5, 5)
+    play.say(Say("a", 1, True))
+    play.box.end(WHERE, p.Finished())
+    while play.outcome is None:
+        assert await play.poll()
+    assert [event.seq for event in play.heard] == [2, 4, 6]
+    assert play.outcome == p.Finished()
+
+
 async def test_a_page_that_is_read_for_a_subscription_which_is_over_is_not_told() -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     asked: list[int] = []
@@ -350,8 +365,9 @@ async def test_a_page_that_is_read_for_a_subscription_which_is_over_is_not_told(
     gates[0].set()
     await settled()
     gates[1].set()
-    assert [event.seq for event in (await box.poll(0)).turns[0].events] == [3]
-    assert asked == [0, 2]
+    # The second one wants less, but what the first has asked for was not told yet.
+    assert [event.seq for event in (await box.poll(0)).turns[0].events] == [1, 2, 3]
+    assert asked == [0, 0]
 
 
 async def test_many_turns_together_take_no_more_room_than_there_is() -> None:
