@@ -13,13 +13,14 @@ from typing import Any, cast
 
 import msgspec
 
-from actors.actor import Actor, Handler, Ref, is_being_cancelled
+from actors.actor import Actor, Handler, Ref
 from actors.agents.tree import AgentSpec
 from actors.behaviours.custom import run_custom
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm import run_llm
 from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
-from actors.errors import FencedError, RaygroveError
+from actors.errors import ActorLostError, FencedError
+from actors.foreign import is_being_cancelled, is_cancellation
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
@@ -27,7 +28,8 @@ from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.rules.contents import is_below_branch, tool_root
+from actors.rules.contents import tool_root
+from actors.rules.failures import failure
 from actors.session import SessionRef
 from actors.tools.offload import in_process
 from actors.views import SessionView
@@ -136,18 +138,26 @@ class AgentActor(Actor):
         try:
             await run.begin()
             outcome = await self._behave(run)
-        except FencedError:
-            # The turn belongs to somebody else now, or has ended: nothing that this run does may be seen.
+        except (FencedError, ActorLostError):
+            # The turn belongs to somebody else now, or has ended, or will be taken up anew since whom the run needs was lost:
+            # nothing more that this run does may be seen.
             return p.Cancelled(agent=self._spec.name)
-        except Exception as error:
-            # The border of the agent: its code, its tools' and its model's client may raise anything.
+        except BaseException as error:
+            # The border of the agent: its code, its tools' and its model's client may raise anything. That the run is cancelled
+            # the run tells: a TaskGroup that has failed leaves its task looking so (Python 3.11).
+            if run.is_stopped if isinstance(error, asyncio.CancelledError) else is_cancellation(error):
+                raise
             outcome = await self._failed(run, error)
         if isinstance(outcome, p.Finished):
             outcome = msgspec.structs.replace(outcome, closed=run.has_closed)
         # A supervisor passes on how a run below it has ended: that tells whose run it was, and the driver names who has failed.
         agent = outcome.agent or self._spec.name
         return msgspec.structs.replace(
-            outcome, agent=agent, llm_calls=run.llm_calls, escalated=outcome.escalated or run.escalated
+            outcome,
+            agent=agent,
+            llm_calls=run.llm_calls,
+            escalated=outcome.escalated or run.escalated,
+            state_seq=run.state_seq,
         )
 
     async def _behave(self, run: Invocation) -> p.AnyOutcome:
@@ -159,15 +169,14 @@ class AgentActor(Actor):
         behave = _BEHAVIOURS[spec.definition.kind]
         return await run_lifecycle(spec, run, lambda: behave(spec, run))
 
-    async def _failed(self, run: Invocation, error: Exception) -> p.AnyOutcome:
+    async def _failed(self, run: Invocation, error: BaseException) -> p.AnyOutcome:
         """Leave the one event of the failure."""
-        code = type(error).__name__
+        failed = failure(error)
         try:
-            await run.record(Event(error_code=code, error_message=str(error)))
+            await run.record(Event(error_code=failed.error_code, error_message=failed.error_message))
         except FencedError:
             return p.Cancelled()
-        args = list(error.args) if isinstance(error, RaygroveError) else None
-        return p.Failed(error_code=code, error_message=str(error), error_args=args)
+        return failed
 
     def _view(self, message: p.Invoke) -> SessionView:
         where = (message.turn.key, message.branch)
@@ -185,9 +194,7 @@ class AgentActor(Actor):
     async def stop_run(self, message: p.StopRun) -> p.Done:
         """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
         runs = self._runs.get((message.key, message.invocation_id), {})
-        await _stopped(
-            {task: run for task, run in runs.items() if message.branch is None or is_below_branch(run.branch, message.branch)}
-        )
+        await _stopped({task: run for task, run in runs.items() if message.runs is None or run.run in message.runs})
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:

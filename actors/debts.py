@@ -42,6 +42,10 @@ class Debts:
     def __len__(self) -> int:
         return len(self._owed)
 
+    def owes(self, key: SessionKey, invocation_id: str) -> bool:
+        """True when a turn has ended of which the store does not know."""
+        return (key, invocation_id) in self._owed
+
     def add(self, record: PutTurn) -> None:
         """Have the end of a turn stored when that is possible, unless somebody has taken the turn up by then."""
         self._owed[record.key, record.row.invocation_id] = record

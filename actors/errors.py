@@ -13,7 +13,8 @@
     │   ├── UnknownFunctionCallError
     │   ├── UnknownAgentError
     │   ├── InvocationNotFoundError
-    │   └── NotEncodableError
+    │   ├── NotEncodableError
+    │   └── TooLargeError
     ├── TurnError                    a turn was started and did not end well
     │   ├── AgentFailedError
     │   ├── LlmCallsLimitExceededError
@@ -24,7 +25,6 @@
     │   ├── PluginFailedError
     │   ├── ToolAgentError
     │   ├── TurnCancelledError
-    │   ├── TurnLostError
     │   └── TurnTimeoutError
     ├── ModelError                   the model or its service
     │   ├── ModelConfigurationError
@@ -40,6 +40,7 @@
     └── ClusterError                 actors and the machines they live on
         ├── FencedError
         ├── ActorLostError
+        │   └── ActorRestartsError
         ├── DeploymentExistsError
         └── RuntimeClosedError
 
@@ -141,6 +142,12 @@ class NotEncodableError(RequestError, TypeError):
     sentence = "a {0} cannot be sent or stored: {1}"
 
 
+class TooLargeError(RequestError, ValueError):
+    """Something has more bytes than a limit allows. Arguments: what, its bytes, the setting, its value, what to do instead."""
+
+    sentence = "{0} has {1} bytes, and {2} allows {3}: {4}"
+
+
 class TurnError(RaygroveError):
     """A turn was started and did not end well; its log tells. Arguments: the whole sentence."""
 
@@ -197,12 +204,6 @@ class TurnCancelledError(TurnError):
     """The turn was cancelled. Arguments: invocation id."""
 
     sentence = "turn {0!r} was cancelled"
-
-
-class TurnLostError(TurnError):
-    """The process that ran the turn is gone, and the turn with it. Arguments: invocation id."""
-
-    sentence = "turn {0!r} was lost with the process that ran it: what is in the log stays, send the message as a new turn"
 
 
 class TurnTimeoutError(TurnError, TimeoutError):
@@ -299,6 +300,12 @@ class ActorLostError(ClusterError):
     """An actor's process is gone. Arguments: actor, reason."""
 
     sentence = "{0} is gone: {1}"
+
+
+class ActorRestartsError(ActorLostError):
+    """An actor's process is gone and is being started again. Arguments: actor, reason."""
+
+    sentence = "{0} was lost and is being started again: {1}"
 
 
 class DeploymentExistsError(ClusterError):

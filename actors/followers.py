@@ -40,6 +40,10 @@ class Followers:
             self._of_turn.setdefault((key, invocation_id), set()).add(subscriber)
             self._mailbox(subscriber).follow((key, invocation_id), after_seq, head_seq)
 
+    def follows(self, subscriber: str, key: SessionKey, invocation_id: str) -> bool:
+        """True when the subscriber is told of all that happens in the turn."""
+        return subscriber in self._of_turn.get((key, invocation_id), ())
+
     def add_late(
         self, subscriber: str, key: SessionKey, invocation_id: str, after_seq: int, head_seq: int, outcome: AnyOutcome
     ) -> None:
@@ -61,8 +65,9 @@ class Followers:
             self._mailbox(subscriber).end(where, outcome)
 
     async def poll(self, message: Poll) -> News:
-        """Give a subscriber its news, as soon as there is some."""
-        if message.ack and message.subscriber not in self._mailboxes:
+        """Give a subscriber its news, as soon as there is some. One that is not known is told so: it may follow turns already."""
+        if message.subscriber not in self._mailboxes:
+            self._mailbox(message.subscriber)
             return News(known=False)
         return await self._mailbox(message.subscriber).poll(message.ack)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from actors.interfaces.stores import AddEvent, EventHead, EventRow, PutState, PutTurn, SessionRow, TurnRow, Write
+from actors.messages.config import RunConfig
 from actors.messages.event import USER, Event
-from actors.messages.protocol import StoredEvent, TurnRef
+from actors.messages.protocol import Handover, StoredEvent, TurnRef, TurnSoFar
 from actors.messages.session import SessionKey
-from actors.messages.wire import encode
+from actors.messages.wire import decode, encode
 from actors.rules import state as scopes
 
 TAIL = 128
@@ -31,20 +32,22 @@ class _PartScan(msgspec.Struct, rename="camel", gc=False):
 
 
 class _ContentScan(msgspec.Struct, gc=False):
+    role: str = ""
     parts: Sequence[_PartScan] = ()
 
 
 class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
     state_delta: dict[str, Any] = {}
+    transfer_to_agent: str | None = None
     agent_state: dict[str, Any] | None = None
 
 
 class EventScan(msgspec.Struct, rename="camel", gc=False):
     """As much of an event as its keeper must know. The rest of its bytes is passed over, not decoded."""
 
-    id: str
-    invocation_id: str
-    author: str
+    id: str = ""
+    invocation_id: str = ""
+    author: str = ""
     timestamp: float = 0.0
     branch: str | None = None
     content: _ContentScan | None = None
@@ -60,6 +63,8 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         parts = self.content.parts if self.content is not None else ()
         return [answer.id for part in parts if (answer := part.function_response) is not None and answer.id]
 
+
+_DEFAULT = RunConfig()
 
 _scanner = msgspec.msgpack.Decoder(EventScan)
 
@@ -77,41 +82,88 @@ class OpenCall(NamedTuple):
     name: str
 
 
-class OpenTurn:
-    """The turn that runs in a session."""
+class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
+    """What a turn's record carries for whoever goes on with it."""
 
-    def __init__(self, row: TurnRow, temp: dict[str, Any]) -> None:
+    temp: dict[str, Any] = {}
+    config: RunConfig = RunConfig()
+
+
+class OpenTurn:
+    """The turn that runs in a session.
+
+    Attributes:
+        runner: who runs it; "" when the Session actor has been started anew and nobody has said so yet.
+        lost: numbers of runs that may write no more.
+        stored: places of its events, by id.
+    """
+
+    def __init__(self, row: TurnRow, config: RunConfig, runner: str = "", temp: Mapping[str, Any] | None = None) -> None:
         self.row = row
-        self.temp = temp
+        self.config = config
+        self.runner = runner
+        self.temp = dict(temp or {})
+        self.lost: set[int] = set()
         self.is_ending = False
+        self.forget()
+
+    @classmethod
+    def of(cls, row: TurnRow) -> OpenTurn:
+        """The turn of a record, with nothing known of its events yet."""
+        carried = decode(row.temp, _Carried) if row.temp else _Carried()
+        return cls(row, carried.config, temp=carried.temp)
+
+    def forget(self) -> None:
+        """Nothing is known of its events: they have to be noted again, from the first."""
         self.stored: dict[str, int] = {}
         self.open_calls: dict[str, OpenCall] = {}
-        self.progress: dict[str, dict[str, Any]] = {}
+        self._head_seq = self.row.first_seq
+        self._callers: tuple[str, ...] = ()
+        self._progress: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._handovers: list[Handover] = []
+        self._said: Counter[str] = Counter()
 
     def record(self) -> TurnRow:
         """Its record as it is now."""
-        return msgspec.structs.replace(self.row, temp=encode(self.temp) if self.temp else b"")
-
-    def forget_behind(self, seq: int) -> None:
-        """The store has nothing behind that place: what was noted of it was never written."""
-        self.stored = {event_id: place for event_id, place in self.stored.items() if place <= seq}
+        carries_nothing = not self.temp and self.config == _DEFAULT
+        return msgspec.structs.replace(self.row, temp=b"" if carries_nothing else encode(_Carried(self.temp, self.config)))
 
     def note(self, event: EventScan, seq: int) -> None:
-        """Keep in mind what an event of the turn leaves open."""
-        self.stored[event.id] = seq
+        """Keep in mind what an event of the turn leaves open, and how far the turn is with it."""
+        self.stored[event.id] = self._head_seq = seq
+        if event.author == USER and event.branch is None:
+            answered = (self.open_calls.get(call_id) for call_id in event.answered())
+            self._callers = tuple(call.author for call in answered if call is not None)
         for call_id, name in event.calls().items():
             self.open_calls[call_id] = OpenCall(event.author, event.branch, name)
         for call_id in event.answered():
             self.open_calls.pop(call_id, None)
+        if event.content is not None and event.content.role == "model":
+            self._said[event.author] += 1
         if event.actions.agent_state is not None:
-            self.progress[event.author] = event.actions.agent_state
+            self._progress[event.author] = (seq, event.actions.agent_state)
+        if event.actions.transfer_to_agent is not None:
+            self._handovers.append(Handover(seq, event.branch, event.author, event.actions.transfer_to_agent))
+
+    def so_far(self) -> TurnSoFar:
+        """What the log tells of it."""
+        return TurnSoFar(
+            first_seq=self.row.first_seq,
+            opened_seq=self.row.opened_seq,
+            head_seq=self._head_seq,
+            callers=self._callers,
+            progress=self._progress,
+            handovers=tuple(self._handovers),
+            said=dict(self._said),
+        )
 
 
 class Waiter:
-    """A turn in line."""
+    """A turn in line, and the Runner that wants to run it."""
 
-    def __init__(self, invocation_id: str) -> None:
+    def __init__(self, invocation_id: str, runner: str) -> None:
         self.invocation_id = invocation_id
+        self.runner = runner
         self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
@@ -129,6 +181,8 @@ class HotLog:
     def reload(self, row: SessionRow, app_state: dict[str, Any], user_state: dict[str, Any]) -> None:
         """Take over what the store has; the running turn and those in line stay."""
         self.head_seq = row.head_seq
+        # Which event changed the state is not stored; the last one is as late as it can have been.
+        self.state_seq = row.head_seq
         self.generation = f"{row.created_s}/{row.rewinds}"
         self.updated_s = row.updated_s
         self.state = row.state
@@ -137,8 +191,6 @@ class HotLog:
         self.user_state = user_state
         self.set_authors(row.authors)
         self.forget_tail()
-        if self.turn is not None:
-            self.turn.forget_behind(row.head_seq)
         self.is_stale = False
 
     # ------------------------------------------------------------------------------------------------------- reading
@@ -185,6 +237,7 @@ class HotLog:
         writes: list[Write] = [AddEvent(self.key, row)]
         if delta is not None:
             writes += self.fold(delta)
+            self.state_seq = max(self.state_seq, seq)
         if self.turn is not None:
             self.turn.note(event, seq)
         return StoredEvent(seq, raw), writes
@@ -211,11 +264,6 @@ class HotLog:
         self._tail.clear()
         self._tail_after = self.head_seq
 
-    def open(self, row: TurnRow, temp: dict[str, Any]) -> OpenTurn:
-        """A turn begins."""
-        self.turn = OpenTurn(row, temp)
-        return self.turn
-
     def admit_next(self) -> None:
         """Let the next turn in line begin. The session stays taken meanwhile, so that nobody can step in between."""
         while self.queue:
@@ -224,6 +272,12 @@ class HotLog:
                 waiter.admitted.set_result(None)
                 return
         self.is_taken = False
+
+    def dismiss(self, waiter: Waiter, reason: Exception) -> None:
+        """Take a turn out of the line."""
+        self.queue.remove(waiter)
+        if not waiter.admitted.done():
+            waiter.admitted.set_exception(reason)
 
     def waits(self, invocation_id: str) -> bool:
         """True when the turn stands in line."""
@@ -248,6 +302,7 @@ class HotLog:
             and not self.turn.is_ending
             and self.turn.row.invocation_id == turn.invocation_id
             and self.turn.row.epoch == turn.epoch
+            and turn.run not in self.turn.lost
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +23,8 @@ from actors.messages.session import SessionKey
 from actors.messages.wire import decode, decode_event, encode, plain
 from actors.nearest import did_you_mean
 from actors.rules.contents import View, tool_branch, tool_root
+from actors.rules.ids import checked_artifact_name
+from actors.rules.limits import encoded
 from actors.rules.state import only_temp, without_temp
 from actors.session import SessionRef
 from actors.tools.context import Actions
@@ -71,10 +73,16 @@ class Invocation:
         self.streaming = message.streaming
         self.resume_at = message.resume_at
         self.progress: Mapping[str, Any] = message.progress
+        self.noted_seq = message.noted_seq
+        self.is_resumed = message.resume
+        self.done: Sequence[Event] = ()
+        self.user_seq = message.user_event.seq
+        self.run = message.turn.run
         self.escalated = False
         self.has_closed = False
         self.is_stopped = False
         self.llm_calls = 0
+        self.state_seq = 0
         self._spec = spec
         self._message = message
         self._turn = message.turn
@@ -85,11 +93,14 @@ class Invocation:
         self._state: dict[str, Any] = {}
         self._partials = _Partials(session, message.turn)
         self._is_behind = False
+        self._asked: set[str] = set()
         self.user_content: Content = decode_event(message.user_event.raw, message.user_event.seq).content or Content()
 
     async def begin(self) -> None:
         """Bring the state up to date; the view follows when it is asked for."""
         message = self._message
+        if message.resume:
+            await self._recall()
         is_llm = self._spec.definition.kind == "llm"
         if is_llm and message.fresh and self._remembered.can_follow(message.user_event, message.generation):
             self._remembered.follow(message.user_event, message.state)
@@ -100,7 +111,28 @@ class Invocation:
         elif is_llm:
             await self._catch_up()
         else:
-            await self._read_state()
+            await self._read_state(message.state_seq)
+
+    async def _recall(self) -> None:
+        """What the run has left in the log before it was lost."""
+        done = []
+        async for fetched in self._news(self._message.since, self._message.generation):
+            events = (decode_event(stored.raw, stored.seq) for stored in fetched.events)
+            done += [event for event in events if self._is_own(event)]
+        self.done = done
+        self.escalated = any(event.actions.escalate for event in done)
+        changes = [event.seq for event in done if event.actions.state_delta]
+        self.state_seq = max(changes, default=0)
+
+    def _is_own(self, event: Event) -> bool:
+        """True for what this run has said, its notes of progress aside."""
+        return (
+            event.author == self.agent_name
+            and event.branch == self.branch
+            and event.invocation_id == self.invocation_id
+            and event.seq > self._message.since
+            and event.actions.agent_state is None
+        )
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -183,7 +215,7 @@ class Invocation:
             actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
             event = msgspec.structs.replace(event, actions=actions)
         event = self._addressed(event)
-        raw = encode(event)
+        raw = encoded(event, self._spec.limits)
         if event.partial:
             self._counts["partials"] += 1
             await self._partials.send(raw)
@@ -199,11 +231,14 @@ class Invocation:
         )
         return self._stored(event, await self._session.append(append), changed)
 
-    def _stored(self, event: Event, seq: int, changed: Mapping[str, Any]) -> Event:
-        stored = msgspec.structs.replace(event, seq=seq)
+    def _stored(self, event: Event, appended: p.Appended, changed: Mapping[str, Any]) -> Event:
+        stored = msgspec.structs.replace(event, seq=appended.first_seq)
         self._counts["events"] += 1
         self.escalated = self.escalated or bool(event.actions.escalate)
         self._state.update(changed)
+        if changed:
+            self.state_seq = stored.seq
+            self._remembered.changed_state(stored.seq, appended.state_seq)
         if self._is_behind or not self._remembered.add_own(stored):
             # Others wrote in between, or the log was never read: what is missing is fetched when it is needed.
             self._is_behind = True
@@ -225,14 +260,19 @@ class Invocation:
         if name not in children:
             told = f" {self.agent_name!r} has the children: {', '.join(children) or 'none'}."
             raise UnknownAgentError(name, told + did_you_mean(name, children))
-        outcome = await self.run_child(name)
-        await self._read_state()
+        # Which of several runs of the same child were over when this run was lost is not told; the first may have been.
+        resume = self.is_resumed and name not in self._asked
+        self._asked.add(name)
+        outcome = await self.run_child(name, resume=resume)
+        await self._read_state(outcome.state_seq)
         return outcome
 
-    async def run_child(self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None) -> p.AnyOutcome:
+    async def run_child(
+        self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None, resume: bool = False
+    ) -> p.AnyOutcome:
         """Run a child: see SupervisorContext."""
         ask = self._runner_ref().run_child(
-            p.RunChild(turn=self._turn, parent=self.agent_name, child=name, branch=branch or self.branch)
+            p.RunChild(turn=self._turn, parent=self.agent_name, child=name, branch=branch or self.branch, resume=resume)
         )
         if progress is None:
             outcome = await ask
@@ -241,7 +281,7 @@ class Invocation:
             _, outcome = await asyncio.gather(self.note(progress), ask)
         self.escalated = self.escalated or outcome.escalated
         if self._spec.definition.kind != "custom":
-            await self._read_state()
+            await self._read_state(outcome.state_seq)
         return outcome
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
@@ -252,7 +292,7 @@ class Invocation:
         branch = tool_branch(self.branch, self.agent_name, call_id)
         asked = self._addressed(Event(author=USER, branch=branch, content=content))
         raw = encode(asked)
-        seq = await self._session.append(p.Append(turn=self._turn, events=[raw]))
+        seq = (await self._session.append(p.Append(turn=self._turn, events=[raw]))).first_seq
         self._is_behind = True
         message = p.RunChild(
             turn=self._turn, parent=self.agent_name, child=name, branch=branch, user_event=p.StoredEvent(seq, raw)
@@ -280,18 +320,24 @@ class Invocation:
 
     async def note(self, progress: Mapping[str, Any]) -> None:
         """Leave in the log how far the run is: see SupervisorContext."""
-        await self.record(Event(actions=EventActions(agent_state=dict(progress))))
+        stored = await self.record(Event(actions=EventActions(agent_state=dict(progress))))
+        self.noted_seq = stored.seq
 
     async def stop_branch(self, branch: str) -> None:
         """Stop every run on a branch: see SupervisorContext."""
         await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, branch=branch))
 
-    async def _read_state(self) -> None:
-        """The state alone, and only where code may read it: whoever is no LLM agent needs no compiled log."""
+    async def _read_state(self, state_seq: int) -> None:
+        """The state alone, as of place `state_seq` at least, and only where code may read it.
+
+        Whoever is no LLM agent needs no compiled log.
+        """
         self._is_behind = True
-        if self._spec.definition.kind == "custom" or any(map(self._spec.hooks, _HOOKS)):
+        if self._remembered.knows_state(self._turn, state_seq):
+            self._state = self._remembered.state
+        elif self._spec.definition.kind == "custom" or any(map(self._spec.hooks, _HOOKS)):
             fetched = await self._session.fetch(p.Fetch(key=self._turn.key, state_only=True))
-            self._state = decode(fetched.state, dict)
+            self._state = self._remembered.read_state(self._turn, fetched)
 
     def _runner_ref(self) -> RunnerRef:
         return cast("RunnerRef", self._runner())
@@ -305,12 +351,12 @@ class SessionArtifacts:
         self._key = key
 
     async def save(self, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises ArtifactError."""
-        return await asyncio.to_thread(self._store.save, self._key, filename, part)
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
+        return await asyncio.to_thread(self._store.save, self._key, checked_artifact_name(filename), part)
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:
         """The part of that version, or the latest; None when there is none."""
-        return await asyncio.to_thread(self._store.load, self._key, filename, version)
+        return await asyncio.to_thread(self._store.load, self._key, checked_artifact_name(filename), version)
 
     async def keys(self) -> list[str]:
         """The names of all artifacts that the session sees, sorted."""

@@ -11,16 +11,22 @@ from typing import Any, TypeVar
 from actors.commit import GroupCommit, Transaction
 from actors.debts import Debts
 from actors.errors import SessionExistsError, SessionNotFoundError, StoreError
-from actors.hotlog import EventScan, HotLog
-from actors.interfaces.stores import CreateSession, PutState, PutTurn, SessionRow, SessionStore, Write
-from actors.messages.event import now_s
-from actors.messages.protocol import StoredEvent
+from actors.hotlog import EventScan, HotLog, OpenTurn, scan
+from actors.interfaces.stores import CallRow, CreateSession, PutState, PutTurn, SessionRow, SessionStore, TurnRow, Write
+from actors.messages.event import USER, now_s
+from actors.messages.protocol import StoredEvent, TurnRead
 from actors.messages.session import SessionKey
 from actors.rules import state as scopes
 from actors.storethread import StoreThread
 
 HOT_SESSIONS = 10_000
 """Sessions that are kept in memory; beyond it, the one idle for longest is forgotten."""
+
+PAGE = 1_000
+"""Events that are read from the store at once."""
+
+TURN_PAGE = 100
+"""The same for subscribers that are late. What they have no room for is read again."""
 
 T = TypeVar("T")
 
@@ -47,6 +53,10 @@ class LogBook:
     def counts(self) -> dict[str, int]:
         """Figures by name."""
         return {"commits": self._commits.commits, "sessions_in_memory": len(self._hot), "ends_owed": len(self._debts)}
+
+    def all_in_memory(self) -> list[HotLog]:
+        """All logs that are in memory."""
+        return list(self._hot.values())
 
     def in_memory(self, key: SessionKey) -> HotLog | None:
         """The log, if it is in memory."""
@@ -104,13 +114,39 @@ class LogBook:
 
     async def _load(self, row: SessionRow, stale: HotLog | None) -> HotLog:
         shared = await self.shared_state(row.key, again=stale is not None)
+        if stale is None:
+            hot = HotLog(row, *shared)
+            await self._find_open_turn(hot)
+            self._keep(hot)
+        else:
+            hot = stale
+            if hot.turn is not None:
+                await self.recall(hot.key, hot.turn)
+            hot.reload(row, *shared)
         self._commits.forgive(row.key)
-        if stale is not None:
-            stale.reload(row, *shared)
-            return stale
-        hot = HotLog(row, *shared)
-        self._keep(hot)
         return hot
+
+    async def _find_open_turn(self, hot: HotLog) -> None:
+        """A turn that the store has as running was open when the Session actor was lost, or the whole deployment."""
+        row = await self.read(self.store.running_turn, hot.key)
+        if row is not None and not self._debts.owes(hot.key, row.invocation_id):
+            turn = OpenTurn.of(row)
+            await self.recall(hot.key, turn)
+            hot.turn = turn
+            hot.is_taken = True
+
+    async def recall(self, key: SessionKey, turn: OpenTurn) -> None:
+        """Note what the store has of a turn, and forget what was noted before."""
+        found: list[StoredEvent] = []
+        after_seq = turn.row.first_seq - 1
+        while events := await self.page(key, after_seq):
+            found += events
+            after_seq = events[-1].seq
+        turn.forget()
+        for stored in found:
+            event = scan(stored.raw)
+            if event.invocation_id == turn.row.invocation_id:
+                turn.note(event, stored.seq)
 
     def _keep(self, hot: HotLog) -> None:
         self._hot[hot.key] = hot
@@ -197,6 +233,52 @@ class LogBook:
     async def flush(self) -> None:
         """Wait until nothing waits to be written."""
         await self._commits.flush()
+
+    # ------------------------------------------------------------------------------------------------- reading
+    async def events(self, key: SessionKey, **which: Any) -> list[StoredEvent]:
+        """Events of a log as the store has them: see SessionStore.events."""
+        rows = await self.read(lambda: self.store.events(key, **which))
+        return [StoredEvent(seq, raw) for seq, raw in rows]
+
+    async def page(self, key: SessionKey, after_seq: int) -> list[StoredEvent]:
+        """The events behind a place, as many as are read at once; none when there are no more."""
+        return await self.events(key, after_seq=after_seq, limit=PAGE)
+
+    async def said(self, key: SessionKey, invocation_id: str, after_seq: int) -> TurnRead:
+        """A page of what a turn's agents have said behind a place. Raises SessionNotFoundError."""
+        hot = await self.take_up(key)
+        page = hot.behind(after_seq)
+        more = False
+        if page is None:
+            page = await self.events(key, after_seq=after_seq, limit=TURN_PAGE)
+            more = len(page) == TURN_PAGE
+        scanned = ((stored, scan(stored.raw)) for stored in page)
+        told = [stored for stored, event in scanned if event.invocation_id == invocation_id and event.author != USER]
+        return TurnRead(events=told, read_to_seq=page[-1].seq if page else after_seq, more=more)
+
+    async def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
+        """The record of a turn, or None."""
+        await self.flush()
+        return await self.read(self.store.turn, key, invocation_id)
+
+    async def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
+        """All turns of an app that have not ended."""
+        await self.flush()
+        return await self.read(self.store.running, app)
+
+    async def call(self, key: SessionKey, call_id: str) -> CallRow | None:
+        """Who made a call, or None."""
+        await self.flush()
+        return await self.read(self.store.call, key, call_id)
+
+    async def place(self, key: SessionKey, event_id: str) -> tuple[int, str] | None:
+        """The place and the invocation id of an event, or None."""
+        await self.flush()
+        return await self.read(self.store.place, key, event_id)
+
+    async def authors(self, key: SessionKey, before_seq: int) -> list[str]:
+        """The authors before a place, the most recent first."""
+        return await self.read(self.store.authors, key, before_seq)
 
     # ------------------------------------------------------------------------------------------------- the store
     async def read(self, function: Callable[..., T], *args: Any) -> T:

@@ -6,47 +6,29 @@ it acknowledges is on disk; nobody sees an event that is not.
 
 from __future__ import annotations
 
-import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
 
 import msgspec
 
 from actors.actor import Actor, Handler, Ref
-from actors.errors import (
-    FencedError,
-    InvocationNotFoundError,
-    SessionBusyError,
-    SessionNotFoundError,
-    StoreError,
-    StoreUnavailableError,
-    TurnCancelledError,
-    TurnLostError,
-    UnknownFunctionCallError,
-)
+from actors.admission import Admission
+from actors.errors import InvocationNotFoundError, SessionBusyError
 from actors.followers import Followers
-from actors.hotlog import EventScan, HotLog, OpenTurn, Waiter, new_event, scan
-from actors.interfaces.stores import CallRow, HideEvents, MemoryStore, PutState, RemoveSession, SessionStore, TurnRow, Write
-from actors.logbook import LogBook
+from actors.hotlog import HotLog, new_event, scan
+from actors.interfaces.stores import HideEvents, MemoryStore, PutState, RemoveSession, SessionStore, TurnRow
+from actors.logbook import PAGE, LogBook
 from actors.memory import Memory, entry_of
 from actors.messages import protocol as p
-from actors.messages.content import Content, FunctionResponse, Part
-from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.messages.event import USER, EventActions, new_invocation_id
+from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.wire import decode, encode
+from actors.messages.wire import decode, decode_event, encode
 from actors.rules import state as scopes
-
-logger = logging.getLogger(__name__)
-
-PAGE = 1_000
-"""Events that are read from the store at once."""
-
-TURN_PAGE = 500
-"""The same for subscribers that are late; what they have no room for is read again."""
+from actors.turns import Turns, made_here
 
 
 class SessionRef(Ref):
@@ -64,6 +46,18 @@ class SessionRef(Ref):
         """Begin a turn, once none runs. Raises SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, StoreError."""
         return await self._ask(message, p.TurnOpened)
 
+    async def list_open_turns(self, message: p.ListOpenTurns) -> Sequence[tuple[SessionKey, str]]:
+        """The turns that a Runner's predecessor has left open."""
+        return (await self._ask(message, p.OpenTurnsAre)).turns
+
+    async def take_up(self, message: p.TakeUp) -> p.TurnOpened:
+        """Go on with a turn whose Runner was lost."""
+        return await self._ask(message, p.TurnOpened)
+
+    async def pick_up(self, message: p.PickUp) -> p.TurnSoFar:
+        """Give up runs that were lost, and learn how far their turn is. Raises FencedError when it has ended."""
+        return await self._ask(message, p.TurnSoFar)
+
     async def close_turn(self, message: p.CloseTurn) -> None:
         """End a turn. Raises FencedError, StoreError."""
         await self._ask(message, p.Done)
@@ -72,9 +66,9 @@ class SessionRef(Ref):
         """Take a turn that has not begun out of the line."""
         await self._ask(message, p.Done)
 
-    async def append(self, message: p.Append) -> int:
-        """Store events and return the place of the first. Raises FencedError, StoreError."""
-        return (await self._ask(message, p.Appended)).first_seq
+    async def append(self, message: p.Append) -> p.Appended:
+        """Store events. Raises FencedError, StoreError."""
+        return await self._ask(message, p.Appended)
 
     async def tell_partial(self, message: p.TellPartial) -> None:
         """Deliver pieces of an answer."""
@@ -154,6 +148,7 @@ class SessionActor(Actor):
         name: for messages and statistics.
         clock: seconds that only go forward; by default those of the event loop.
         memory: where memory lasts; None: the app has none.
+        limits: how much it takes in.
         store_timeout_s: how long either store may be away before what needs it fails with StoreUnavailableError.
     """
 
@@ -164,26 +159,32 @@ class SessionActor(Actor):
         name: str = "session",
         clock: Callable[[], float] | None = None,
         memory: MemoryStore | None = None,
+        limits: Limits = DEFAULT_LIMITS,
         store_timeout_s: float = 30.0,
     ) -> None:
-        super().__init__(name)
+        self._admission = Admission(limits)
         self._topology = topology
         self._book = LogBook(store, store_timeout_s)
         self._store = store
         self._memory = Memory(memory, store_timeout_s)
-        self._followers = Followers(self._said, clock)
-        self._counts = {"turns": 0, "events": 0, "partials": 0, "polls": 0}
+        self._followers = Followers(self._book.said, clock)
+        self._counts = Counter(turns=0, events=0, partials=0, polls=0)
+        self._turns = Turns(self._book, self._followers, self._admission, self._counts)
+        super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """The messages that the Session actor takes."""
         return {
             p.GetTopology: self.get_topology,
-            p.FindTurn: self.find_turn,
-            p.OpenTurn: self.open_turn,
-            p.CloseTurn: self.close_turn,
-            p.CancelTurn: self.cancel_turn,
-            p.Append: self.append,
-            p.TellPartial: self.tell_partial,
+            p.FindTurn: self._turns.find,
+            p.OpenTurn: self._turns.open,
+            p.ListOpenTurns: self._turns.list_open,
+            p.TakeUp: self._turns.take_up,
+            p.PickUp: self._turns.pick_up,
+            p.CloseTurn: self._turns.close,
+            p.CancelTurn: self._turns.cancel,
+            p.Append: self._turns.append,
+            p.TellPartial: self._turns.tell_partial,
             p.Fetch: self.fetch,
             p.Subscribe: self.subscribe,
             p.Poll: self.poll,
@@ -207,291 +208,40 @@ class SessionActor(Actor):
         """Tell the parent map."""
         return p.TopologyIs(topology=self._topology)
 
-    async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
-        """Tell who could take a message; nothing is stored, not even a session that would be created."""
-        key = message.key
-        hot = await self._book.find(key)
-        if hot is None:
-            if not message.auto_create:
-                raise SessionNotFoundError(key.app, key.user, key.session)
-            if message.call_ids:
-                raise UnknownFunctionCallError(message.call_ids[0], key.session)
-            return p.TurnFound(authors=())
-        calls = await self._calls(key, message.call_ids)
-        if not calls:
-            row = await self._turn_row(hot, message.invocation_id) if message.invocation_id else None
-            is_there = row is not None or hot.waits(message.invocation_id)
-            return p.TurnFound(authors=hot.authors(), is_there=is_there, agent=row.agent if row is not None else "")
-        return p.TurnFound(authors=hot.authors(), caller=calls[0].author, invocation_id=calls[0].invocation_id)
-
-    async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
-        """Store the user's event and let the turn run, once no other turn of the session does."""
-        hot = await self._book.take_up(message.key, auto_create=message.auto_create)
-        can_join = message.repeatable and not message.answers
-        if can_join and (joined := await self._join(hot, message)) is not None:
-            return joined
-        has_waited = hot.is_taken
-        if has_waited:
-            if message.on_concurrent_turn == "reject":
-                raise SessionBusyError(message.key.session, hot.busy_with())
-            if message.on_concurrent_turn == "interrupt" and hot.turn is not None:
-                return p.TurnOpened(interrupted=hot.busy_with())
-            waiter = Waiter(message.invocation_id)
-            hot.queue.append(waiter)
-            await waiter.admitted
-        hot.is_taken = True
-        try:
-            # While it waited, another request of the same id may have been before it.
-            if has_waited and can_join and (joined := await self._join(hot, message)) is not None:
-                hot.admit_next()
-                return joined
-            if await self._book.take_up(message.key) is not hot:
-                # Deleted and made anew meanwhile.
-                raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
-            if message.answers:
-                return await self._go_on(hot, message)
-            return await self._begin(hot, message, hot.head_seq + 1)
-        except BaseException as error:
-            told = str(error) or type(error).__name__
-            never_ran = p.Failed(error_code=type(error).__name__, error_message=f"the turn could not begin: {told}")
-            if isinstance(error, StoreUnavailableError) and hot.turn is not None:
-                # It may have begun in the store.
-                self._book.owe(hot.put_turn(_ended(hot.turn, "", never_ran)))
-            hot.turn = None
-            hot.admit_next()
-            self._followers.tell_end(message.key, message.invocation_id, never_ran)
-            raise
-
-    async def _join(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened | None:
-        """The reply to a turn that is there already, or None."""
-        row = hot.runs(message.invocation_id)
-        if row is None and not hot.waits(message.invocation_id):
-            row = await self._turn_row(hot, message.invocation_id)
-            # The same turn may have got in line meanwhile: two drivers may ask for it at the same time.
-            if row is None and not hot.waits(message.invocation_id):
-                return None
-        await self._follow(hot, message.invocation_id, message.subscriber, row.first_seq if row is not None else hot.head_seq)
-        return p.TurnOpened(attached=True, agent=row.agent if row is not None else "")
-
-    async def _go_on(self, hot: HotLog, message: p.OpenTurn) -> p.TurnOpened:
-        """Take up the turn whose questions the message answers."""
-        # What was found when the message was checked may have been rewound while it waited in line.
-        calls = await self._calls(message.key, message.answers)
-        before = await self._book.read(self._store.turn, message.key, message.invocation_id)
-        first_seq = before.first_seq if before is not None else min(call.seq for call in calls)
-        so_far = OpenTurn(before or _unknown_turn(message.invocation_id, first_seq), {})
-        await self._recall(hot, so_far)
-        callers = tuple(so_far.open_calls[call_id].author for call_id in message.answers if call_id in so_far.open_calls)
-        if so_far.row.status in _OVER:
-            # Who asked hears the answer, but the workflow around it has ended, or failed, without it.
-            callers = ()
-        opened = await self._begin(hot, message, first_seq, so_far)
-        return msgspec.structs.replace(opened, callers=callers, progress=so_far.progress)
-
-    async def _recall(self, hot: HotLog, so_far: OpenTurn) -> None:
-        """Read again what a turn has left open."""
-        after_seq = so_far.row.first_seq - 1
-        while events := await self._page(hot.key, after_seq):
-            for stored in events:
-                event = scan(stored.raw)
-                if event.invocation_id == so_far.row.invocation_id:
-                    so_far.note(event, stored.seq)
-            after_seq = events[-1].seq
-
-    async def _begin(self, hot: HotLog, message: p.OpenTurn, first_seq: int, so_far: OpenTurn | None = None) -> p.TurnOpened:
-        row = TurnRow(
-            invocation_id=message.invocation_id,
-            status="running",
-            epoch=so_far.row.epoch + 1 if so_far is not None else 1,
-            first_seq=first_seq,
-            opened_seq=hot.head_seq + 1,
-        )
-        temp = decode(so_far.row.temp, dict) if so_far is not None and so_far.row.temp else {}
-        turn = hot.open(row, {**temp, **scopes.only_temp(message.state_delta)})
-        if so_far is not None:
-            turn.open_calls.update(so_far.open_calls)
-        await self._add(hot, [(message.event, scan(message.event))], [hot.put_turn(turn.record())])
-        # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
-        self._followers.add(message.subscriber, message.key, message.invocation_id, row.opened_seq)
-        self._counts["turns"] += 1
-        return p.TurnOpened(
-            epoch=row.epoch,
-            seq=row.opened_seq,
-            generation=hot.generation,
-            authors=hot.authors(),
-            state=encode(hot.merged_state()),
-        )
-
-    async def close_turn(self, message: p.CloseTurn) -> p.Done:
-        """Write how the turn ended, tell its followers, and let the next one run."""
-        hot, running = self._running(message.turn)
-        try:
-            hot, running = await self._current(message.turn)
-            if isinstance(message.outcome, p.Cancelled):
-                await self._answer_open_calls(hot, running)
-        except StoreError as error:
-            # The turn has to end all the same, or the session would be busy for ever.
-            logger.error("turn %s ends without what it leaves open being settled: %s", running.row.invocation_id, error)
-            with suppress(StoreError):
-                await self._current(message.turn)
-        running.is_ending = True
-        ended = hot.put_turn(_ended(running, message.agent, message.outcome))
-        try:
-            await self._book.write(hot, [ended])
-        except StoreError:
-            self._book.owe(ended)
-            raise
-        finally:
-            # Also when the record could not be written: whoever waits for the turn has to be told, and the next one let in.
-            self._followers.tell_end(hot.key, running.row.invocation_id, message.outcome)
-            hot.turn = None
-            hot.admit_next()
-        return p.Done()
-
-    async def _answer_open_calls(self, hot: HotLog, running: OpenTurn) -> None:
-        """Calls that a cancelled turn leaves open get an answer, so that no model ever sees them without one."""
-        by_author: dict[tuple[str, str | None], list[Part]] = {}
-        for call_id, call in running.open_calls.items():
-            response = FunctionResponse(id=call_id, name=call.name, response={"error": "cancelled"})
-            by_author.setdefault((call.author, call.branch), []).append(Part(function_response=response))
-        for (author, branch), parts in by_author.items():
-            content = Content(role=USER, parts=parts)
-            await self._add(hot, [_made_here(running.row.invocation_id, author, branch=branch, content=content)], [])
-
-    async def cancel_turn(self, message: p.CancelTurn) -> p.Done:
-        """Take a turn out of the line."""
-        hot = self._book.in_memory(message.key)
-        for waiter in hot.queue if hot is not None else ():
-            if waiter.invocation_id == message.invocation_id and not waiter.admitted.done():
-                waiter.admitted.set_exception(TurnCancelledError(message.invocation_id))
-                self._followers.tell_end(message.key, message.invocation_id, p.Cancelled())
-        return p.Done()
-
-    # ------------------------------------------------------------------------------------------------- events
-    async def append(self, message: p.Append) -> p.Appended:
-        """Store events of the running turn. What is stored already, because it was sent again, is not stored twice."""
-        hot, running = await self._current(message.turn)
-        events = [(raw, scan(raw)) for raw in message.events]
-        if events and events[0][1].id in running.stored:
-            # It may be on its way to the disk still, and may not arrive there.
-            await self._book.flush()
-            hot, running = await self._current(message.turn)
-            if events[0][1].id in running.stored:
-                return p.Appended(first_seq=running.stored[events[0][1].id])
-        writes: list[Write] = []
-        if message.temp:
-            running.temp.update(message.temp)
-            writes.append(hot.put_turn(running.record()))
-        if message.outcome is None:
-            return p.Appended(first_seq=await self._add(hot, events, writes))
-        running.is_ending = True
-        try:
-            ended = hot.put_turn(_ended(running, message.selected, message.outcome))
-            return p.Appended(first_seq=await self._add(hot, events, [*writes, ended], message.outcome))
-        except Exception:
-            running.is_ending = False
-            raise
-
-    async def _add(
-        self,
-        hot: HotLog,
-        events: Sequence[tuple[bytes, EventScan]],
-        writes: Sequence[Write],
-        outcome: p.AnyOutcome | None = None,
-    ) -> int:
-        """Store events with what has to be written beside them, and tell the turn's followers; with `outcome` it ends there."""
-
-        def show(stored: Sequence[p.StoredEvent]) -> None:
-            for place, (_, event) in zip(stored, events, strict=True):
-                if event.author != USER:
-                    self._followers.tell(hot.key, event.invocation_id, [place])
-            if outcome is not None:
-                # In the same step as the last event, so that both travel together; and whoever asks for the turn from now on
-                # is told of its end by the store.
-                self._followers.tell_end(hot.key, events[-1][1].invocation_id, outcome)
-                hot.turn = None
-                hot.admit_next()
-
-        self._counts["events"] += len(events)
-        return await self._book.add(hot, events, writes, show)
-
-    async def tell_partial(self, message: p.TellPartial) -> p.Done:
-        """Pass pieces of an answer on."""
-        await self._current(message.turn)
-        self._counts["partials"] += len(message.events)
-        pieces = [p.StoredEvent(0, raw) for raw in message.events]
-        self._followers.tell(message.turn.key, message.turn.invocation_id, pieces)
-        return p.Done()
-
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """Tell what is new in a log; from its start when it was rewound meanwhile."""
         hot = await self._book.take_up(message.key)
         if message.state_only:
-            return p.Fetched(events=(), generation=hot.generation, state=encode(hot.merged_state()))
+            return p.Fetched(events=(), generation=hot.generation, state=encode(hot.merged_state()), state_seq=hot.state_seq)
         generation = hot.generation
         after_seq = message.after_seq if message.generation == generation else 0
         events = hot.behind(after_seq)
         more = False
         if events is None:
-            events = await self._page(message.key, after_seq)
+            events = await self._book.page(message.key, after_seq)
             more = len(events) == PAGE
-        return p.Fetched(events=events, generation=generation, more=more, state=encode(hot.merged_state()))
-
-    async def _page(self, key: SessionKey, after_seq: int, limit: int = PAGE) -> list[p.StoredEvent]:
-        rows = await self._book.read(lambda: self._store.events(key, after_seq=after_seq, limit=limit))
-        return [p.StoredEvent(seq, raw) for seq, raw in rows]
+        state = encode(hot.merged_state())
+        return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=hot.state_seq)
 
     # ------------------------------------------------------------------------------------------------- followers
     async def subscribe(self, message: p.Subscribe) -> p.Done:
         """Tell a subscriber of a turn's events behind a place, those in the log first."""
         hot = await self._book.take_up(message.key)
-        row = await self._turn_row(hot, message.invocation_id)
+        row = await self._turns.row(hot, message.invocation_id)
         if row is None and not hot.waits(message.invocation_id):
             raise InvocationNotFoundError(message.invocation_id, message.key.session)
         first_seq = row.first_seq if row is not None else hot.head_seq
-        await self._follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
+        await self._turns.follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
         return p.Done()
-
-    async def _turn_row(self, hot: HotLog, invocation_id: str) -> TurnRow | None:
-        """The record of a turn that runs or has ended; None for one that waits in line, or that is not known."""
-        row = hot.runs(invocation_id)
-        if row is None:
-            await self._book.flush()
-            row = await self._book.read(self._store.turn, hot.key, invocation_id)
-        # It may have begun meanwhile.
-        return hot.runs(invocation_id) or row
-
-    async def _follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
-        if not subscriber:
-            return
-        if hot.waits(invocation_id) or hot.runs(invocation_id) is not None:
-            self._followers.add(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq)
-            return
-        await self._book.flush()
-        row = await self._book.read(self._store.turn, hot.key, invocation_id)
-        if row is not None:
-            self._followers.add_late(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq, _outcome_of(row))
-
-    async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
-        """Tell what a turn's agents have said."""
-        return await self._said(message.key, message.invocation_id, message.after_seq)
-
-    async def _said(self, key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
-        """A page of what a turn's agents have said behind a place."""
-        hot = await self._book.take_up(key)
-        page = hot.behind(after_seq)
-        more = False
-        if page is None:
-            page = await self._page(key, after_seq, TURN_PAGE)
-            more = len(page) == TURN_PAGE
-        scanned = ((stored, scan(stored.raw)) for stored in page)
-        said = [stored for stored, event in scanned if event.invocation_id == invocation_id and event.author != USER]
-        return p.TurnRead(events=said, read_to_seq=page[-1].seq if page else after_seq, more=more)
 
     async def poll(self, message: p.Poll) -> p.News:
         """Give a subscriber its news, when there is some."""
         self._counts["polls"] += 1
         return await self._followers.poll(message)
+
+    async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
+        """Tell what a turn's agents have said."""
+        return await self._book.said(message.key, message.invocation_id, message.after_seq)
 
     async def unsubscribe(self, message: p.Unsubscribe) -> p.Done:
         """Forget a subscriber."""
@@ -501,6 +251,7 @@ class SessionActor(Actor):
     # ------------------------------------------------------------------------------------------------- sessions
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionIs:
         """Create a session."""
+        self._admission.new(message.key, message.state, *await self._book.shared_state(message.key))
         return p.SessionIs(session=_info(await self._book.create(message.key, message.state)))
 
     async def get_session(self, message: p.GetSessionRequest) -> p.SessionIs:
@@ -509,12 +260,10 @@ class SessionActor(Actor):
         if hot is None:
             return p.SessionIs()
         limit, after_s = message.num_recent_events, message.after_timestamp
-        rows: list[tuple[int, bytes]] = []
+        events: list[p.StoredEvent] = []
         if limit is None or limit > 0:
-            rows = await self._book.read(
-                lambda: self._store.events(message.key, limit=limit, after_s=after_s, newest=limit is not None)
-            )
-        return p.SessionIs(session=_info(hot, [p.StoredEvent(seq, raw) for seq, raw in rows]))
+            events = await self._book.events(message.key, limit=limit, after_s=after_s, newest=limit is not None)
+        return p.SessionIs(session=_info(hot, events))
 
     async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsAre:
         """List sessions."""
@@ -530,8 +279,11 @@ class SessionActor(Actor):
         """Delete a session that no turn uses."""
         hot = await self._book.find(message.key)
         if hot is not None:
-            _refuse_if_busy(hot)
+            if hot.turn is None or hot.turn.runner:
+                # One that is open and that nobody runs, since its process was lost, goes with the session.
+                _refuse_if_busy(hot)
             hot.is_taken = True
+            hot.turn = None
             try:
                 await self._book.write(hot, [RemoveSession(message.key)])
                 self._book.forget(message.key)
@@ -543,7 +295,18 @@ class SessionActor(Actor):
         """Store an event that belongs to no turn."""
         hot = await self._book.take_up(message.key)
         _refuse_if_busy(hot)
-        return p.Appended(first_seq=await self._add(hot, [(message.event, scan(message.event))], []))
+        raw, event = message.event, scan(message.event)
+        if any(key.startswith(scopes.TEMP) for key in event.actions.state_delta):
+            # Of no turn, so there is nobody who could see it.
+            given = decode_event(raw, 0)
+            kept = msgspec.structs.replace(given.actions, state_delta=scopes.without_temp(given.actions.state_delta))
+            raw, event = new_event(msgspec.structs.replace(given, actions=kept))
+        place = await self._book.place(message.key, event.id)
+        if place is not None and (await self._book.events(message.key, after_seq=place[0] - 1, limit=1))[0].raw == raw:
+            # Sent again, since the reply was lost with the process that gave it.
+            return p.Appended(first_seq=place[0])
+        self._admission.event(hot, raw, event)
+        return p.Appended(first_seq=await self._turns.add(hot, [(raw, event)], []))
 
     async def rewind(self, message: p.RewindRequest) -> p.Done:
         """Append the event that makes readers see the session as before a turn."""
@@ -551,8 +314,7 @@ class SessionActor(Actor):
         _refuse_if_busy(hot)
         hot.is_taken = True
         try:
-            await self._book.flush()
-            row = await self._book.read(self._store.turn, message.key, message.invocation_id)
+            row = await self._book.turn(message.key, message.invocation_id)
             if row is None:
                 raise InvocationNotFoundError(message.invocation_id, message.key.session)
             await self._rewind_to(hot, row)
@@ -567,8 +329,8 @@ class SessionActor(Actor):
         restored = {key: value[0] for key, value in before.items() if value}
         actions = EventActions(rewind_before_invocation_id=row.invocation_id, state_delta={**restored, **dict.fromkeys(removed)})
         hidden = HideEvents(hot.key, row.first_seq, hot.head_seq)
-        event = _made_here(new_invocation_id(), USER, actions=actions)
-        await self._add(hot, [event], [PutState(hot.key, {}, removed), hidden])
+        event = made_here(new_invocation_id(), USER, actions=actions)
+        await self._turns.add(hot, [event], [PutState(hot.key, {}, removed), hidden])
         # Rare enough to read anew what the store has made of it.
         hot.is_stale = True
         await self._book.take_up(hot.key)
@@ -590,7 +352,7 @@ class SessionActor(Actor):
         """What is to be remembered of a log. Whole events, which may carry much that is no text, are held for one page."""
         entries: list[MemoryEntry] = []
         after_seq = 0
-        while page := await self._page(key, after_seq):
+        while page := await self._book.page(key, after_seq):
             entries += [entry for stored in page if (entry := entry_of(key.session, stored.raw)) is not None]
             after_seq = page[-1].seq
         return entries
@@ -607,9 +369,8 @@ class SessionActor(Actor):
     # ------------------------------------------------------------------------------------------------- everything else
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Tell what has been done."""
-        return p.Statistics(
-            actor=self.name, pid=os.getpid(), counts={**self._counts, **self._book.counts, **self._followers.counts}
-        )
+        counts = {**self._counts, **self._book.counts, **self._followers.counts}
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts)
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Write what waits, and close the store."""
@@ -617,65 +378,6 @@ class SessionActor(Actor):
         await self._memory.close()
         await self._book.close()
         return p.Done()
-
-    async def _current(self, turn: p.TurnRef) -> tuple[HotLog, OpenTurn]:
-        """The session of a turn that runs with that epoch. Raises FencedError when it does not."""
-        hot = self._book.in_memory(turn.key)
-        if hot is not None and hot.is_stale:
-            await self._book.find(turn.key)
-        return self._running(turn)
-
-    def _running(self, turn: p.TurnRef) -> tuple[HotLog, OpenTurn]:
-        """The same, as memory has it."""
-        hot = self._book.in_memory(turn.key)
-        if hot is None or hot.turn is None or not hot.is_current(turn):
-            raise FencedError(turn.invocation_id, turn.epoch)
-        return hot, hot.turn
-
-    async def _calls(self, key: SessionKey, call_ids: Sequence[str]) -> list[CallRow]:
-        """Who made these calls. Raises UnknownFunctionCallError for one that nobody made."""
-        if call_ids:
-            await self._book.flush()
-        calls = []
-        for call_id in call_ids:
-            found = await self._book.read(self._store.call, key, call_id)
-            if found is None:
-                raise UnknownFunctionCallError(call_id, key.session)
-            calls.append(found)
-        return calls
-
-
-_STATUS: dict[type[p.Message], str] = {
-    p.Finished: "finished",
-    p.Transfer: "finished",
-    p.Paused: "paused",
-    p.Failed: "failed",
-    p.Cancelled: "cancelled",
-}
-
-
-_OVER = frozenset({"finished", "failed", "cancelled"})
-"""States of a turn in which nothing of it waits."""
-
-
-def _unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:
-    """The record of a turn that has none, such as one of an imported conversation."""
-    return TurnRow(invocation_id=invocation_id, status="", epoch=0, first_seq=first_seq, opened_seq=first_seq)
-
-
-def _ended(running: OpenTurn, agent: str, outcome: p.AnyOutcome) -> TurnRow:
-    """The record of a turn that has ended. Its `temp:` state goes, unless it is only paused."""
-    status = _STATUS[type(outcome)]
-    temp = encode(running.temp) if status == "paused" and running.temp else b""
-    return msgspec.structs.replace(running.row, status=status, agent=agent, outcome=encode(outcome), temp=temp)
-
-
-def _outcome_of(row: TurnRow) -> p.AnyOutcome:
-    """How a turn that does not run has ended. One without an outcome ended with the process that ran it."""
-    if row.outcome:
-        return p.decode_outcome(row.outcome)
-    lost = TurnLostError(row.invocation_id)
-    return p.Failed(error_code=type(lost).__name__, error_message=str(lost), error_args=list(lost.args))
 
 
 def _refuse_if_busy(hot: HotLog) -> None:
@@ -685,8 +387,3 @@ def _refuse_if_busy(hot: HotLog) -> None:
 
 def _info(hot: HotLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
     return p.SessionInfo(key=hot.key, state=hot.merged_state(), events=events, updated_s=hot.updated_s)
-
-
-def _made_here(invocation_id: str, author: str, **said: Any) -> tuple[bytes, EventScan]:
-    """An event that the Session actor itself makes."""
-    return new_event(Event(id=new_event_id(), invocation_id=invocation_id, author=author, timestamp=now_s(), **said))

@@ -9,6 +9,7 @@ from typing import Any
 from actors.agents.plugin import Plugin, hooks
 from actors.behaviours.hooks import as_content, first_result
 from actors.errors import InvalidMessageError, PluginFailedError, SessionNotFoundError
+from actors.foreign import code_of, is_cancellation, told
 from actors.interfaces.stores import ArtifactStore
 from actors.invocation import SessionArtifacts, UserMemory
 from actors.messages import protocol as p
@@ -55,7 +56,7 @@ class TurnHooks:
         given, actions = await self._call("on_user_message_callback", key, invocation_id, agent, content, state, content)
         if given is None:
             return content, actions
-        heard = messages.checked(as_content(given))
+        heard = messages.checked(given)
         if list(heard.function_responses()) != list(content.function_responses()):
             raise InvalidMessageError("a plugin must leave the function responses of a message as they are")
         return heard, actions
@@ -68,7 +69,7 @@ class TurnHooks:
         given, actions = await self._call("before_run_callback", turn.key, turn.invocation_id, agent, content, known)
         if given is None and actions.freeze() == NO_ACTIONS:
             return None
-        return Event(content=as_content(given) if given is not None else None, actions=actions.freeze())
+        return Event(content=given, actions=actions.freeze())
 
     async def after(self, turn: p.TurnRef, agent: str, content: Content) -> Event | None:
         """What the end of a turn leaves in the log, if anything."""
@@ -86,7 +87,7 @@ class TurnHooks:
 
     async def _call(
         self, hook: str, key: SessionKey, invocation_id: str, agent: str, content: Content, state: dict[str, Any], *args: Any
-    ) -> tuple[Any, Actions]:
+    ) -> tuple[Content | None, Actions]:
         actions = Actions()
         context = CallbackContext(
             artifacts=SessionArtifacts(self._artifacts, key),
@@ -101,8 +102,11 @@ class TurnHooks:
         )
         try:
             given = await first_result(hooks(self._plugins, hook), context, *args)
+            said = as_content(given) if given is not None and hook != "after_run_callback" else None
             actions.state_delta = plain(actions.state_delta)
-        except Exception as error:
+        except BaseException as error:
             # A plugin is the user's code: whatever it raises, this turn fails with it and the Runner goes on.
-            raise PluginFailedError(hook, type(error).__name__, str(error)) from error
-        return given, actions
+            if is_cancellation(error):
+                raise
+            raise PluginFailedError(hook, code_of(error), told(error)) from error
+        return said, actions

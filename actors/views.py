@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.messages.event import Event
-from actors.messages.protocol import Fetched, StoredEvent
+from actors.messages.protocol import Fetched, StoredEvent, TurnRef
 from actors.messages.wire import decode, decode_event
 from actors.rules.contents import View
 
@@ -26,6 +26,8 @@ class SessionView:
         self.generation = ""
         self.view = View(agent, branch)
         self.state: dict[str, Any] = {}
+        self._state_of: tuple[str, int] | None = None
+        self._state_seq = 0
 
     def begin_before(self, stored: StoredEvent, generation: str) -> None:
         """Leave out everything before that event."""
@@ -58,6 +60,24 @@ class SessionView:
         self.view.add(event)
         self.seq = event.seq
         return True
+
+    def read_state(self, turn: TurnRef, fetched: Fetched) -> dict[str, Any]:
+        """Take in the state alone, and return it."""
+        self.state = decode(fetched.state, dict)
+        self._state_of = (turn.invocation_id, turn.epoch)
+        self._state_seq = fetched.state_seq
+        return self.state
+
+    def changed_state(self, seq: int, before_seq: int) -> None:
+        """The agent has changed the state itself, at place `seq`; before that it had been changed at `before_seq`."""
+        self._state_seq = seq if before_seq == self._state_seq else -1
+
+    def knows_state(self, turn: TurnRef, state_seq: int) -> bool:
+        """True when the state was read in this turn, and nobody is known to have changed it behind that.
+
+        Of another turn it says nothing: other sessions may have changed the user's state, and the app's, since.
+        """
+        return self._state_of == (turn.invocation_id, turn.epoch) and state_seq <= self._state_seq
 
     def _add(self, stored: StoredEvent) -> None:
         self.view.add(decode_event(stored.raw, stored.seq))

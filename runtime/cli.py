@@ -18,6 +18,7 @@ from rich.text import Text
 from actors.errors import RaygroveError, StoreError
 from actors.interfaces.stores import SessionRow, SessionStore
 from actors.messages.wire import decode_event
+from actors.rules.ids import checked_app_name
 from runtime import deployment as deployments
 from runtime.describe import describe
 from runtime.settings import Settings
@@ -76,7 +77,7 @@ def main() -> None:
 @contextmanager
 def _opened(app_name: str, url: str | None) -> Iterator[SessionStore]:
     settings = Settings()
-    url = url or deployments.default_session_store(deployments.checked_app_name(app_name), settings)
+    url = url or deployments.default_session_store(checked_app_name(app_name), settings)
     # Opening a store makes it, and whoever looks wants to know that there is none.
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).is_file():

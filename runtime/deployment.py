@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from actors.agents import AgentTree, LlmAgent
-from actors.errors import InvalidIdError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
 from runtime.stores.typed import TypedArtifactStore
-
-_APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 
 
 @dataclass(frozen=True)
@@ -31,13 +27,6 @@ class Deployment:
     artifact_store: str | ArtifactStore
     memory_store: str | MemoryStore | None
     settings: Settings
-
-
-def checked_app_name(app_name: str) -> str:
-    """The name, if it can be one. Raises InvalidIdError."""
-    if not isinstance(app_name, str) or not _APP_NAME.fullmatch(app_name):
-        raise InvalidIdError("app name", app_name, "use 1 to 128 letters, digits, '_', '-' and '.', the first a letter or digit")
-    return app_name
 
 
 def check_models(tree: AgentTree) -> None:

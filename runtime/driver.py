@@ -16,17 +16,17 @@ from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.event import new_invocation_id
+from actors.messages.event import new_event_id, new_invocation_id
+from actors.rules.ids import checked_app_name, checked_id, checked_key
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
 from runtime.engine import Engine
 from runtime.following import Follower
-from runtime.ids import checked_key
 from runtime.local import LocalEngine
 from runtime.memory import MemoryService
 from runtime.portal import Portal
-from runtime.services import ArtifactsService, AsyncServices, SessionsService
+from runtime.services import ArtifactsService, AsyncServices, SessionsService, as_mapping
 from runtime.settings import Settings
 from runtime.turn import Turn
 
@@ -103,6 +103,8 @@ class Driver:
             await self.engine.session.subscribe(
                 p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
             )
+            # Whoever ran it may be gone, with the whole deployment that it belonged to.
+            await self.engine.runner.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=""))
         except RaygroveError as error:
             follower.leave(turn)
             turn.fail(error)
@@ -197,8 +199,8 @@ class Runtime:
         settings: Settings | None = None,
     ) -> None:
         self._settings = settings or Settings()
-        self.app_name = deployments.checked_app_name(app_name)
-        tree = AgentTree(root_agent, plugins)
+        self.app_name = checked_app_name(app_name)
+        tree = AgentTree(root_agent, plugins, self._settings.limits)
         deployments.check_models(tree)
         if session_store is _DEFAULT:
             session_store = deployments.default_session_store(app_name, self._settings)
@@ -294,22 +296,25 @@ class Runtime:
             The turn, which runs already. What is wrong with it is raised by iterating it, or by its `result()`.
 
         Raises:
-            InvalidMessageError: the message is of no known kind.
+            InvalidMessageError: the message is of no known kind, or not made as one.
             InvalidIdError: an id cannot be one.
             RuntimeClosedError: the runtime is not started, or is closed.
         """
         driver = self._live()
         key = checked_key(self.app_name, user_id, session_id)
+        if invocation_id is not None:
+            checked_id("invocation id", invocation_id)
         content = _as_content(message)
-        answers = any(content.function_responses())
+        answers = _has_answers(content)
         turn = Turn(driver, key, invocation_id or new_invocation_id(), answers=answers)
         start = p.StartTurn(
             key=key,
             invocation_id=turn.where[1],
             repeatable=invocation_id is not None,
+            event_id=new_event_id(),
             content=content,
             config=run_config or RunConfig(),
-            state_delta=dict(state_delta or {}),
+            state_delta=as_mapping(state_delta),
             auto_create=self._auto_create_session if auto_create_session is None else auto_create_session,
         )
         driver.start_soon(turn, start)
@@ -323,9 +328,14 @@ class Runtime:
 
         Returns:
             The turn. InvocationNotFoundError is raised by iterating it, when there is no such turn.
+
+        Raises:
+            InvalidIdError: an id cannot be one.
+            RuntimeClosedError: the runtime is not started, or is closed.
         """
         driver = self._live()
-        turn = Turn(driver, checked_key(self.app_name, user_id, session_id), invocation_id, after_seq=after_seq)
+        key = checked_key(self.app_name, user_id, session_id)
+        turn = Turn(driver, key, checked_id("invocation id", invocation_id), after_seq=after_seq)
         driver.attach_soon(turn, after_seq)
         return turn
 
@@ -388,5 +398,16 @@ def _as_content(message: Any) -> Content:
     if message is None:
         raise InvalidMessageError("message has no parts: it is None")
     if hasattr(message, "parts") and hasattr(message, "model_dump"):
-        return Content.from_genai(message)
+        try:
+            return Content.from_genai(message)
+        except (msgspec.ValidationError, AttributeError, TypeError) as error:
+            raise InvalidMessageError(f"message is no google.genai Content: {error}") from error
     raise InvalidMessageError(f"message must be a text, a Content or a google.genai Content, not {type(message).__name__}")
+
+
+def _has_answers(content: Content) -> bool:
+    try:
+        return any(content.function_responses())
+    except (AttributeError, TypeError) as error:
+        # Constructors check no types.
+        raise InvalidMessageError(f"message must have a list of Parts: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from actors.errors import RaygroveError
+from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.session import SessionRef
@@ -94,12 +94,14 @@ class Follower:
                 self.leave(turn)
 
     async def _subscribe_again(self) -> None:
-        """The Session actor has lost its memory: tell it where every turn stands."""
+        """The Session actor does not know the subscriber, or does not any more: tell it where every turn stands."""
         for (key, invocation_id), turns in list(self._turns.items()):
             after_seq = min(turn.after_seq for turn in turns)
-            await self._session.subscribe(
-                p.Subscribe(subscriber=self.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
-            )
+            # A turn that is not open yet is followed from its opening on.
+            with suppress(InvocationNotFoundError, SessionNotFoundError):
+                await self._session.subscribe(
+                    p.Subscribe(subscriber=self.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
+                )
 
     def fail(self, error: BaseException) -> None:
         """Nothing more will be heard of the turns."""

@@ -25,7 +25,7 @@ class LocalLink:
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
 
-    async def send(self, raw: bytes) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         """Deliver a message and return the reply."""
         return await self._actor.receive(raw)
 
@@ -37,31 +37,32 @@ class LocalDirectory:
         self._tree = tree
         self._session = session
         self._artifacts = artifacts
-        self._actors: dict[str, AgentActor] = {}
+        self._links: dict[str, LocalLink] = {}
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
         self.runner: RunnerRef | None = None
 
     async def link(self, agent: str) -> Link:
         """A way to the agent's actor, which is made if it does not live."""
-        actor = self._actors.get(agent)
-        if actor is None:
+        link = self._links.get(agent)
+        if link is None:
             actor = AgentActor(self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve)
-            self._actors[agent] = actor
-        return LocalLink(actor)
+            link = self._links[agent] = LocalLink(actor)
+        return link
 
-    def forget(self, agent: str) -> None:
+    def forget(self, agent: str, link: Link) -> None:
         """Drop an agent's actor."""
-        self._actors.pop(agent, None)
+        if self._links.get(agent) is link:
+            del self._links[agent]
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live now."""
-        return [(name, LocalLink(actor)) for name, actor in self._actors.items()]
+        return list(self._links.items())
 
     async def close(self) -> None:
         """Stop every agent's actor."""
         for _, link in self.live():
             await link.send(encode(Stop()))
-        self._actors.clear()
+        self._links.clear()
 
 
 class LocalEngine:
@@ -85,12 +86,19 @@ class LocalEngine:
         store = open_session_store(deployment.session_store, settings)
         artifacts = open_artifact_store(deployment.artifact_store)
         memory = open_memory_store(deployment.memory_store, settings)
-        self.session = SessionRef(
-            LocalLink(SessionActor(store, deployment.tree.topology, memory=memory, store_timeout_s=settings.store_timeout_s))
+        limits = settings.limits
+        session = SessionActor(
+            store, deployment.tree.topology, memory=memory, limits=limits, store_timeout_s=settings.store_timeout_s
         )
+        self.session = SessionRef(LocalLink(session), limits.max_message_bytes)
         directory = LocalDirectory(deployment.tree, self.session, artifacts)
         self.runner = directory.runner = RunnerRef(
-            LocalLink(RunnerActor(self.session, directory, artifacts, plugins=deployment.tree.plugins))
+            LocalLink(
+                RunnerActor(
+                    self.session, directory, artifacts, plugins=deployment.tree.plugins, app=deployment.app_name, limits=limits
+                )
+            ),
+            limits.max_message_bytes,
         )
 
     async def stop(self) -> None:

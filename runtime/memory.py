@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
-from runtime.ids import checked_id, checked_key
+from actors.rules.ids import checked_id, checked_key
 
 if TYPE_CHECKING:
     from runtime.driver import Runtime

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from actors.errors import InvalidMessageError, NotEncodableError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Part
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
 from actors.messages.session import Session, SessionKey
-from actors.messages.wire import decode_event, encode
+from actors.messages.wire import decode_event, encode_event
+from actors.rules.ids import checked_artifact_name, checked_id, checked_key
+from actors.rules.state import without_temp
 from runtime.deployment import open_artifact_store
-from runtime.ids import checked_key
 from runtime.memory import AsyncMemoryService
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class _Sessions:
 
     async def _create(self, user_id: str, session_id: str | None, state: Mapping[str, Any] | None) -> Session:
         key = self._key(user_id, session_id if session_id is not None else uuid.uuid4().hex)
-        reply = await self._runtime.session.create_session(p.CreateSessionRequest(key=key, state=dict(state or {})))
+        reply = await self._runtime.session.create_session(p.CreateSessionRequest(key=key, state=as_mapping(state)))
         return _session(reply.session)
 
     async def _get(self, key: SessionKey, num_recent_events: int | None, after_timestamp: float | None) -> Session | None:
@@ -44,24 +46,33 @@ class _Sessions:
         return _session(reply.session) if reply.session is not None else None
 
     async def _list(self, user_id: str | None) -> list[Session]:
-        request = p.ListSessionsRequest(app=self._runtime.app_name, user=user_id)
+        user = checked_id("user id", user_id) if user_id is not None else None
+        request = p.ListSessionsRequest(app=self._runtime.app_name, user=user)
         return [_session(info) for info in (await self._runtime.session.list_sessions(request)).sessions]
 
     async def _delete(self, key: SessionKey) -> None:
         await self._runtime.session.delete_session(p.DeleteSessionRequest(key=key))
 
     async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
-        await self._runtime.session.rewind(p.RewindRequest(key=key, invocation_id=invocation_id))
+        await self._runtime.session.rewind(p.RewindRequest(key=key, invocation_id=checked_id("invocation id", invocation_id)))
 
     async def _append(self, key: SessionKey, event: Event) -> Event:
+        if not isinstance(event, Event):
+            raise TypeError(f"an Event can be appended, not a {type(event).__name__}")
+        if event.partial:
+            raise InvalidMessageError("a partial event is delivered while its turn runs, and never stored")
+        # As it will be read: constructors check no types.
+        event = decode_event(encode_event(event), 0)
+        state_delta = without_temp(event.actions.state_delta)
         event = msgspec.structs.replace(
             event,
+            actions=msgspec.structs.replace(event.actions, state_delta=state_delta),
             id=event.id or new_event_id(),
             invocation_id=event.invocation_id or new_invocation_id(),
             timestamp=event.timestamp or now_s(),
             seq=0,
         )
-        seq = await self._runtime.session.append_event(p.AppendEventRequest(key=key, event=encode(event)))
+        seq = await self._runtime.session.append_event(p.AppendEventRequest(key=key, event=encode_event(event)))
         return msgspec.structs.replace(event, seq=seq)
 
 
@@ -77,6 +88,7 @@ class SessionsService(_Sessions):
 
         Raises:
             SessionExistsError: the id is taken.
+            InvalidIdError, NotEncodableError, TooLargeError: an id or the state cannot be stored as it is.
         """
         return self._runtime.call(self._create(user_id, session_id, state))
 
@@ -109,6 +121,8 @@ class SessionsService(_Sessions):
         Raises:
             SessionNotFoundError: there is no such session.
             SessionBusyError: a turn runs.
+            InvalidMessageError: the event is partial.
+            InvalidIdError, NotEncodableError, TooLargeError: it cannot be stored as it is.
         """
         return self._runtime.call(self._append(self._key(user_id, session_id), event))
 
@@ -143,6 +157,17 @@ class AsyncSessionsService(_Sessions):
         return await self._runtime.call_async(self._append(self._key(user_id, session_id), event))
 
 
+def as_mapping(state: Mapping[str, Any] | None) -> dict[str, Any]:
+    """State, or changes of it, as a user has given it.
+
+    Raises:
+        NotEncodableError: it is no mapping.
+    """
+    if state is not None and not isinstance(state, Mapping):
+        raise NotEncodableError(type(state).__name__, "state is a mapping of keys")
+    return dict(state or {})
+
+
 def _session(info: p.SessionInfo | None) -> Session:
     assert info is not None
     return Session(
@@ -169,12 +194,12 @@ class ArtifactsService:
         return checked_key(self._runtime.app_name, user_id, session_id)
 
     def save(self, user_id: str, session_id: str, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises ArtifactError."""
-        return self._store.save(self._key(user_id, session_id), filename, part)
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
+        return self._store.save(self._key(user_id, session_id), checked_artifact_name(filename), part)
 
     def load(self, user_id: str, session_id: str, filename: str, version: int | None = None) -> Part | None:
         """The part of that version, or the latest; None when there is none."""
-        return self._store.load(self._key(user_id, session_id), filename, version)
+        return self._store.load(self._key(user_id, session_id), checked_artifact_name(filename), version)
 
     def list_keys(self, user_id: str, session_id: str) -> list[str]:
         """The names of all artifacts that the session sees, sorted."""
@@ -182,11 +207,11 @@ class ArtifactsService:
 
     def list_versions(self, user_id: str, session_id: str, filename: str) -> list[int]:
         """All versions of an artifact, oldest first."""
-        return self._store.versions(self._key(user_id, session_id), filename)
+        return self._store.versions(self._key(user_id, session_id), checked_artifact_name(filename))
 
     def delete(self, user_id: str, session_id: str, filename: str) -> None:
         """Remove an artifact with all its versions; a missing one is no error."""
-        self._store.delete(self._key(user_id, session_id), filename)
+        self._store.delete(self._key(user_id, session_id), checked_artifact_name(filename))
 
 
 class AsyncArtifactsService:

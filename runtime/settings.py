@@ -7,6 +7,11 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits
+
+LEAST_BYTES = 64 * KIB
+"""The lowest limit: an event that tells of a failure has to fit into it."""
+
 
 class Settings(BaseSettings):
     """What can be set without touching the program.
@@ -17,10 +22,12 @@ class Settings(BaseSettings):
         max_concurrency: messages that one Ray actor handles at the same time.
         tool_threads: sync tools that may run at the same time in one agent's process.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
+        restart_timeout_s: how long the Session actor and the Runner may be away when their process, or their node, was lost.
         stop_timeout_s: how long actors may take to stop before they are killed.
         store_timeout_s: how long a store that is away, locked or full is waited for before what needs it fails.
         log_to_driver: print what actors print on the driver's terminal.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
+        max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: how much is taken in, see Limits.
     """
 
     model_config = SettingsConfigDict(env_prefix="RAYGROVE_", frozen=True, extra="forbid")
@@ -30,7 +37,17 @@ class Settings(BaseSettings):
     max_concurrency: int = Field(default=10_000, gt=0)
     tool_threads: int = Field(default=64, gt=0)
     start_timeout_s: float = Field(default=60.0, gt=0)
+    restart_timeout_s: float = Field(default=60.0, gt=0)
     stop_timeout_s: float = Field(default=10.0, gt=0)
     store_timeout_s: float = Field(default=30.0, gt=0)
     log_to_driver: bool = True
     num_cpus: int | None = Field(default=None, gt=0)
+    max_message_bytes: int = Field(default=DEFAULT_LIMITS.max_message_bytes, ge=LEAST_BYTES)
+    max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)
+    max_state_bytes: int = Field(default=DEFAULT_LIMITS.max_state_bytes, ge=LEAST_BYTES)
+    max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
+
+    @property
+    def limits(self) -> Limits:
+        """How much is taken in."""
+        return Limits(**{name: getattr(self, name) for name in Limits.__struct_fields__})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from actors.backlog import Backlog
-from actors.errors import AgentFailedError, RaygroveError, TurnCancelledError, TurnTimeoutError, rebuild
+from actors.errors import AgentFailedError, RaygroveError, StoreError, TurnCancelledError, TurnTimeoutError, rebuild
 from actors.messages.event import Event
 from actors.messages.protocol import AnyOutcome, Cancelled, Failed, StoredEvent
 from actors.messages.session import SessionKey
@@ -90,7 +90,7 @@ class Turn:
                     self._changed.wait_for(lambda: _has_news(backlog) or self._is_over())
                     batch = backlog.take()
                 for stored in batch:
-                    yield decode_event(stored.raw, stored.seq)
+                    yield self._event(stored)
                 if not batch and not backlog.is_behind:
                     break
                 if not batch:
@@ -122,7 +122,7 @@ class Turn:
                         changed.clear()
                         self._wake.add(wake)
                 for stored in batch:
-                    yield decode_event(stored.raw, stored.seq)
+                    yield self._event(stored)
                 if not batch:
                     if backlog.is_behind:
                         await self._driver.run_async(self._catch_up(backlog))
@@ -168,7 +168,7 @@ class Turn:
 
     def _made(self, stored: Sequence[StoredEvent]) -> TurnResult:
         assert self._outcome is not None
-        events = [decode_event(each.raw, each.seq) for each in stored if each.seq]
+        events = [self._event(each) for each in stored if each.seq]
         return TurnResult(invocation_id=self._invocation_id, agent=self._agent, outcome=self._outcome, events=events)
 
     async def result_async(self) -> TurnResult:
@@ -179,6 +179,13 @@ class Turn:
             await self._driver.run_async(self._catch_up(backlog))
             stored += backlog.take()
         return self._made(stored)
+
+    def _event(self, stored: StoredEvent) -> Event:
+        try:
+            return decode_event(stored.raw, stored.seq)
+        except (msgspec.DecodeError, RecursionError) as error:
+            # One that was imported in another form, say.
+            raise StoreError(f"an event of turn {self._invocation_id!r} cannot be read: {error}") from error
 
     def _told(self) -> tuple[Backlog, list[StoredEvent]]:
         with self._changed:

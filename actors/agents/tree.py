@@ -12,7 +12,9 @@ from actors.agents.llm import LlmAgent
 from actors.agents.plugin import Plugin, checked, hooks
 from actors.errors import AgentTreeError, DefinitionError
 from actors.messages.event import USER
+from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import AgentNode, Topology
+from actors.rules.ids import MAX_ID
 from actors.rules.transfer import Target, transfer_targets
 
 
@@ -28,6 +30,7 @@ class AgentSpec:
         global_instruction: the root's; for an agent that is a tool, or is below one, that agent's.
         model: the model's name or object, its own or inherited; "" for agents without one.
         plugins: the deployment's.
+        limits: how large its events may be.
     """
 
     definition: Agent
@@ -37,6 +40,7 @@ class AgentSpec:
     global_instruction: Any = ""
     model: Any = field(default="")
     plugins: tuple[Plugin, ...] = ()
+    limits: Limits = DEFAULT_LIMITS
 
     @property
     def name(self) -> str:
@@ -54,19 +58,21 @@ class AgentTree:
     Args:
         root: its root.
         plugins: for every agent.
+        limits: the same.
 
     Raises:
         AgentTreeError: it is no tree, or a name is not allowed; the message names the agent.
         DefinitionError: there is no root, or a plugin is none.
     """
 
-    def __init__(self, root: Agent | None, plugins: Sequence[Plugin] = ()) -> None:
+    def __init__(self, root: Agent | None, plugins: Sequence[Plugin] = (), limits: Limits = DEFAULT_LIMITS) -> None:
         if root is None:
             raise DefinitionError("root agent is required")
         if not isinstance(root, Agent):
             raise DefinitionError(f"root_agent must be an agent, not {type(root).__name__}")
         self.root = root
         self.plugins = checked(plugins)
+        self.limits = limits
         self._agents: dict[str, Agent] = {}
         self._parents: dict[str, str | None] = {}
         self._asked_by: dict[str, str] = {}
@@ -98,6 +104,8 @@ class AgentTree:
             raise AgentTreeError(f"an agent is called {name!r}, which is the author of the user's messages")
         if not name.isidentifier():
             raise AgentTreeError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
+        if len(name) > MAX_ID:
+            raise AgentTreeError(f"the name {name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")
         if name in self._agents:
             first, second = self._parents[name], parent.name if parent is not None else None
             if self._agents[name] is not agent:
@@ -134,6 +142,7 @@ class AgentTree:
             global_instruction=getattr(self._top(name), "global_instruction", ""),
             model=self.model(name),
             plugins=self.plugins,
+            limits=self.limits,
         )
 
     def _top(self, name: str) -> Agent:

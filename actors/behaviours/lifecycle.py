@@ -11,7 +11,7 @@ from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import as_content, first_result
 from actors.interfaces.context import Context
 from actors.messages.event import Event
-from actors.messages.protocol import AnyOutcome, Finished
+from actors.messages.protocol import AnyOutcome, Failed, Finished
 from actors.tools.context import Actions, CallbackContext
 
 KeepOutput = Callable[[Event, Actions], None]
@@ -22,13 +22,14 @@ async def run_lifecycle(
 ) -> AnyOutcome:
     """Run the callbacks around `body`.
 
-    A run that goes on after a pause was begun before: its before_agent callback is not called again. after_agent is called only
-    when the run is really over.
+    A run that goes on after a pause or a loss was begun before: its before_agent callback is not called again. after_agent is
+    called only when the run is really over.
 
     Args:
         keep_output: what to do with content that before_agent gives in place of the run.
     """
-    if not context.resume_at and await _content_of(spec.hooks("before_agent_callback"), context, keep_output):
+    has_begun = bool(context.resume_at or context.done)
+    if not has_begun and await _content_of(spec.hooks("before_agent_callback"), context, keep_output):
         return Finished()
     outcome = await body()
     if isinstance(outcome, Finished):
@@ -51,6 +52,11 @@ async def _content_of(functions: Sequence[Callable[..., Any]], context: Context,
         keep_output(event, actions)
     await context.emit(msgspec.structs.replace(event, actions=actions.freeze()))
     return True
+
+
+def failed_before(event: Event) -> Failed:
+    """The outcome of a run whose failure is in the log, and was not heard of since the process was lost."""
+    return Failed(error_code=event.error_code or "", error_message=event.error_message or "")
 
 
 def where(context: Context) -> dict[str, Any]:

@@ -13,16 +13,17 @@ import pydantic
 from actors.agents.llm import LlmAgent
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import as_response, call, first_result
-from actors.behaviours.lifecycle import callback_context, run_lifecycle, where
+from actors.behaviours.lifecycle import callback_context, failed_before, run_lifecycle, where
 from actors.behaviours.toolcalls import response_event, run_calls
 from actors.errors import OutputSchemaError
+from actors.foreign import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
-from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.event import NO_ACTIONS, Event
+from actors.messages.content import Content, FunctionCall, FunctionResponse
+from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
-from actors.rules import confirmation, instructions, transfer
+from actors.rules import answers, confirmation, instructions, messages, resumption, transfer
 from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.tools.transfer import TransferTool
@@ -48,6 +49,8 @@ class _LlmRun:
             self._tools[transfer_tool.name] = transfer_tool
 
     async def run(self) -> AnyOutcome:
+        if self._context.done:
+            return await run_lifecycle(self._spec, self._context, self._rest, self._keep_output)
         answered = [response.id for response in self._context.user_content.function_responses()]
         waiting = (await self._context.view()).still_open(answered) if answered else ()
         if waiting:
@@ -59,6 +62,33 @@ class _LlmRun:
         while outcome is None:
             outcome = await self._step()
         return outcome
+
+    async def _rest(self) -> AnyOutcome:
+        """What is left to do of a run that was lost."""
+        outcome = await self._left_off()
+        while outcome is None:
+            outcome = await self._step()
+        return outcome
+
+    async def _left_off(self) -> AnyOutcome | None:
+        """Where the run was: what is in the log is not done again; None when the model has to be asked."""
+        last = self._context.done[-1]
+        asked = next((event for event in reversed(self._context.done) if any(event.function_calls())), None)
+        if resumption.is_failure(last):
+            return failed_before(last)
+        if last.actions.transfer_to_agent is not None:
+            return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
+        # A message that came behind it has answered something, here or beside: the run had been paused then.
+        was_paused = self._context.user_seq > last.seq
+        if asked is not None and (was_paused or asked is not last):
+            waiting = (await self._context.view()).still_open([call.id for call in asked.function_calls()])
+            if waiting:
+                return Paused(call_ids=waiting)
+        if was_paused:
+            return await self._carry_out_decisions()
+        if asked is last:
+            return await self._answered(list(asked.function_calls()))
+        return Finished() if last.is_final_response() and last.content is not None else None
 
     async def _step(self) -> AnyOutcome | None:
         """One answer of the model, and the tools that it calls; None when the model has to be asked again."""
@@ -85,7 +115,7 @@ class _LlmRun:
         """Run the tools; None when the model has to be asked what comes of it."""
         response, pending = await self._run_tools(calls, decided or {})
         if response is not None and response.actions.transfer_to_agent:
-            return Transfer(to=response.actions.transfer_to_agent)
+            return Transfer(to=response.actions.transfer_to_agent, seq=response.seq)
         if pending:
             return Paused(call_ids=pending)
         if response is None or response.actions.skip_summarization:
@@ -103,39 +133,50 @@ class _LlmRun:
             if actions.freeze() != NO_ACTIONS:
                 await self._context.emit(Event(actions=actions.freeze()))
             return None
-        event = self._finished_event(await self._named(response), actions)
+        event = await self._without_large_data(self._finished_event(await self._named(response), actions))
         is_last = not any(event.function_calls()) and not self._spec.hooks("after_agent_callback")
         return await self._context.emit(event, is_last=is_last)
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
         if replaced is not None:
-            return as_response(replaced)
+            return self._replacement(replaced)
         await self._context.take_llm_call()
         try:
             response = await self._call_model(request)
-        except Exception as error:  # A model is foreign code: a callback may have an answer for whatever it raises.
+        except BaseException as error:  # A model is foreign code: a callback may have an answer for whatever it raises.
+            if is_cancellation(error):
+                raise
             replaced = await first_result(self._spec.hooks("on_model_error_callback"), context, request, error)
             if replaced is None:
                 raise
-            response = as_response(replaced)
+            response = self._replacement(replaced)
         replaced = await first_result(self._spec.hooks("after_model_callback"), context, response)
-        return response if replaced is None else as_response(replaced)
+        return response if replaced is None else self._replacement(replaced)
 
     async def _call_model(self, request: LlmRequest) -> LlmResponse:
         whole = LlmResponse()
         async with aclosing(self._model.generate(request, stream=self._context.streaming)) as responses:  # type: ignore[type-var]
             async for response in responses:
-                if response.partial:
-                    await self._context.emit(Event(content=_by_model(response.content), partial=True))
+                if getattr(response, "partial", False):
+                    said = answers.piece(response.content, self._model_name, self._spec.limits.max_inline_bytes)
+                    await self._context.emit(Event(content=said, partial=True))
                 else:
                     whole = response
-        return whole
+        return answers.fit(whole, self._model_name)
+
+    def _replacement(self, given: Any) -> LlmResponse:
+        """What a callback gave in place of an answer."""
+        return answers.fit(as_response(given), self._model_name)
+
+    @property
+    def _model_name(self) -> str:
+        return self._spec.model if isinstance(self._spec.model, str) else getattr(self._spec.model, "model", "")
 
     async def _request(self, context: CallbackContext) -> LlmRequest:
         view = await self._context.view()
         request = LlmRequest(
-            model=self._spec.model if isinstance(self._spec.model, str) else getattr(self._spec.model, "model", ""),
+            model=self._model_name,
             agent=self._spec.name,
             contents=view.contents(self._agent.include_contents),
             system_instruction=await self._system_instruction(),
@@ -175,9 +216,9 @@ class _LlmRun:
 
     async def _named(self, response: LlmResponse) -> LlmResponse:
         """The response with an id on every call that is unique in what the agent sees."""
-        content = _by_model(response.content)
+        content = response.content
         if content is None or not any(content.function_calls()):
-            return msgspec.structs.replace(response, content=content)
+            return response
         view = await self._context.view()
         used: set[str] = set()
         parts = []
@@ -204,6 +245,22 @@ class _LlmRun:
         if event.is_final_response():
             self._keep_output(event, actions)
         return msgspec.structs.replace(event, actions=actions.freeze())
+
+    async def _without_large_data(self, event: Event) -> Event:
+        """The event with data that is too large for the log saved as artifacts, and on record."""
+        content = event.content
+        places = answers.large_data(content.parts, self._spec.limits.max_inline_bytes) if content is not None else []
+        if content is None or not places:
+            return event
+        event_id = new_event_id()
+        parts = list(content.parts)
+        saved: dict[str, int] = {}
+        for index in places:
+            filename = messages.artifact_name(event_id, index)
+            saved[filename] = await self._context.artifacts.save(filename, parts[index])
+            parts[index] = answers.placeholder(filename, parts[index])
+        actions = msgspec.structs.replace(event.actions, artifact_delta={**event.actions.artifact_delta, **saved})
+        return msgspec.structs.replace(event, id=event_id, content=Content(role=content.role, parts=parts), actions=actions)
 
     def _long_running(self, content: Content | None) -> tuple[str, ...]:
         calls = content.function_calls() if content is not None else ()
@@ -259,11 +316,3 @@ def _unrun(tool: str, answer: dict[str, Any], settled: FunctionResponse | None) 
         return settled.response
     refused = confirmation.refusal(tool, answer)
     return {"error": refused} if refused is not None else None
-
-
-def _by_model(content: Content | None) -> Content | None:
-    """A model's content in the role `model`; None when it says nothing."""
-    if content is None or content.is_empty():
-        return None
-    parts: Sequence[Part] = content.parts
-    return content if content.role == "model" else Content(role="model", parts=parts)

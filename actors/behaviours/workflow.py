@@ -47,20 +47,35 @@ async def _in_order(
         The outcome that ended it, if one did that is not Finished.
     """
     children = list(spec.children)
-    if context.resume_at:
-        del children[: children.index(context.resume_at[0])]
-        context.escalated = bool(context.progress.get("escalated"))
-        context.resume_at = ()
+    begun = _begun(context)
+    if begun is not None:
+        del children[: children.index(begun)]
+        context.escalated = context.escalated or bool(context.progress.get("escalated"))
     for child in children:
-        outcome = await context.run_child(child, progress={**where, "child": child, "escalated": context.escalated})
+        if child == begun:
+            # Its beginning is in the log, and so is what it has done since.
+            outcome = await context.run_child(child, resume=context.is_resumed)
+            since = context.progress.get("since", context.noted_seq)
+        else:
+            outcome = await context.run_child(child, progress={**where, "child": child, "escalated": context.escalated})
+            since = context.noted_seq
         if isinstance(outcome, Paused) and outcome.escalated:
             # A child that is paused is not over: that it has escalated already counts when it is.
-            await context.note({**where, "child": child, "escalated": True})
+            await context.note({**where, "child": child, "escalated": True, "since": since})
+        begun = None
         if not isinstance(outcome, Finished):
             return outcome
         if stop_on_escalation and context.escalated:
             break
     return None
+
+
+def _begun(context: SupervisorContext) -> str | None:
+    """The child at which the run goes on, or None. It is told once: in a later iteration the children begin with the first."""
+    begun = context.resume_at[0] if context.resume_at else context.progress.get("child") if context.is_resumed else None
+    context.resume_at = ()
+    context.progress = {**context.progress, "child": None}
+    return begun
 
 
 async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
@@ -69,10 +84,12 @@ async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcom
     The first that fails ends the others. It is done when every child is.
     """
     waiting: dict[str, list[str]] = dict(context.progress.get("waiting", {}))
-    context.escalated = bool(context.progress.get("escalated"))
+    context.escalated = context.escalated or bool(context.progress.get("escalated"))
     branch = f"{context.branch}.{spec.name}" if context.branch else spec.name
-    children = context.resume_at or spec.children
-    runs = {asyncio.create_task(context.run_child(child, branch=f"{branch}.{child}")): child for child in children}
+    # When the whole run was lost, each child tells by what the log has of it whether it was done.
+    children = tuple(waiting) if context.is_resumed and waiting else context.resume_at or spec.children
+    resume = context.is_resumed
+    runs = {asyncio.create_task(context.run_child(child, branch=f"{branch}.{child}", resume=resume)): child for child in children}
     try:
         stopped = await _all(runs, waiting)
     finally:

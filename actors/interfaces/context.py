@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.messages.content import Content, Part
@@ -95,6 +95,9 @@ class Context(InvocationContext, Protocol):
         streaming: deliver answers in pieces as well.
         resume_at: a run that goes on after a pause: the children at which it does, or the agent itself when it is the one
             whose question was answered. Empty when the run begins.
+        is_resumed: the run was begun before, and was lost with its process.
+        done: what it had said until then, without its notes of progress.
+        user_seq: the place of the user's event that opened the turn last.
         escalated: some event of the run, or below it, had `actions.escalate`.
         offload: where tools run that need resources of their own.
     """
@@ -102,6 +105,9 @@ class Context(InvocationContext, Protocol):
     streaming: bool
     offload: Offload
     resume_at: tuple[str, ...]
+    is_resumed: bool
+    done: Sequence[Event]
+    user_seq: int
     escalated: bool
 
     async def view(self) -> View:
@@ -147,16 +153,21 @@ class SupervisorContext(Context, Protocol):
     """What the behaviour of a workflow agent is given.
 
     Attributes:
-        progress: what it last noted in this turn, when the run goes on after a pause; else empty.
+        progress: what it last noted, when the run goes on after a pause or a loss; else empty.
+        noted_seq: the place of its last note, 0 without one.
     """
 
     progress: Mapping[str, Any]
+    noted_seq: int
 
-    async def run_child(self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None) -> AnyOutcome:
+    async def run_child(
+        self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None, resume: bool = False
+    ) -> AnyOutcome:
         """Run a child, on the branch given or the supervisor's own, and return how its run ended.
 
         Args:
             progress: noted while the child begins.
+            resume: it may have been begun before this run was lost: what the log has of it counts as done.
 
         Raises:
             FencedError: the turn was taken over or has ended.

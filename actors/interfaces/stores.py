@@ -47,7 +47,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
         opened_seq: the user event that opened it last; later than `first_seq` after a pause.
         agent: the agent selected when it was opened last.
         outcome: how it ended, encoded; b"" while it runs.
-        temp: its `temp:` state, encoded; b"" when there is none or it has ended.
+        temp: what it needs to go on, `temp:` state among it, encoded; b"" when there is none or it has ended.
     """
 
     invocation_id: str
@@ -197,6 +197,18 @@ class SessionStore(Protocol):
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         """All turns of the app that have not ended."""
+        ...
+
+    def running_turn(self, key: SessionKey) -> TurnRow | None:
+        """The turn of the session that has not ended, or None."""
+        ...
+
+    def authors(self, key: SessionKey, before_seq: int) -> list[str]:
+        """The distinct authors of the visible events before a place, the most recent first."""
+        ...
+
+    def place(self, key: SessionKey, event_id: str) -> tuple[int, str] | None:
+        """The place and the invocation id of the visible event with that id, or None."""
         ...
 
     def call(self, key: SessionKey, call_id: str) -> CallRow | None:

@@ -9,11 +9,17 @@ from typing import Protocol
 class Link(Protocol):
     """A way to one actor."""
 
-    async def send(self, raw: bytes) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         """Deliver an encoded message and return the encoded reply.
+
+        To an actor that is started again when its process is lost, the message is sent again, too: it may arrive twice.
+
+        Args:
+            once: do not send it again.
 
         Raises:
             ActorLostError: the actor's process is gone, or went before it replied.
+            ActorRestartsError: the same, and it is being started again; only with `once`.
         """
         ...
 
@@ -31,8 +37,11 @@ class Directory(Protocol):
         """A way to the agent's actor, which is started if it does not live."""
         ...
 
-    def forget(self, agent: str) -> None:
-        """The agent's actor was found dead; the next `link` starts another."""
+    def forget(self, agent: str, link: Link) -> None:
+        """The agent's actor behind that link was found dead, or does not listen; the next `link` starts another.
+
+        Somebody else may have found it before, and what lives now is another one already: that is left alone.
+        """
         ...
 
     def live(self) -> Sequence[tuple[str, Link]]:

@@ -6,6 +6,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from actors.messages.wire import flaw
+
 Streaming = Literal["none", "sse"]
 OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]
 
@@ -39,8 +41,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         _require("on_concurrent_turn", self.on_concurrent_turn, get_args(OnConcurrentTurn))
         if self.max_transfers < 0:
             raise ValueError(f"RunConfig.max_transfers must be 0 or more, not {self.max_transfers}")
-        if self.timeout is not None and self.timeout <= 0:
+        if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"RunConfig.timeout must be more than 0 seconds or None, not {self.timeout}")
+        if self.custom_metadata and (wrong := flaw(self.custom_metadata)) is not None:
+            raise ValueError(f"RunConfig.custom_metadata cannot be stored: {wrong}")
 
 
 def _require(field: str, value: str, valid: tuple[str, ...]) -> None:

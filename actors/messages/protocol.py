@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from actors.messages.config import OnConcurrentTurn, RunConfig
+from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
@@ -24,11 +24,17 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
 
 
 class TurnRef(msgspec.Struct, frozen=True, array_like=True):
-    """One taking-up of one turn. What is written with an older epoch is refused."""
+    """One taking-up of one turn, and one run in it. What is written with an older epoch, or by a run given up, is refused.
+
+    Attributes:
+        epoch: how often the turn was taken up.
+        run: the number of an agent's run in that taking-up; 0: the Runner itself.
+    """
 
     key: SessionKey
     invocation_id: str
     epoch: int
+    run: int = 0
 
 
 class StoredEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -46,11 +52,13 @@ class Outcome(Message, frozen=True, kw_only=True):
         agent: the agent whose run it was.
         llm_calls: model calls it made out of the allowance that came with the Invoke.
         escalated: some event of the run, or below it, had `actions.escalate`.
+        state_seq: the newest change of the session's state that the run knows of, by the place of its event; 0: of none.
     """
 
     agent: str = ""
     llm_calls: int = 0
     escalated: bool = False
+    state_seq: int = 0
 
 
 class Finished(Outcome, frozen=True, kw_only=True):
@@ -60,9 +68,10 @@ class Finished(Outcome, frozen=True, kw_only=True):
 
 
 class Transfer(Outcome, frozen=True, kw_only=True):
-    """The run handed the turn over to the agent `to`."""
+    """The run handed the turn over to the agent `to`, with the event at place `seq`."""
 
     to: str
+    seq: int = 0
 
 
 class Paused(Outcome, frozen=True, kw_only=True):
@@ -118,11 +127,13 @@ class StartTurn(Message, frozen=True, kw_only=True):
 
     Attributes:
         repeatable: a turn of this id may be there already, and is joined then: the caller gave the id, or asks again.
+        event_id: that of the user's event; who asks again asks with the same. "" leaves it to the Runner.
     """
 
     key: SessionKey
     invocation_id: str
     repeatable: bool = False
+    event_id: str = ""
     content: Content
     config: RunConfig = RunConfig()
     state_delta: dict[str, Any] = {}
@@ -136,6 +147,10 @@ class TurnStarted(Message, frozen=True, kw_only=True):
     invocation_id: str
     agent: str
     attached: bool = False
+
+
+class TakeOver(Message, frozen=True, kw_only=True):
+    """The Runner's process was lost and started again: take up the turns that were open. It says so to itself."""
 
 
 class CancelTurn(Message, frozen=True, kw_only=True):
@@ -197,6 +212,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         event: the user's event, encoded.
         answers: ids of the calls that it answers.
         repeatable: see StartTurn.
+        runner: who will run the turn.
     """
 
     key: SessionKey
@@ -206,8 +222,39 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     answers: tuple[str, ...] = ()
     state_delta: dict[str, Any] = {}
     auto_create: bool = False
-    on_concurrent_turn: OnConcurrentTurn = "enqueue"
+    config: RunConfig = RunConfig()
     subscriber: str = ""
+    runner: str = ""
+
+
+class Handover(msgspec.Struct, frozen=True, array_like=True):
+    """A transfer in the log: at place `seq`, on a branch, from `author` to the agent `to`."""
+
+    seq: int
+    branch: str | None
+    author: str
+    to: str
+
+
+class TurnSoFar(Message, frozen=True, kw_only=True):
+    """What the log tells of a turn that goes on, after a pause or after a loss.
+
+    Attributes:
+        first_seq: the user's event that began it. `opened_seq`: the one that opened it last, later after a pause.
+        head_seq: its newest event.
+        callers: who asked the questions that the last user's event answers, and that were still open.
+        progress: what supervisors noted last, by agent, each with its place.
+        handovers: its transfers, in order.
+        said: how many events with content each agent has made, calls and answers of the model but no results of tools.
+    """
+
+    first_seq: int = 0
+    opened_seq: int = 0
+    head_seq: int = 0
+    callers: tuple[str, ...] = ()
+    progress: dict[str, tuple[int, dict[str, Any]]] = {}
+    handovers: tuple[Handover, ...] = ()
+    said: dict[str, int] = {}
 
 
 class TurnOpened(Message, frozen=True, kw_only=True):
@@ -219,10 +266,13 @@ class TurnOpened(Message, frozen=True, kw_only=True):
         generation: names the log; another one after a rewind, and what was compiled of the old one is void.
         authors: the log's agents, the most recent first.
         state: the session's state, all scopes, encoded.
-        callers: who asked the questions that the message answers and that were still open.
-        progress: what supervisors noted in the turn before it was paused, by agent.
+        so_far: of a turn that goes on; None for a new one.
+        taken_up: the turn was open already, and whoever ran it is gone; `event` and `config` tell how it was opened, `caller` who
+            made the first call that the user's event answers.
         attached: the turn was there already and is not to be run again.
         interrupted: the turn that runs and has to be cancelled first ("interrupt"); then nothing else holds.
+        lost: the turn that is open and that this Runner is not known to run: it has to be taken up first. With `attached` it is
+            the turn asked for; otherwise nothing else holds.
     """
 
     epoch: int = 0
@@ -231,10 +281,47 @@ class TurnOpened(Message, frozen=True, kw_only=True):
     authors: tuple[str, ...] = ()
     state: bytes = b""
     agent: str = ""
-    callers: tuple[str, ...] = ()
-    progress: dict[str, dict[str, Any]] = {}
+    so_far: TurnSoFar | None = None
+    taken_up: bool = False
+    event: bytes = b""
+    config: RunConfig = RunConfig()
+    caller: str = ""
     attached: bool = False
     interrupted: str = ""
+    lost: str = ""
+
+
+class TakeUp(Message, frozen=True, kw_only=True):
+    """Go on with a turn whose Runner was lost; the reply is TurnOpened, with the epoch 0 when it has ended.
+
+    Attributes:
+        epoch: of a Runner that runs the turn all the time, and only says so to a Session actor that has forgotten it; else 0.
+    """
+
+    key: SessionKey
+    invocation_id: str
+    runner: str
+    epoch: int = 0
+
+
+class PickUp(Message, frozen=True, kw_only=True):
+    """Runs of a turn were lost: they may write no more. The reply is TurnSoFar."""
+
+    turn: TurnRef
+    lost: tuple[int, ...]
+
+
+class ListOpenTurns(Message, frozen=True, kw_only=True):
+    """A Runner begins anew: what its predecessor had in line is given up, and it is told which turns of the app are open."""
+
+    app: str
+    runner: str
+
+
+class OpenTurnsAre(Message, frozen=True, kw_only=True):
+    """Turns that are open and not known to be run by the Runner that asks."""
+
+    turns: Sequence[tuple[SessionKey, str]] = ()
 
 
 class CloseTurn(Message, frozen=True, kw_only=True):
@@ -257,11 +344,13 @@ class Invoke(Message, frozen=True, kw_only=True):
         branch: the parallel branch it runs on.
         user_event: the user's event of this turn.
         fresh: that event is all that is new behind place `user_event.seq - 1`; `state` is current then.
+        state_seq: the newest change of state that the Runner has heard of in this turn, by the place of its event.
         llm_calls: model calls that this run may make by itself; None: it has to ask the Runner for each.
         llm_limit: RunConfig.max_llm_calls, for the message of the error.
         closes: the agent selected for the turn, when the end of this run is the end of the turn; then the run's last event may
             carry that end. "" when somebody waits for the run.
-        resume_at: see Context. `progress`: what the agent noted last, when it goes on.
+        resume_at: see Context. `progress`: what the agent noted last, when it goes on, and `noted_seq` its place.
+        resume: the run was begun before, behind place `since`, and was lost: it goes on from what the log has of it.
     """
 
     turn: TurnRef
@@ -272,19 +361,23 @@ class Invoke(Message, frozen=True, kw_only=True):
     fresh: bool = False
     generation: str = ""
     state: bytes = b""
+    state_seq: int = 0
     streaming: bool = False
     llm_calls: int | None = None
     llm_limit: int = 0
     resume_at: tuple[str, ...] = ()
     progress: dict[str, Any] = {}
+    noted_seq: int = 0
+    resume: bool = False
+    since: int = 0
 
 
 class StopRun(Message, frozen=True, kw_only=True):
-    """Stop every run of a turn in this actor; with a `branch` only those on it or below."""
+    """Stop every run of a turn in this actor, or those of the numbers given."""
 
     key: SessionKey
     invocation_id: str
-    branch: str | None = None
+    runs: tuple[int, ...] | None = None
 
 
 # ------------------------------------------------------------------------------------------------- agent -> Runner
@@ -293,6 +386,7 @@ class RunChild(Message, frozen=True, kw_only=True):
 
     Attributes:
         user_event: what the child is asked, already stored; None: what the turn was opened with.
+        resume, since: see Invoke.
     """
 
     turn: TurnRef
@@ -300,6 +394,8 @@ class RunChild(Message, frozen=True, kw_only=True):
     child: str
     branch: str | None = None
     user_event: StoredEvent | None = None
+    resume: bool = False
+    since: int = 0
 
 
 class StopBranch(Message, frozen=True, kw_only=True):
@@ -334,9 +430,15 @@ class Append(Message, frozen=True, kw_only=True):
 
 
 class Appended(Message, frozen=True, kw_only=True):
-    """The events are on disk, side by side; `first_seq` is the place of the first."""
+    """The events are on disk, side by side.
+
+    Attributes:
+        first_seq: the place of the first.
+        state_seq: the place of the event before them that changed the session's state last.
+    """
 
     first_seq: int
+    state_seq: int = 0
 
 
 class TellPartial(Message, frozen=True, kw_only=True):
@@ -362,12 +464,14 @@ class Fetched(Message, frozen=True, kw_only=True):
         generation: when it is not what was asked with, `events` begin at the log's start.
         more: there is more behind the last event; ask again.
         state: the session's state, all scopes with the turn's `temp:`, encoded.
+        state_seq: the place of the event that changed it last.
     """
 
     events: Sequence[StoredEvent]
     generation: str
     more: bool = False
     state: bytes = b""
+    state_seq: int = 0
 
 
 # ------------------------------------------------------------------------------------------------- driver -> Session
@@ -570,6 +674,12 @@ AnyMessage = (
     | TurnFound
     | OpenTurn
     | TurnOpened
+    | TakeUp
+    | PickUp
+    | TurnSoFar
+    | ListOpenTurns
+    | OpenTurnsAre
+    | TakeOver
     | CloseTurn
     | Invoke
     | StopRun

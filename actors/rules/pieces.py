@@ -49,7 +49,12 @@ def merged(events: Sequence[StoredEvent]) -> list[StoredEvent]:
                 kept[place] = None
             kept.append(stored)
             continue
-        event = decode_event(stored.raw, 0)
+        try:
+            event = decode_event(stored.raw, 0)
+        except RecursionError:
+            # Too deep for those who read it, too; that is theirs to tell.
+            kept.append(stored)
+            continue
         speaker = (event.author, event.branch)
         run = runs.get(speaker)
         if run is None or not run.takes(event):

@@ -1,11 +1,16 @@
-"""Where a paused turn goes on when its question is answered (semantics.md section 4).
+"""Where a turn goes on that was paused, when its question is answered, or that was lost (semantics.md 4, design.md 5).
 
 A run that was paused is not repeated from its start: the turn re-enters the tree where it was, each supervisor at the child
-that waits, down to the agent that asked.
+that waits, down to the agent that asked. Nor is one that was lost with its process: what the log has of it counts as done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from actors.messages.event import Event
+from actors.messages.protocol import Handover, TurnSoFar
 from actors.messages.topology import Topology
 
 
@@ -37,3 +42,32 @@ def child_towards(topology: Topology, parent: str, caller: str) -> str | None:
             return below if below != parent else None
         below = node.name
     return None
+
+
+def handover(so_far: TurnSoFar, agent: str, branch: str | None, since: int) -> Handover | None:
+    """The first transfer by the agent on a branch behind a place of the log, or None: then it has the floor."""
+    made = (each for each in so_far.handovers if each.seq > since and each.author == agent and each.branch == branch)
+    return next(made, None)
+
+
+def begun_behind(noted: tuple[int, Mapping[str, Any]] | None, child: str, since: int) -> int:
+    """The place of the log behind which the run of a supervisor's child began.
+
+    Args:
+        noted: what the supervisor noted last, with its place. One that runs its children one by one notes each when it begins.
+        since: where the supervisor's own run began.
+    """
+    if noted is None or noted[0] <= since or noted[1].get("child") != child:
+        return since
+    return int(noted[1].get("since", noted[0]))
+
+
+def progress(so_far: TurnSoFar, agent: str, since: int) -> tuple[int, dict[str, Any]]:
+    """What the agent noted last behind a place, and where; `(0, {})` when it has noted nothing there."""
+    seq, noted = so_far.progress.get(agent, (0, {}))
+    return (seq, noted) if seq > since else (0, {})
+
+
+def is_failure(event: Event) -> bool:
+    """True for the event that a failed run leaves. A model that answers with an error code has answered: that is none."""
+    return event.error_code is not None and event.content is None and event.finish_reason is None and event.usage is None

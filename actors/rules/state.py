@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from actors.errors import InvalidIdError, NotEncodableError
+from actors.messages.wire import flaw
+from actors.rules.ids import MAX_ID, is_readable, shown
+
 APP = "app:"
 USER = "user:"
 TEMP = "temp:"
+_BARE = frozenset({APP, USER, TEMP})
 
 MISSING = object()
 
@@ -19,6 +24,19 @@ class Scopes(NamedTuple):
     user: dict[str, Any]
     app: dict[str, Any]
     temp: dict[str, Any]
+
+
+def check(delta: Mapping[str, Any]) -> None:
+    """See that state may be changed so.
+
+    Raises:
+        InvalidIdError: a key cannot be one.
+        NotEncodableError: a value is nested too deep.
+    """
+    for key in delta:
+        _check_key(key)
+    if delta and (wrong := flaw(dict(delta))) is not None:
+        raise NotEncodableError("state_delta", wrong)
 
 
 def split(delta: Mapping[str, Any]) -> Scopes:
@@ -34,6 +52,11 @@ def split(delta: Mapping[str, Any]) -> Scopes:
         else:
             scopes.session[key] = value
     return scopes
+
+
+def _check_key(key: Any) -> None:
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_ID or key in _BARE or not is_readable(key):
+        raise InvalidIdError("state key", shown(key), f"use a text of 1 to {MAX_ID} printable characters behind the prefix")
 
 
 def merge(scopes: Scopes) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import re
@@ -14,6 +13,7 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 from actors.errors import DefinitionError
+from actors.foreign import in_thread
 from actors.messages.model import FunctionDeclaration
 from actors.tools.base import Tool
 from actors.tools.context import CallbackContext, ReadonlyContext, ToolContext
@@ -92,7 +92,7 @@ class FunctionTool(Tool):
             given[self._context_parameter] = context
         if self._is_async:
             return await self.function(**given)
-        return await asyncio.to_thread(self.function, **given)
+        return await in_thread(self.function, **given)
 
     def _checked(self, args: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,7 +22,7 @@ from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerRef
 from actors.session import SessionRef
-from runtime.cluster.remote import AgentHost, Handle, RayLink, start
+from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, evict, myself, start
 from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
@@ -55,6 +56,7 @@ class RayDirectory:
         self._artifact_store = artifact_store
         self._actor_name = actor_name
         self._settings = settings
+        self._runner = myself()
         self._links: dict[str, RayLink] = {}
         self._starting: dict[str, asyncio.Task[RayLink]] = {}
 
@@ -71,30 +73,39 @@ class RayDirectory:
             self._starting.pop(agent, None)
 
     async def _start(self, agent: str) -> RayLink:
-        me = ray.get_runtime_context().current_actor
         # Starting a named actor asks Ray's control service and waits for it, so it is done in a thread.
         try:
-            handle = await asyncio.to_thread(self._start_blocking, agent, me)
+            handle = await asyncio.to_thread(self._start_blocking, agent)
         except Exception as error:
             # Unpickling runs the user's modules, and Ray has errors of many kinds: for the turn they are one.
             raise ClusterError(f"agent {agent!r} could not be started: {type(error).__name__}: {error}") from error
         link = self._links[agent] = RayLink(handle, f"agent {agent!r}")
         return link
 
-    def _start_blocking(self, agent: str, runner: Handle) -> Handle:
+    def _start_blocking(self, agent: str) -> Handle:
         placement: Placement = cloudpickle.loads(self._specs[agent])[1]
         name = self._actor_name(agent)
-        build = partial(build_agent, self._specs[agent], self._session, runner, self._artifact_store, name)
         settings = self._settings
+        patience_s = settings.restart_timeout_s
+        build = partial(build_agent, self._specs[agent], self._session, self._runner, self._artifact_store, name, patience_s)
         resources = ray_options(placement)
-        return start(AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads, **resources)
+        begin = partial(start, AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads)
+        given_up_s = time.monotonic() + settings.restart_timeout_s
+        while True:
+            try:
+                return begin(**resources)
+            except ValueError:
+                # The name is still that of an actor which was given up, or whose Runner was lost.
+                if time.monotonic() >= given_up_s:
+                    raise
+                evict(name, settings.namespace)
+                time.sleep(PAUSE_S)
 
-    def forget(self, agent: str) -> None:
-        """The agent's actor is gone; the next message starts another."""
-        link = self._links.pop(agent, None)
-        if link is not None:
+    def forget(self, agent: str, link: Link) -> None:
+        """The agent's actor is gone, or does not listen; the next message starts another."""
+        if self._links.get(agent) is link:
             # Its name is free only when Ray has given it up.
-            ray.kill(link.handle)
+            ray.kill(self._links.pop(agent).handle)
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live now."""
@@ -127,13 +138,16 @@ def ray_options(placement: Placement) -> dict[str, Any]:
     return options
 
 
-def build_agent(pickled: bytes, session: Handle, runner: Handle, artifact_store: str | ArtifactStore, name: str) -> Actor:
+def build_agent(
+    pickled: bytes, session: Handle, runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
+) -> Actor:
     """Make an agent's actor, in its own process."""
     spec: AgentSpec = cloudpickle.loads(pickled)[0]
+    # When the Runner is lost, so are the runs that it has asked for: nobody waits for it here.
     runner_ref = RunnerRef(RayLink(runner, "the Runner"))
     return AgentActor(
         spec,
-        SessionRef(RayLink(session, "the Session actor")),
+        SessionRef(RayLink(session, "the Session actor", patience_s)),
         lambda: runner_ref,
         open_artifact_store(artifact_store),
         resolve,

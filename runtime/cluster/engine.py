@@ -25,9 +25,12 @@ from actors.messages.topology import Topology
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.directory import RayDirectory
-from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, start
+from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, named, start
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.settings import Settings
+
+FOR_EVER = -1
+"""How often Ray starts an actor again whose process was lost."""
 
 
 class RayEngine:
@@ -116,7 +119,7 @@ class RayEngine:
         specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
         build_the_runner = partial(
             build_runner,
-            session_host,
+            name("session"),
             deployment.artifact_store,
             specs,
             model_names(deployment.tree),
@@ -124,15 +127,17 @@ class RayEngine:
             deployment.settings,
             name("runner"),
             _pickled("the plugins cannot travel to the Runner", deployment.tree.plugins),
+            deployment.app_name,
         )
         runner_host = self._start(RunnerHost, name("runner"), build_the_runner)
-        self.session = SessionRef(RayLink(session_host, "the Session actor"))
-        self.runner = RunnerRef(RayLink(runner_host, "the Runner"))
+        patience_s, max_bytes = deployment.settings.restart_timeout_s, deployment.settings.max_message_bytes
+        self.session = SessionRef(RayLink(session_host, "the Session actor", patience_s), max_bytes)
+        self.runner = RunnerRef(RayLink(runner_host, "the Runner", patience_s), max_bytes)
 
-    def _start(self, host: type[Any], name: str, *args: Any) -> Handle:
+    def _start(self, host: type[Any], name: str, *args: Any, restarts: int = FOR_EVER) -> Handle:
         settings = self._deployment.settings
         try:
-            handle = start(host, name, settings.namespace, settings.max_concurrency, *args)
+            handle = start(host, name, settings.namespace, settings.max_concurrency, *args, max_restarts=restarts)
         except ValueError as error:
             raise DeploymentExistsError(self._deployment.app_name) from error
         self._hosts[name] = handle
@@ -147,7 +152,8 @@ class RayEngine:
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
             name = actor_name(self._deployment.app_name, f"model-{len(self._models)}")
-            handle = self._start(ModelHost, name, model)
+            # Its state would be gone, so another process would be no replacement.
+            handle = self._start(ModelHost, name, model, restarts=0)
             self._models[id(model)] = (model, handle)
             follow = getattr(model, "follow", None)
             if follow is not None:
@@ -223,12 +229,13 @@ def build_session(
         topology,
         name,
         memory=open_memory_store(memory_store, settings),
+        limits=settings.limits,
         store_timeout_s=settings.store_timeout_s,
     )
 
 
 def build_runner(
-    session: Handle,
+    session_name: str,
     artifact_store: str | ArtifactStore,
     specs: Mapping[str, bytes],
     models: Mapping[str, str],
@@ -236,15 +243,22 @@ def build_runner(
     settings: Settings,
     name: str,
     plugins: bytes,
+    app: str,
 ) -> Actor:
-    """Make the Runner, in its own process."""
+    """Make the Runner, in its own process.
+
+    It finds the Session actor by its name: with a handle among its arguments, Ray could not promise to start it again.
+    """
+    session = named(session_name, settings.namespace)
     directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
     return RunnerActor(
-        SessionRef(RayLink(session, "the Session actor")),
+        SessionRef(RayLink(session, "the Session actor", settings.restart_timeout_s)),
         directory,
         open_artifact_store(artifact_store),
         name,
         cloudpickle.loads(plugins),
+        app,
+        settings.limits,
     )
 
 

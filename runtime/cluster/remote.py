@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from actors.actor import Actor
-from actors.errors import ActorLostError, ClusterError
+from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.model import SharedModel
 from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.protocol import TakeOver
 from actors.messages.wire import decode, encode
+
+Handle = ActorHandle[Any]
+"""What Ray gives for an actor: it can be sent to other processes."""
 
 
 class Host:
@@ -34,7 +40,19 @@ class SessionHost(Host):
 
 
 class RunnerHost(Host):
-    """The process of the Runner."""
+    """The process of the Runner. When Ray has started it again, the Runner looks for the turns that it had."""
+
+    def __init__(self, build: Callable[[], Actor]) -> None:
+        super().__init__(build)
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            threading.Thread(target=_tell, args=(myself(), encode(TakeOver())), daemon=True).start()
+
+
+def _tell(actor: Handle, raw: bytes) -> None:
+    """Send an actor a message until it has heard it. One that an actor sends to itself while it is being started may get lost."""
+    told: list[Any] = []
+    while not told:
+        told, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
 
 
 class AgentHost(Host):
@@ -73,8 +91,16 @@ class ModelHost:
         return self._model.state()
 
 
-Handle = ActorHandle[Any]
-"""What Ray gives for an actor: it can be sent to other processes."""
+def myself() -> Handle:
+    """The actor in whose process this runs."""
+    here = ray.get_runtime_context()
+    return named(here.get_actor_name() or "", here.namespace)
+
+
+def named(name: str, namespace: str) -> Handle:
+    """The actor of that name. Raises ValueError when there is none."""
+    actor: Handle = ray.get_actor(name, namespace=namespace)
+    return actor
 
 
 def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *args: Any, **resources: Any) -> Handle:
@@ -85,7 +111,7 @@ def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *arg
         name: under which `ray.get_actor` finds it, in `namespace`.
         max_concurrency: messages that it handles at the same time.
         args: for the host.
-        resources: Ray's options for where it runs.
+        resources: Ray's options for where it runs, and whether it is started again.
 
     Raises:
         ValueError: the name is taken.
@@ -98,6 +124,12 @@ def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *arg
     return handle
 
 
+def evict(name: str, namespace: str) -> None:
+    """Have the actor of that name killed, if there is one."""
+    with suppress(ValueError):
+        ray.kill(named(name, namespace))
+
+
 def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ray.ObjectRef[Any]:
     """Start a Ray task; it is not run again when it fails.
 
@@ -108,22 +140,43 @@ def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ra
     return task
 
 
-class RayLink:
-    """A way to the actor in a host."""
+PAUSE_S = 0.05
+"""Between two tries to reach an actor that is being started again."""
 
-    def __init__(self, handle: Handle, name: str) -> None:
+
+class RayLink:
+    """A way to the actor in a host.
+
+    Args:
+        name: the actor's, for messages.
+        patience_s: how long an actor that Ray starts again may take for it; 0: a lost process is not waited for.
+    """
+
+    def __init__(self, handle: Handle, name: str, patience_s: float = 0.0) -> None:
         self.handle = handle
         self.name = name
+        self._patience_s = patience_s
 
-    async def send(self, raw: bytes) -> bytes:
-        """Deliver a message and return the reply. Raises ActorLostError when the process is gone."""
-        try:
-            reply: bytes = await self.handle.receive.remote(raw)
-        except RayActorError as error:
-            raise ActorLostError(self.name, _reason(error)) from error
-        except RayTaskError as error:
-            raise ClusterError(f"{self.name} failed: {error.cause or error}") from error
-        return reply
+    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+        """Deliver a message and return the reply: see Link."""
+        given_up_s: float | None = None
+        while True:
+            try:
+                reply: bytes = await self.handle.receive.remote(raw)
+                return reply
+            except ActorUnavailableError as error:
+                now_s = asyncio.get_running_loop().time()
+                given_up_s = given_up_s or now_s + self._patience_s
+                if now_s >= given_up_s:
+                    raise ActorLostError(self.name, _reason(error)) from error
+                if once:
+                    raise ActorRestartsError(self.name, _reason(error)) from error
+                # Ray tells nobody when it lives again.
+                await asyncio.sleep(PAUSE_S)
+            except RayActorError as error:
+                raise ActorLostError(self.name, _reason(error)) from error
+            except RayTaskError as error:
+                raise ClusterError(f"{self.name} failed: {error.cause or error}") from error
 
 
 def _reason(error: RayActorError) -> str:

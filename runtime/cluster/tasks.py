@@ -11,6 +11,7 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayTaskError
 
+from actors.foreign import code_of, told
 from runtime.cluster.remote import start_task
 
 
@@ -29,8 +30,21 @@ async def as_task(function: Callable[..., Any], arguments: Mapping[str, Any], ne
 
 def _call(pickled: bytes) -> Any:
     function, arguments = cloudpickle.loads(pickled)
-    result = function(**arguments)
-    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+    try:
+        result = function(**arguments)
+        return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+    except (StopIteration, StopAsyncIteration) as error:
+        # On its way back it would end somebody else's iteration.
+        raise _told(error) from None
+    except Exception:
+        raise
+    except BaseException as error:
+        # Ray takes these for the end of its worker, or for a cancellation of its own.
+        raise _told(error) from None
+
+
+def _told(error: BaseException) -> RuntimeError:
+    return RuntimeError(f"{code_of(error)}: {told(error)}".removesuffix(": "))
 
 
 async def _awaited(result: Any) -> Any:

@@ -10,12 +10,15 @@ Rules of this file:
 - A version is one file with everything in it, the part as MessagePack; it appears complete or not at all.
 - A version is written only where there is none. Who comes second takes the next number.
 - Whatever an id or name holds, it stays one component: what could mean something to a file system is percent-encoded.
+- Capital letters of ids are encoded too: where a file system takes `Ada` and `ada` for one, they are two users all the same.
 """
 
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
+import re
 import threading
 import uuid
 from pathlib import Path, PurePosixPath
@@ -27,7 +30,7 @@ import msgspec
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from fsspec.registry import known_implementations  # type: ignore[import-untyped]
 
-from actors.errors import ArtifactError, StoreError
+from actors.errors import ArtifactError, NotEncodableError, StoreError
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode, encode
@@ -37,6 +40,9 @@ USER_PREFIX = "user:"
 
 LONGEST_COMPONENT = 200
 """Longer escaped names, in characters, become a hash; most file systems end at 255."""
+
+_CAPITAL = re.compile("(?<!%)(?<!%.)[A-Z]")
+"""A capital letter that does not belong to an escape."""
 
 _USAGE = "use a folder, 'file://folder', 'memory://name', 's3://bucket/folder' or 'gs://bucket/folder'"
 
@@ -78,7 +84,7 @@ class FsspecArtifactStore:
         folder = self._folder(key, filename)
         if part.inline_data is None and part.text is None:
             raise ArtifactError(filename, "the part to save has neither inline_data nor text")
-        raw = encode(_Saved(filename, part))
+        raw = _encoded(_Saved(filename, part))
         with self._saving:
             version = max(self._versions(folder), default=-1) + 1
             while not self._create(f"{folder}/{version}", raw):
@@ -93,8 +99,8 @@ class FsspecArtifactStore:
             OSError: the store could not do it.
         """
         folder = self._folder(key, filename)
-        if version is None:
-            version = max(self._versions(folder), default=-1)
+        # A version is a component of a path: whatever is no number is refused here, with a TypeError.
+        version = operator.index(version) if version is not None else max(self._versions(folder), default=-1)
         if version < 0:
             return None
         saved = self._read(f"{folder}/{version}", filename)
@@ -146,7 +152,7 @@ class FsspecArtifactStore:
         if not filename.removeprefix(USER_PREFIX):
             raise ArtifactError(filename, "an artifact needs a name")
         shared = filename.startswith(USER_PREFIX)
-        return f"{self._shared_folder(key) if shared else self._session_folder(key)}/{_component(filename)}"
+        return f"{self._shared_folder(key) if shared else self._session_folder(key)}/{_component(filename, capitals=True)}"
 
     def _versions(self, folder: str) -> list[int]:
         return sorted(int(entry) for entry in self._list(folder) if entry.isdecimal())
@@ -191,6 +197,16 @@ class FsspecArtifactStore:
         return True
 
 
+def _encoded(saved: _Saved) -> bytes:
+    raw = encode(saved)
+    try:
+        # Constructors check no types, and a version that cannot be read would hide the others.
+        decode(raw, _Saved)
+    except msgspec.DecodeError as error:
+        raise NotEncodableError(type(saved.part).__name__, str(error)) from error
+    return raw
+
+
 def _file_system(url: str) -> tuple[Any, str]:
     if not url:
         raise StoreError(f"the artifact store needs a URL: {_USAGE}")
@@ -210,7 +226,7 @@ def _missing(url: str, error: ImportError) -> str:
     return str(error) if package == "fsspec" else f"pip install {package}"
 
 
-def _component(name: str) -> str:
+def _component(name: str, *, capitals: bool = False) -> str:
     # Safe are only ASCII letters, digits, "_", "-" and "." inside; the rest becomes %XX. "=" is free to mark what
     # cannot be written so, since quote() never leaves one. Without a dot at its end no component is "." or "..".
     if not name:
@@ -221,6 +237,8 @@ def _component(name: str) -> str:
         raise ArtifactError(name, f"a name or id must be text that UTF-8 can encode: {error.reason}") from error
     if escaped.endswith("."):
         escaped = escaped[:-1] + "%2E"
+    if not capitals:
+        escaped = _CAPITAL.sub(lambda letter: f"%{ord(letter[0]):X}", escaped)
     if len(escaped) > LONGEST_COMPONENT:
         return "=" + hashlib.sha256(name.encode()).hexdigest()
     return escaped

@@ -81,6 +81,20 @@ CALL = (
 )
 """The newest visible call of an id: sid, call_id."""
 
+RUNNING_TURN = select(turns).where(turns.c.sid == _sid, turns.c.status == RUNNING, ~_began_hidden)
+"""The turn of a session that has not ended: sid."""
+
+AUTHORS_BEFORE = (
+    select(events.c.author)
+    .where(events.c.sid == _sid, events.c.seq < bindparam("before_seq"), _visible)
+    .group_by(events.c.author)
+    .order_by(func.max(events.c.seq).desc())
+)
+"""The distinct authors of visible events before a place, the most recent first; a pass over the log: sid, before_seq."""
+
+PLACE = select(events.c.seq, events.c.invocation_id).where(events.c.sid == _sid, events.c.id == bindparam("id"), _visible)
+"""Where a visible event stands: sid, id."""
+
 TAKEN = select(events.c.seq, events.c.id).where(
     events.c.sid == _sid, (events.c.seq == bindparam("seq")) | (events.c.id == bindparam("id"))
 )

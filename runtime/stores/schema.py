@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import metadata as packages
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -170,7 +171,20 @@ def add_release(connection: Connection, table: str) -> None:
     connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN program TEXT NOT NULL DEFAULT '{UNKNOWN}'")
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: lambda connection: add_release(connection, "raygrove_schema")}
+def _from_version_1(connection: Connection) -> None:
+    """The release, and the `temp:` state of paused turns: it was all that their records carried, and is now the first thing."""
+    add_release(connection, "raygrove_schema")
+    carrying = connection.execute(text("SELECT sid, invocation_id, temp FROM raygrove_turns WHERE length(temp) > 0")).fetchall()
+    for sid, invocation_id, temp in carrying:
+        carried = msgspec.msgpack.decode(bytes(temp))
+        if isinstance(carried, dict):
+            connection.execute(
+                text("UPDATE raygrove_turns SET temp = :temp WHERE sid = :sid AND invocation_id = :id"),
+                {"temp": msgspec.msgpack.encode([carried]), "sid": sid, "id": invocation_id},
+            )
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _from_version_1}
 """What makes of the tables of one version those of the next."""
 
 

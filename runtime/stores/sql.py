@@ -136,6 +136,24 @@ class SqlSessionStore:
         rows = self._rows(queries.RUNNING_TURNS, app=app)
         return [(SessionKey(row.app, row.user, row.session), _turn_row(row)) for row in rows]
 
+    def running_turn(self, key: SessionKey) -> TurnRow | None:
+        """The turn of the session that has not ended, or None."""
+        sid = self._sid(key)
+        found = [] if sid is None else self._rows(queries.RUNNING_TURN, sid=sid)
+        return _turn_row(found[0]) if found else None
+
+    def authors(self, key: SessionKey, before_seq: int) -> list[str]:
+        """The distinct authors of the visible events before a place, the most recent first. Costs a pass over the log."""
+        sid = self._sid(key)
+        found = [] if sid is None else self._rows(queries.AUTHORS_BEFORE, sid=sid, before_seq=before_seq)
+        return [row.author for row in found]
+
+    def place(self, key: SessionKey, event_id: str) -> tuple[int, str] | None:
+        """The place and the invocation id of the visible event with that id, or None."""
+        sid = self._sid(key)
+        found = [] if sid is None else self._rows(queries.PLACE, sid=sid, id=event_id)
+        return (found[0].seq, found[0].invocation_id) if found else None
+
     def call(self, key: SessionKey, call_id: str) -> CallRow | None:
         """The newest visible call with that id, or None."""
         sid = self._sid(key)

@@ -88,7 +88,7 @@ async def test_the_same_is_there_for_callers_on_an_event_loop(deploy: Deploy) ->
         assert await artifacts.load("ada", "s1", "a") is None
 
 
-@pytest.mark.parametrize("name", ["../../escape", "/etc/passwd", "..", "user:../../escape", "a\\..\\b", "nul\x00"])
+@pytest.mark.parametrize("name", ["../../escape", "/etc/passwd", "..", "user:../../escape", "a\\..\\b", "C:\\x"])
 def test_no_name_leaves_its_folder(tmp_path: Path, name: str) -> None:
     with Deploy("local", tmp_path)(root()) as rt:
         rt.artifacts.save("ada", "s1", name, Part(text="here"))

@@ -127,3 +127,18 @@ def test_a_second_turn_begins_the_workflow_anew(deploy: Deploy) -> None:
     model = PatternModel([], default="ok")
     with deploy(seq("root", LlmAgent(name="a", model=model), LlmAgent(name="b", model=model))) as rt:
         assert short(say(rt, "one")) == short(say(rt, "two")) == ["a ok", "b ok"]
+
+
+def test_each_child_of_a_loop_sees_what_the_others_and_it_have_written_in_every_scope(deploy: Deploy) -> None:
+    """A child that knows the state still does not ask for it again; one that does not know it any more has to."""
+    keys = ("turns", "temp:turns", "user:turns", "app:turns")
+    loops = [loop(f"l{i}", Leaves(name=f"a{i}", key=key), Leaves(name=f"b{i}", key=key), most=2) for i, key in enumerate(keys)]
+    with deploy(seq("root", *loops)) as rt:
+        expected = [f"{name} {name}{runs}" for i in range(4) for runs, name in enumerate([f"a{i}", f"b{i}"] * 2, 1)]
+        assert short(say(rt, "go")) == expected
+
+
+def test_a_loop_sees_what_another_session_wrote_for_the_user_between_its_turns(deploy: Deploy) -> None:
+    with deploy(loop("root", Leaves(name="a", key="user:turns"), most=2)) as rt:
+        for session_id, said in (("one", ["a a1", "a a2"]), ("two", ["a a3", "a a4"]), ("one", ["a a5", "a a6"])):
+            assert short(say(rt, "go", session_id)) == said

@@ -50,8 +50,8 @@ def record(root: Agent | None = None) -> RecordedTurn:
     replies: Counter[str] = Counter()
     send = LocalLink.send
 
-    async def noting(link: LocalLink, raw: bytes) -> bytes:
-        reply = await send(link, raw)
+    async def noting(link: LocalLink, raw: bytes, *, once: bool = False) -> bytes:
+        reply = await send(link, raw, once=once)
         name = type(_decoder.decode(raw)).__name__
         calls[name] += 1
         requests[name] += len(raw)

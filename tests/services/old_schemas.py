@@ -84,7 +84,8 @@ def memory_version_1() -> list[str]:
 def rows_of_version_1(raws: list[bytes]) -> list[tuple[str, tuple[Any, ...]]]:
     """Rows of a session `s1` of user `ada` in the app `test`, whose log is `raws`, with `?` for each value.
 
-    The first event is the user's, the others are of the agent `root`; state has `seen: 1`, and `user:name: Ada`.
+    The first event is the user's, the others are of the agent `root`; a turn is paused with the state `temp:step: 2`;
+    state has `seen: 1`, and `user:name: Ada`.
     """
     events: list[tuple[str, tuple[Any, ...]]] = [
         (
@@ -103,6 +104,7 @@ def rows_of_version_1(raws: list[bytes]) -> list[tuple[str, tuple[Any, ...]]]:
             "INSERT INTO raygrove_turns VALUES (1, 'e-old', 'finished', 1, 1, 1, 'root', ?, ?)",
             (encode({"type": "Finished", "agent": "root"}), b""),
         ),
+        ("INSERT INTO raygrove_turns VALUES (1, 'e-paused', 'paused', 1, 1, 1, 'root', ?, ?)", (b"", encode({"step": 2}))),
         ("INSERT INTO raygrove_session_state VALUES (1, 'seen', ?)", (encode(1),)),
         ("INSERT INTO raygrove_shared_state VALUES ('test', 'ada', 'name', ?)", (encode("Ada"),)),
     ]

@@ -103,6 +103,19 @@ class PlainStore:
         turns = [(key, turn) for key, log in logs for turn in log.turns.values() if turn.first_seq not in log.hidden]
         return [(key, turn) for key, turn in turns if turn.status == "running"]
 
+    def running_turn(self, key: SessionKey) -> TurnRow | None:
+        return next((turn for at, turn in self.running(key.app) if at == key), None)
+
+    def authors(self, key: SessionKey, before_seq: int) -> list[str]:
+        log = self._tables.logs.get(key)
+        before = [event.head.author for event in log.visible if event.seq < before_seq] if log is not None else []
+        return list(dict.fromkeys(before[::-1]))
+
+    def place(self, key: SessionKey, event_id: str) -> tuple[int, str] | None:
+        log = self._tables.logs.get(key)
+        found = [event for event in log.visible if event.head.id == event_id] if log is not None else []
+        return (found[0].seq, found[0].head.invocation_id) if found else None
+
     def call(self, key: SessionKey, call_id: str) -> CallRow | None:
         log = self._tables.logs.get(key)
         for event in [] if log is None else log.visible[::-1]:

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, inspect
 
 from actors.errors import SchemaVersionError, StoreError
+from actors.hotlog import OpenTurn
 from actors.messages.session import SessionKey
 from runtime.stores import memory, schema
 from runtime.stores.memory import SqlMemoryStore
@@ -59,6 +60,8 @@ def assert_everything_works(url: str) -> None:
     assert store.events(KEY) == list(enumerate(RAWS, start=1))
     assert store.state("test", "ada") == ({}, {"name": "Ada"})
     assert store.turn(KEY, "e-old").status == "finished"  # type: ignore[union-attr]
+    assert OpenTurn.of(store.turn(KEY, "e-paused")).temp == {"step": 2}  # type: ignore[arg-type]
+    assert OpenTurn.of(store.turn(KEY, "e-old")).temp == {}  # type: ignore[arg-type]
     store.commit([event(KEY, 3, "root", calls=("c-1",)), turn(KEY, "e-new", first_seq=3)])
     assert places(store.events(KEY)) == [1, 2, 3]
     assert [found.invocation_id for _, found in store.running("test")] == ["e-new"]

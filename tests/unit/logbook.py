@@ -125,12 +125,14 @@ class Desk:
         delta = more.get("state_delta", {})
         stored = {name: value for name, value in delta.items() if not name.startswith("temp:")}
         raw = encode(self.event("user", text, turn=turn, state_delta=stored))
-        return await self.ref.open_turn(p.OpenTurn(key=key, invocation_id=turn, event=raw, auto_create=True, **more))
+        request = p.OpenTurn(key=key, invocation_id=turn, event=raw, auto_create=True, runner="runner", **more)
+        return await self.ref.open_turn(request)
 
     async def say(self, *events: Event, turn: str = "e-1", epoch: int = 1, key: SessionKey = KEY, **more: Any) -> int:
         """Append events to a turn."""
         ref = p.TurnRef(key, turn, epoch)
-        return await self.ref.append(p.Append(turn=ref, events=[encode(event) for event in events], **more))
+        append = p.Append(turn=ref, events=[encode(event) for event in events], **more)
+        return (await self.ref.append(append)).first_seq
 
     async def close(self, turn: str = "e-1", outcome: p.AnyOutcome | None = None, epoch: int = 1, key: SessionKey = KEY) -> None:
         """Close a turn."""

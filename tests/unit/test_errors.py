@@ -12,7 +12,7 @@ from actors.errors import ModelServiceError, RaygroveError, SessionNotFoundError
 from actors.messages.protocol import Refused
 from actors.messages.wire import decode, encode
 
-FACTS = ["one", "two", "three"]
+FACTS = ["one", "two", "three", "four", "five"]
 
 
 def all_classes(cls: type[RaygroveError] = RaygroveError) -> list[type[RaygroveError]]:

@@ -47,6 +47,8 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(args)
     if origin is dict:
         return st.dictionaries(texts, values(args[1]), max_size=2)
+    if origin is tuple and args[-1] is not Ellipsis:
+        return st.tuples(*map(values, args))
     if origin is tuple:
         return st.lists(values(args[0]), max_size=2).map(tuple)
     if origin in (list, Sequence):

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from actors import Content
+from actors import Content, RunConfig
 from actors.errors import (
     FencedError,
     InvocationNotFoundError,
@@ -185,16 +185,16 @@ async def test_other_sessions_do_not_wait(desk: Desk) -> None:
 async def test_a_turn_can_ask_to_be_refused_while_another_runs(desk: Desk) -> None:
     await desk.open("e-1")
     with pytest.raises(SessionBusyError, match="busy with turn 'e-1'"):
-        await desk.open("e-2", on_concurrent_turn="reject")
+        await desk.open("e-2", config=RunConfig(on_concurrent_turn="reject"))
     await desk.close("e-1")
-    assert (await desk.open("e-2", on_concurrent_turn="reject")).seq == 2
+    assert (await desk.open("e-2", config=RunConfig(on_concurrent_turn="reject"))).seq == 2
 
 
 async def test_a_turn_can_ask_for_the_running_one_to_be_cancelled(desk: Desk) -> None:
     await desk.open("e-1")
-    assert (await desk.open("e-2", on_concurrent_turn="interrupt")).interrupted == "e-1"
+    assert (await desk.open("e-2", config=RunConfig(on_concurrent_turn="interrupt"))).interrupted == "e-1"
     await desk.close("e-1", p.Cancelled(agent="root"))
-    assert (await desk.open("e-2", on_concurrent_turn="interrupt")).seq == 2
+    assert (await desk.open("e-2", config=RunConfig(on_concurrent_turn="interrupt"))).seq == 2
 
 
 async def test_a_turn_in_line_can_be_cancelled_and_those_behind_it_move_up(desk: Desk) -> None:

@@ -11,9 +11,10 @@ import pytest
 
 from actors import debts
 from actors.errors import StoreConflictError, StoreUnavailableError
-from actors.interfaces.stores import PutTurn, Write
+from actors.interfaces.stores import AddEvent, EventHead, EventRow, PutTurn, Write
 from actors.messages import protocol as p
 from actors.messages.wire import encode
+from runtime.stores.sql import SqlSessionStore
 from tests.unit.logbook import KEY, OTHER, Desk, settled
 
 FAILED = p.Failed(agent="root", error_code="StoreUnavailableError")
@@ -169,12 +170,14 @@ async def test_of_two_actors_that_write_one_session_the_second_is_refused_and_re
 
 async def test_events_that_came_with_the_refused_one_are_refused_with_it(desk: Desk) -> None:
     await desk.open()
-    intruder = Desk(desk.folder)
-    theirs = encode(intruder.event("root", "theirs", turn="e-x"))
-    await intruder.ref.append_event(p.AppendEventRequest(key=KEY, event=theirs))
+    intruder = SqlSessionStore(f"sqlite:///{desk.folder}/sessions.db")
+    intruder.open()
+    theirs = encode(desk.event("root", "theirs", turn="e-x"))
+    head = EventHead(id="theirs", invocation_id="e-x", author="root", timestamp=1.0)
+    intruder.commit([AddEvent(KEY, EventRow(seq=2, head=head, raw=theirs))])
+    intruder.close()
     with pytest.raises(StoreConflictError):
         await desk.say(desk.event("root", "one"), desk.event("root", "two", state_delta={"a": 1}))
     assert await desk.log() == [(1, "user", "hi"), (2, "root", "theirs")]
     assert await desk.state() == {}
     assert await desk.say(desk.event("root", "three")) == 3
-    await intruder.ref.stop()

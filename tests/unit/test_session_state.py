@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.errors import InvocationNotFoundError
+from actors.errors import InvocationNotFoundError, TooLargeError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
+from actors.messages.wire import decode_event, encode
 from tests.unit.logbook import KEY, OTHER, Desk, state_of
 
 BOB = SessionKey("app", "bob", "s1")
@@ -177,3 +178,21 @@ async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(desk: Desk) 
     again = await desk.restarted()
     assert state_of(await again.open("e-1", answers=("c1",))) == {"temp:a": 1, "temp:c": 3}
     await again.ref.stop()
+
+
+async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(desk: Desk) -> None:
+    await desk.turn("e-1", "x")
+    event = desk.event("root", "y", turn="e-2", state_delta={"temp:a": 1, "b": 2})
+    seq = await desk.ref.append_event(p.AppendEventRequest(key=KEY, event=encode(event)))
+    (stored,) = (await desk.ref.fetch(p.Fetch(key=KEY, after_seq=seq - 1))).events[-1:]
+    assert decode_event(stored.raw, 0).actions.state_delta == {"b": 2}
+    assert await desk.state() == {"b": 2}
+
+
+async def test_temp_state_has_a_size_too(desk: Desk) -> None:
+    await desk.open("e-1")
+    for number in range(9):
+        await desk.say(desk.event("root", "x"), temp={f"k{number}": "x" * 100_000})
+    with pytest.raises(TooLargeError, match="the temp state"):
+        await desk.say(desk.event("root", "x"), temp={"k9": "x" * 200_000})
+    assert "temp:k9" not in await desk.state()

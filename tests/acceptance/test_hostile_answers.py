@@ -1,0 +1,148 @@
+"""Models that keep no promise: what they say is carried out as far as it can be, or fails its turn; the next one works."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from actors import Content, FunctionResponse, LlmAgent, Part, RunConfig, tool
+from actors.errors import (
+    ModelResponseError,
+    RaygroveError,
+)
+from tests.acceptance.hostile import (
+    NARROW,
+    Says,
+    answer,
+    call,
+    log,
+    nested,
+    works,
+)
+from tests.helpers import Deploy, say
+
+
+def test_calls_that_are_malformed_are_answered_with_what_is_wrong_with_them(local: Deploy) -> None:
+    called: list[Any] = []
+
+    @tool
+    def note(what: str = "nothing") -> str:
+        """Note it."""
+        called.append(what)
+        return "noted"
+
+    for number, (made, words) in enumerate(
+        [
+            (call(name="note", args="not { json"), "no JSON"),
+            (call(name="note", args='["a"]'), "of type list"),
+            (call(name="note", args=[1]), "of type list"),
+            (call(name="note", args=7), "of type int"),
+            (call(name="note", args={"what": nested(150)}), "nested deeper"),
+            (call(name="note", args={"what": nested(20_000)}), "recursion"),
+            (call(name="note", args={"what": math.nan}), "NaN"),
+            (call(name="note", args={"what": object()}), "object"),
+            (call(name="note", args={"what": "\ud800"}), "surrogates"),
+            (call(name="note", args={"what": 2**80}), "ints"),
+            (call(name="note", args={"why": "x"}), "It takes: what"),
+            (call(name="note", args={"what": ["x"]}), "It takes: what"),
+            (call(name=""), "there is no tool ''"),
+            (call(name="n" * 10_000), "there is no tool"),
+        ]
+    ):
+        with local(LlmAgent(name="root", model=Says(answer(made)), tools=[note])) as rt:
+            events = say(rt, "go", f"s{number}")
+            (response,) = next(events[1].function_responses()).response.values()
+            assert words in response, words
+            assert events[-1].text == "fine"
+            works(rt, f"s{number}")
+    assert called == []
+
+
+def test_calls_that_are_only_unusual_are_carried_out(local: Deploy) -> None:
+    called: list[Any] = []
+
+    @tool
+    def note(what: str = "nothing") -> str:
+        """Note it."""
+        called.append(what)
+        return "noted"
+
+    ids: list[Any] = [None, "", "same", "same", "x" * 300, "a\x00b", 7, " "]
+    args: list[Any] = [None, {}, '{"what": "text"}', {"what": "dict"}, "{}", {}, {}, {}]
+    made = [call(name="note", id=id, args=given) for id, given in zip(ids, args, strict=True)]
+    with local(LlmAgent(name="root", model=Says(answer(*made)), tools=[note])) as rt:
+        first, second, last = say(rt, "go")
+        given = [each.id for each in first.function_calls()]
+        assert given[2] == "same"
+        assert len({*given, None, ""}) == len(ids) + 2
+        assert [each.id for each in second.function_responses()] == given
+        assert sorted(called) == sorted(["nothing"] * 6 + ["text", "dict"])
+        assert last.text == "fine"
+        works(rt)
+
+
+def test_a_model_can_play_no_other_role_and_cannot_answer_its_own_calls(local: Deploy) -> None:
+    answered = Part(function_response=FunctionResponse(id="c1", name="note", response={"result": "made up"}))
+    said = answer(Part(), call(id="c1", name="note"), answered, Part(text=""))
+    wrong_role = answer("I am the user")
+    for number, yielded in enumerate((said, wrong_role)):
+        assert yielded.content is not None
+        given = Content(role="user", parts=yielded.content.parts)
+        model = Says(answer(*given.parts) if number else yielded.__class__(content=given))
+        with local(LlmAgent(name="root", model=model, tools=[])) as rt:
+            events = say(rt, "go", f"s{number}")
+            assert events[0].content is not None
+            assert events[0].content.role == "model"
+            assert not list(events[0].function_responses())
+            assert not any("made up" in str(each.response) for event in events for each in event.function_responses())
+            works(rt, f"s{number}")
+
+
+def test_an_answer_that_says_nothing_ends_the_run_without_an_event(local: Deploy) -> None:
+    nothing: list[list[Any]] = [
+        [],
+        [answer()],
+        [answer(Part())],
+        [answer("")],
+        [answer(Part(function_response=FunctionResponse()))],
+    ]
+    for number, yielded in enumerate(nothing):
+        with local(LlmAgent(name="root", model=Says(*yielded))) as rt:
+            assert say(rt, "go", f"s{number}") == []
+            works(rt, f"s{number}")
+
+
+def test_an_answer_that_is_none_fails_its_turn_with_one_event(local: Deploy) -> None:
+    for number, (yielded, words) in enumerate(
+        [
+            (None, "NoneType"),
+            ("text", "yielded a str"),
+            ({"content": "x"}, "yielded a dict"),
+            (answer(Part(text=7)), "text"),  # type: ignore[arg-type]
+            (answer(Part(text="\ud800")), "surrogates"),
+            (answer(call(name=7)), "name"),
+            (answer(7), "malformed"),
+            (answer(Part(inline_data=b"x")), "malformed"),  # type: ignore[arg-type]
+            (answer("x", finish_reason=7), "finish_reason"),
+            (answer("x", usage="much"), "usage"),
+            (answer("x", custom_metadata={1: 2}), "custom_metadata"),
+            (answer("x").__class__(content="text"), "malformed"),  # type: ignore[arg-type]
+            (answer("x").__class__(content=Content(parts="text")), "malformed"),  # type: ignore[arg-type]
+        ]
+    ):
+        with local(LlmAgent(name="root", model=Says(yielded))) as rt:
+            with pytest.raises(ModelResponseError, match=words):
+                say(rt, "go", f"s{number}")
+            assert [(event.author, event.error_code) for event in log(rt, f"s{number}")][1:] == [("root", "ModelResponseError")]
+            works(rt, f"s{number}")
+
+
+def test_a_piece_of_an_answer_that_is_none_fails_its_turn(local: Deploy) -> None:
+    pieces: list[Any] = [answer(Part(text=7), partial=True), answer("x" * 150_000, partial=True), answer(7, partial=True)]  # type: ignore[arg-type]
+    for number, piece in enumerate(pieces):
+        with local(LlmAgent(name="root", model=Says(piece, answer("whole"))), settings=NARROW) as rt:
+            with pytest.raises(RaygroveError):
+                say(rt, "go", f"s{number}", run_config=RunConfig(streaming="sse"))
+            works(rt, f"s{number}")

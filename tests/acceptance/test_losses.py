@@ -1,0 +1,149 @@
+"""A turn says the same, whoever is lost in it and at whichever message (design.md section 5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors import Agent, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
+from actors.testing import PatternModel
+from runtime import Runtime
+from tests.acceptance.losses import Loss, LossyEngine, Victim, lossy
+from tests.acceptance.mocks import Say
+from tests.acceptance.workflows import Leaves, answer, loop, par, seq, short, stored
+from tests.helpers import say
+
+Tree = Callable[[], Agent]
+
+PLACES = 6
+"""Messages of each tree at which each actor is lost. All of them have been tried; this is what is tried every time."""
+
+
+def count(key: str, tool_context: ToolContext) -> str:
+    """Count in the session's state."""
+    tool_context.state[key] = tool_context.state.get(key, 0) + 1
+    tool_context.state["temp:last"] = key
+    return f"{key} {tool_context.state[key]}"
+
+
+def ask() -> None:
+    """Ask a human."""
+
+
+def talker(name: str, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
+    """An agent whose model is a function of what it is asked: asked again, it says the same again."""
+    return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **fields)
+
+
+def counter(name: str, **fields: Any) -> LlmAgent:
+    """An agent that calls a tool, and then answers."""
+    call = {"parts": [{"call": "count", "args": {"key": name}}, {"call": "count", "args": {"key": f"{name}2"}}]}
+    return talker(name, ("tool:", f"{name} has counted"), (".*", call), tools=[count], **fields)
+
+
+def transfers() -> Agent:
+    return talker("root", (".*", {"transfer": "a"}), sub_agents=[talker("a", (".*", {"transfer": "b"})), counter("b")])
+
+
+def nested() -> Agent:
+    inner = loop("inner", counter("c"), Leaves(name="d", key="d", when=4), most=3, absorb=True)
+    return loop("outer", Say(name="a", say=["a1", "a2"]), inner, Leaves(name="e", key="e", when=2), most=3)
+
+
+def side_by_side() -> Agent:
+    return seq(
+        "root",
+        par("p", counter("x"), seq("y", Say(name="y1", say=["y1"]), counter("y2")), Say(name="z", say=["z1", "z2"])),
+        counter("w"),
+    )
+
+
+def pausing() -> Agent:
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
+    return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), most=1)
+
+
+TREES: dict[str, Tree] = {tree.__name__: tree for tree in (transfers, nested, side_by_side, pausing)}
+
+
+def play(rt: Runtime) -> list[Event]:
+    """Two turns, the second of which answers whoever waits, or says more."""
+    with rt:
+        config = RunConfig(timeout=30)
+        first = say(rt, "go", run_config=config, invocation_id="e-first")
+        waits = [call.id for event in first for call in event.function_calls() if call.id in event.long_running_tool_ids]
+        second = say(rt, answer(rt, "h") if waits else "more", run_config=config)
+        log = stored(rt)
+        assert [event.seq for event in log] == list(range(1, len(log) + 1))
+        assert len({event.id for event in log}) == len(log)
+        assert [event.id for event in first + second] == [event.id for event in log if event.author != "user"]
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert [value for key, value in session.state.items() if key.startswith("temp:")] == []
+        return log
+
+
+def is_note(event: Event) -> bool:
+    return event.actions.agent_state is not None
+
+
+def told(log: list[Event]) -> Any:
+    """A log without ids and times, one branch after the other: those that run side by side may come in any order."""
+    branches: dict[str | None, list[str]] = {}
+    for event in log:
+        if not is_note(event):
+            branches.setdefault(event.branch, []).append(_told(event))
+    return branches
+
+
+def _told(event: Event) -> str:
+    if event.text:
+        return short([event])[0]
+    calls = [(call.name, dict(call.args or {})) for call in event.function_calls()]
+    answers = [response.response for response in event.function_responses()]
+    return f"{event.author} {calls} {answers} {event.error_code} {dict(event.actions.state_delta)}"
+
+
+def undisturbed(name: str) -> tuple[Any, int]:
+    with TemporaryDirectory() as folder:
+        rt, engine = lossy(TREES[name](), Path(folder))
+        return told(play(rt)), engine.messages
+
+
+def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
+    with TemporaryDirectory() as folder:
+        rt, engine = lossy(TREES[name](), Path(folder), losses)
+        return told(play(rt)), engine
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, who: Victim) -> None:
+    expected, messages = undisturbed(name)
+    lost: Counter[str] = Counter()
+    for at in range(0, messages, max(1, messages // PLACES)):
+        for before in (True, False):
+            said, engine = with_losses(name, [Loss(at, who, before)])
+            assert said == expected, (at, before, engine.lost)
+            lost.update(engine.lost)
+    assert lost
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    name=st.sampled_from(list(TREES)),
+    losses=st.lists(
+        st.builds(Loss, at=st.integers(0, 60), who=st.sampled_from(get_args(Victim)), before=st.booleans()),
+        min_size=1,
+        max_size=2,
+    ),
+)
+def test_two_losses_are_as_good_as_none(name: str, losses: list[Loss]) -> None:
+    assert with_losses(name, losses)[0] == undisturbed(name)[0]

@@ -1,0 +1,73 @@
+"""Nothing pickled is read from a store or a socket: only definitions travel so, and only by the way that Ray itself uses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import actors
+import runtime
+
+PICKLERS = {"cloudpickle", "copyreg", "dill", "joblib", "marshal", "pickle", "pickletools", "shelve"}
+"""Modules whose reading runs code, or helps to."""
+
+HOUSES = [Path(next(iter(package.__path__))) for package in (actors, runtime)]
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for house in HOUSES:
+        for path in sorted(house.rglob("*.py")):
+            yield path.relative_to(house.parent).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The last and the first name of everything that a module imports."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {part for alias in node.names for part in alias.name.split(".")}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {*(node.module or "").split("."), *(alias.name for alias in node.names)}
+        elif isinstance(node, ast.Call) and _name(node.func) in ("import_module", "__import__"):
+            names |= {part for arg in node.args if isinstance(arg, ast.Constant) for part in str(arg.value).split(".")}
+    return names
+
+
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def test_only_the_cluster_knows_a_pickler() -> None:
+    knows = {path for path, tree in modules() if imported(tree) & PICKLERS}
+    assert knows == {"runtime/cluster/directory.py", "runtime/cluster/engine.py", "runtime/cluster/tasks.py"}
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver_has_pickled() -> None:
+    read = {
+        (path, ast.unparse(call))
+        for path, tree in modules()
+        for call in calls(tree)
+        if _name(call.func) not in ("dumps", "dump") and ast.unparse(call.func).partition(".")[0] in PICKLERS
+    }
+    assert read == {
+        ("runtime/cluster/directory.py", "cloudpickle.loads(self._specs[agent])"),
+        ("runtime/cluster/directory.py", "cloudpickle.loads(pickled)"),
+        ("runtime/cluster/engine.py", "cloudpickle.loads(plugins)"),
+        ("runtime/cluster/tasks.py", "cloudpickle.loads(pickled)"),
+    }
+
+
+def test_no_text_is_run_as_code() -> None:
+    named = [ast.unparse(call.func) for _, tree in modules() for call in calls(tree)]
+    assert {name for name in named if name.rpartition(".")[2] in ("eval", "exec", "compile")} == {"re.compile"}
+
+
+def test_no_column_of_a_store_is_pickled() -> None:
+    stores = [tree for path, tree in modules() if path.startswith("runtime/stores/")]
+    assert len(stores) > 5
+    assert not any("PickleType" in imported(tree) | {_name(call.func) for call in calls(tree)} for tree in stores)
