@@ -130,6 +130,14 @@ class Backlog:
             self.after_seq = event.seq
         self.after_seq = max(self.after_seq, read_to_seq)
 
+    def skip(self, seq: int) -> None:
+        """The reader does not want to be told what stands up to that place."""
+        self._events = [event for event in self._events if not 0 < event.seq <= seq]
+        self.after_seq = max(self.after_seq, seq)
+        self.told_seq = max(self.told_seq, seq)
+        self._head_seq = max(self._head_seq, seq)
+        self._measure()
+
     def give_up(self) -> None:
         """What is in the log and not here will not be told."""
         self.after_seq = self._head_seq

@@ -13,6 +13,7 @@
     │   ├── UnknownFunctionCallError
     │   ├── UnknownAgentError
     │   ├── InvocationNotFoundError
+    │   ├── FlowNotFoundError
     │   ├── NotEncodableError
     │   └── TooLargeError
     ├── TurnError                    a turn was started and did not end well
@@ -24,6 +25,9 @@
     │   ├── OutputSchemaError
     │   ├── PluginFailedError
     │   ├── ToolAgentError
+    │   ├── FlowLimitExceededError
+    │   ├── FlowStalledError
+    │   ├── TaskFailedError
     │   ├── TurnCancelledError
     │   └── TurnTimeoutError
     ├── ModelError                   the model or its service
@@ -136,6 +140,12 @@ class InvocationNotFoundError(RequestError, LookupError):
     sentence = "invocation {0!r} not found in session {1!r}"
 
 
+class FlowNotFoundError(RequestError, LookupError):
+    """The definition of a flow is not known where it is to be run. Arguments: the name under which it was given."""
+
+    sentence = "the definition of flow {0!r} is not known here any more: give the flow again, with run_flow"
+
+
 class NotEncodableError(RequestError, TypeError):
     """A value has no wire form. Arguments: type, reason."""
 
@@ -198,6 +208,24 @@ class ToolAgentError(TurnError):
     """An agent that is used as a tool gave no answer that can be used. Arguments: agent, reason."""
 
     sentence = "agent {0!r}, asked as a tool, gave no answer: {1}"
+
+
+class FlowLimitExceededError(TurnError):
+    """A flow has used what it was allowed and is not done. Arguments: flow, field of the limit, limit, what is left to do."""
+
+    sentence = "flow {0!r} is not done after what {1}={2} allows; left to do: {3}"
+
+
+class FlowStalledError(TurnError):
+    """Tasks of a flow are left to do, and none of them can be worked on. Arguments: flow, their names."""
+
+    sentence = "flow {0!r} cannot go on: none of the tasks that are left to do is ready: {1}"
+
+
+class TaskFailedError(TurnError):
+    """A task that was asked for has no result. Arguments: task, its status, why."""
+
+    sentence = "task {0!r} has no result: it is {1}: {2}"
 
 
 class TurnCancelledError(TurnError):

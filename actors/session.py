@@ -386,4 +386,6 @@ def _refuse_if_busy(hot: HotLog) -> None:
 
 
 def _info(hot: HotLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
-    return p.SessionInfo(key=hot.key, state=hot.merged_state(), events=events, updated_s=hot.updated_s)
+    # What is of the turn that runs is nobody else's business.
+    state = scopes.merge(scopes.Scopes(hot.state, hot.user_state, hot.app_state, {}))
+    return p.SessionInfo(key=hot.key, state=state, events=events, updated_s=hot.updated_s)

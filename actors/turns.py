@@ -92,7 +92,10 @@ class Turns:
         event = scan(message.event)
         if hot.turn is not None and hot.turn.stored.get(event.id) == hot.turn.row.opened_seq:
             # Asked again: the reply to the first time was lost, with the process that gave it or with the one that waited for it.
-            return await self.take_up(p.TakeUp(key=message.key, invocation_id=message.invocation_id, runner=message.runner))
+            opened_seq = hot.turn.row.opened_seq
+            await self.follow(hot, message.invocation_id, message.subscriber, opened_seq)
+            again = await self.take_up(p.TakeUp(key=message.key, invocation_id=message.invocation_id, runner=message.runner))
+            return again if again.epoch else p.TurnOpened(attached=True, seq=opened_seq)
         if message.repeatable and (joined := await self._join(hot, message, event)) is not None:
             return joined
         has_waited = hot.is_taken
@@ -139,21 +142,24 @@ class Turns:
     async def _join(self, hot: HotLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened | None:
         """The reply to a turn that is there already, or None."""
         invocation_id = message.invocation_id
+        after_seq = 0
         if message.answers:
             # The turn that asked is always there; it is joined only if it has heard this answer before.
             place = await self._book.place(message.key, event.id)
             if place is None:
                 return None
-            invocation_id = place[1]
+            after_seq, invocation_id = place
         row = hot.runs(invocation_id)
         if row is None and not hot.waits(invocation_id):
             row = await self.row(hot, invocation_id)
             # The same turn may have got in line meanwhile: two drivers may ask for it at the same time.
             if row is None and not hot.waits(invocation_id):
                 return None
-        await self.follow(hot, invocation_id, message.subscriber, row.first_seq if row is not None else hot.head_seq)
+        first_seq = row.first_seq if row is not None else hot.head_seq
+        await self.follow(hot, invocation_id, message.subscriber, max(first_seq, after_seq))
         is_lost = hot.turn is not None and hot.runs(invocation_id) is not None and hot.turn.runner != message.runner
-        return p.TurnOpened(attached=True, agent=row.agent if row is not None else "", lost=invocation_id if is_lost else "")
+        agent = row.agent if row is not None else ""
+        return p.TurnOpened(attached=True, seq=after_seq, agent=agent, lost=invocation_id if is_lost else "")
 
     async def _go_on(self, hot: HotLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened:
         """Take up the turn whose questions the message answers."""
@@ -216,7 +222,9 @@ class Turns:
         turn.runner = message.runner
         if message.epoch == turn.row.epoch:
             return p.TurnOpened(epoch=turn.row.epoch, attached=True)
-        turn.row = msgspec.structs.replace(turn.row, epoch=turn.row.epoch + 1)
+        # Whoever takes it up at the same moment gets an epoch of his own, and fences off this one.
+        epoch = turn.row.epoch + 1
+        turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
         turn.lost.clear()
         await self._book.write(hot, [hot.put_turn(turn.record())])
         opened_seq = turn.row.opened_seq
@@ -224,7 +232,7 @@ class Turns:
         answered = await self._calls(hot.key, scan(event.raw).answered())
         return p.TurnOpened(
             taken_up=True,
-            epoch=turn.row.epoch,
+            epoch=epoch,
             seq=opened_seq,
             event=event.raw,
             config=turn.config,

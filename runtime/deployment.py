@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from actors.agents import AgentTree, LlmAgent
+from actors.flows import FlowAgent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
@@ -27,6 +29,10 @@ class Deployment:
     artifact_store: str | ArtifactStore
     memory_store: str | MemoryStore | None
     settings: Settings
+
+    def plans(self) -> dict[str, Any]:
+        """The definitions of the flows that are part of the tree, by the names of their agents."""
+        return {agent.name: cast(FlowAgent, agent).flow.plan for agent in self.tree.flow_agents()}
 
 
 def check_models(tree: AgentTree) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from actors.runner import RunnerRef
 from actors.session import SessionRef
@@ -29,6 +29,10 @@ class Engine(Protocol):
             DeploymentExistsError: the app runs already.
             ClusterError: the actors do not answer.
         """
+        ...
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Make the definition of a flow known to all agents. Raises DefinitionError, when it cannot travel to them."""
         ...
 
     async def stop(self) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.agents import AgentTree
+from actors.flowrun import PlanSource, no_plans
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
@@ -17,6 +19,7 @@ from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.models.registry import resolve
+from runtime.plans import PlanBook
 
 
 class LocalLink:
@@ -33,8 +36,9 @@ class LocalLink:
 class LocalDirectory:
     """Makes agents' actors live in this process."""
 
-    def __init__(self, tree: AgentTree, session: SessionRef, artifacts: ArtifactStore) -> None:
+    def __init__(self, tree: AgentTree, session: SessionRef, artifacts: ArtifactStore, plans: PlanSource = no_plans) -> None:
         self._tree = tree
+        self._plans = plans
         self._session = session
         self._artifacts = artifacts
         self._links: dict[str, LocalLink] = {}
@@ -45,7 +49,9 @@ class LocalDirectory:
         """A way to the agent's actor, which is made if it does not live."""
         link = self._links.get(agent)
         if link is None:
-            actor = AgentActor(self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve)
+            actor = AgentActor(
+                self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve, plans=self._plans
+            )
             link = self._links[agent] = LocalLink(actor)
         return link
 
@@ -73,6 +79,7 @@ class LocalEngine:
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
+        self._plans = PlanBook(deployment.plans())
 
     def prepare(self) -> None:
         """Nothing has to be done first."""
@@ -91,7 +98,7 @@ class LocalEngine:
             store, deployment.tree.topology, memory=memory, limits=limits, store_timeout_s=settings.store_timeout_s
         )
         self.session = SessionRef(LocalLink(session), limits.max_message_bytes)
-        directory = LocalDirectory(deployment.tree, self.session, artifacts)
+        directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find)
         self.runner = directory.runner = RunnerRef(
             LocalLink(
                 RunnerActor(
@@ -100,6 +107,10 @@ class LocalEngine:
             ),
             limits.max_message_bytes,
         )
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Keep the definition of a flow for all agents."""
+        self._plans.keep(name, plan)
 
     async def stop(self) -> None:
         """Stop the actors."""

@@ -36,6 +36,11 @@ class Readers:
             for backlog in self._open:
                 backlog.put(event)
 
+    def skip(self, seq: int) -> None:
+        """Nobody wants to be told what stands up to that place."""
+        for backlog in (self._kept, *self._open):
+            backlog.skip(seq)
+
     def open(self) -> Backlog:
         """What a new reader has to be told."""
         backlog = self._kept.copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,7 @@ from actors.messages.event import Event
 from actors.messages.protocol import AnyOutcome, Cancelled, Failed, StoredEvent
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode_event
+from runtime.flows import ResultTypes, TaskResult, task_results
 from runtime.readers import Readers
 
 if TYPE_CHECKING:
@@ -29,12 +30,14 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
         agent: the agent selected for it.
         outcome: Finished, or Paused when it waits for the answers to long-running calls.
         events: its complete events in order, without the user's.
+        tasks: what has become of the tasks of its flows, by name.
     """
 
     invocation_id: str
     agent: str
     outcome: AnyOutcome
     events: Sequence[Event]
+    tasks: Mapping[str, TaskResult] = {}
 
     @property
     def text(self) -> str:
@@ -52,13 +55,23 @@ class Turn:
     given partial events merged, or none of an answer that is complete, and older complete events from the log.
     """
 
-    def __init__(self, driver: Driver, key: SessionKey, invocation_id: str, *, after_seq: int = 0, answers: bool = False) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        key: SessionKey,
+        invocation_id: str,
+        *,
+        after_seq: int = 0,
+        answers: bool = False,
+        types: ResultTypes | None = None,
+    ) -> None:
         self._driver = driver
         self._key = key
         self._invocation_id = invocation_id
         self._agent = ""
         self._answers = answers
         self._readers = Readers(after_seq)
+        self._types = {} if types is None else types
         self._outcome: AnyOutcome | None = None
         self._error: BaseException | None = None
         self._started = threading.Event()
@@ -169,7 +182,13 @@ class Turn:
     def _made(self, stored: Sequence[StoredEvent]) -> TurnResult:
         assert self._outcome is not None
         events = [self._event(each) for each in stored if each.seq]
-        return TurnResult(invocation_id=self._invocation_id, agent=self._agent, outcome=self._outcome, events=events)
+        return TurnResult(
+            invocation_id=self._invocation_id,
+            agent=self._agent,
+            outcome=self._outcome,
+            events=events,
+            tasks=task_results(events, self._types),
+        )
 
     async def result_async(self) -> TurnResult:
         """The result of a turn that is over, for callers on an event loop. Raises what `result` raises."""
@@ -223,9 +242,11 @@ class Turn:
         """The turn goes on with another one's id."""
         self._invocation_id = invocation_id
 
-    def started(self, agent: str) -> None:
-        """The turn is open."""
+    def started(self, agent: str, seq: int = 0) -> None:
+        """The turn is open, with the user's event at place `seq`: what stands before it has been told to others."""
         self._agent = agent
+        with self._changed:
+            self._readers.skip(seq)
         self._started.set()
 
     def feed(self, stored: Sequence[StoredEvent], outcome: AnyOutcome | None) -> None:

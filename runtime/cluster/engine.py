@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import ray
 from ray import cloudpickle
+from ray.exceptions import RayActorError
 
 from actors.actor import Actor
 from actors.agents import AgentSpec
@@ -44,6 +45,7 @@ class RayEngine:
 
     session: SessionRef
     runner: RunnerRef
+    _runner_host: Handle
 
     def __init__(self, deployment: Deployment, address: str | None) -> None:
         store = deployment.artifact_store
@@ -129,15 +131,25 @@ class RayEngine:
             _pickled("the plugins cannot travel to the Runner", deployment.tree.plugins),
             deployment.app_name,
         )
-        runner_host = self._start(RunnerHost, name("runner"), build_the_runner)
+        plans = {flow: _pickled_plan(flow, plan) for flow, plan in deployment.plans().items()}
+        runner_host = self._start(RunnerHost, name("runner"), build_the_runner, plans)
+        self._runner_host = runner_host
         patience_s, max_bytes = deployment.settings.restart_timeout_s, deployment.settings.max_message_bytes
         self.session = SessionRef(RayLink(session_host, "the Session actor", patience_s), max_bytes)
         self.runner = RunnerRef(RayLink(runner_host, "the Runner", patience_s), max_bytes)
 
+    async def define(self, name: str, plan: Any) -> None:
+        """Send the definition of a flow to where all agents find it."""
+        try:
+            await self._runner_host.define.remote(name, _pickled_plan(plan.name, plan))
+        except RayActorError as error:
+            raise ActorLostError("the Runner", str(error)) from error
+
     def _start(self, host: type[Any], name: str, *args: Any, restarts: int = FOR_EVER) -> Handle:
         settings = self._deployment.settings
+        where = {"resources": settings.core_resources} if settings.core_resources else {}
         try:
-            handle = start(host, name, settings.namespace, settings.max_concurrency, *args, max_restarts=restarts)
+            handle = start(host, name, settings.namespace, settings.max_concurrency, *args, max_restarts=restarts, **where)
         except ValueError as error:
             raise DeploymentExistsError(self._deployment.app_name) from error
         self._hosts[name] = handle
@@ -290,6 +302,10 @@ def _pickled(refusal: str, value: object) -> bytes:
         # What the user has put into a definition decides what pickling raises.
         raise DefinitionError(f"{refusal}: {type(error).__name__}: {error}") from error
     return pickled
+
+
+def _pickled_plan(flow: str, plan: object) -> bytes:
+    return _pickled(f"flow {flow!r} cannot travel to its agents", plan)
 
 
 def _state_of(model: Handle) -> bytes:

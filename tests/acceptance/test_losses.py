@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from actors import Agent, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
 from actors.testing import PatternModel
 from runtime import Runtime
+from tests.acceptance.failing import SKIP, decided, restart, unsteady
 from tests.acceptance.losses import Loss, LossyEngine, Victim, lossy
 from tests.acceptance.mocks import Say
 from tests.acceptance.workflows import Leaves, answer, loop, par, seq, short, stored
@@ -70,7 +71,29 @@ def pausing() -> Agent:
     return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), most=1)
 
 
-TREES: dict[str, Tree] = {tree.__name__: tree for tree in (transfers, nested, side_by_side, pausing)}
+def supervised() -> Agent:
+    """Runs again who fails once, and goes on without the loop's workers, who fail whenever they are run."""
+    worker = seq("worker", counter("b"), unsteady("c"), supervision=restart(1))
+    steady = unsteady("e", 2, ("tool:", "e has counted"), (".*", {"call": "count", "args": {"key": "e"}}), tools=[count])
+    return seq(
+        "root",
+        loop("lp", worker, counter("d"), most=2, supervision=SKIP),
+        seq("s", steady, supervision=restart(2, backoff_s=5)),
+        counter("w"),
+        supervision=restart(),
+    )
+
+
+def supervised_side_by_side() -> Agent:
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
+    again = par("p", seq("x", counter("x1"), unsteady("x2", 1)), unsteady("y", 2), wait, supervision=restart(2, backoff_s=5))
+    without = par("q", counter("z"), unsteady("u"), unsteady("v"), supervision=SKIP)
+    return seq("root", again, without, counter("w"))
+
+
+TREES: dict[str, Tree] = {
+    tree.__name__: tree for tree in (transfers, nested, side_by_side, pausing, supervised, supervised_side_by_side)
+}
 
 
 def play(rt: Runtime) -> list[Event]:
@@ -91,21 +114,31 @@ def play(rt: Runtime) -> list[Event]:
 
 
 def is_note(event: Event) -> bool:
-    return event.actions.agent_state is not None
+    return event.actions.agent_state is not None and not decided([event])
 
 
 def told(log: list[Event]) -> Any:
-    """A log without ids and times, one branch after the other: those that run side by side may come in any order."""
+    """A log without ids and times, one branch after the other: those that run side by side may come in any order.
+
+    So may what is decided about them; about each child it may not.
+    """
     branches: dict[str | None, list[str]] = {}
     for event in log:
         if not is_note(event):
-            branches.setdefault(event.branch, []).append(_told(event))
+            branches.setdefault(about(event), []).append(_told(event))
     return branches
+
+
+def about(event: Event) -> str | None:
+    """The branch of an event, or whom a decision is about."""
+    return " about ".join(decided([event])[0].split()[0:3:2]) if decided([event]) else event.branch
 
 
 def _told(event: Event) -> str:
     if event.text:
         return short([event])[0]
+    if decided([event]):
+        return decided([event])[0]
     calls = [(call.name, dict(call.args or {})) for call in event.function_calls()]
     answers = [response.response for response in event.function_responses()]
     return f"{event.author} {calls} {answers} {event.error_code} {dict(event.actions.state_delta)}"

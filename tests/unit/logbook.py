@@ -156,9 +156,7 @@ class Desk:
 
     async def state(self, key: SessionKey = KEY) -> dict[str, Any]:
         """The session's state, all scopes."""
-        found = (await self.ref.get_session(p.GetSessionRequest(key=key, num_recent_events=0))).session
-        assert found is not None
-        return found.state
+        return decode((await self.ref.fetch(p.Fetch(key=key, state_only=True))).state, dict)
 
     async def news(self, subscriber: str, ack: int = 0) -> tuple[int, list[tuple[int, str]], list[str]]:
         """Number of the news, the events told as (place, text), and the kinds of the outcomes."""

@@ -158,6 +158,20 @@ def test_ten_thousand_small_pieces_take_no_more_room_than_there_is_and_keep_ever
     assert "".join(text for _, _, text in told(backlog.take())) == "".join(f"{number} " for number in range(10_000))
 
 
+def test_what_a_reader_does_not_want_is_not_told_whether_it_has_come_or_not() -> None:
+    backlog = Backlog()
+    for event in (whole(2), piece("x"), whole(4)):
+        backlog.put(event)
+    backlog.skip(3)
+    backlog.put(whole(3))
+    assert [event.seq for event in backlog.take()] == [0, 4]
+    backlog.skip(8)
+    for seq in (6, 8, 9):
+        backlog.put(whole(seq))
+    assert [event.seq for event in backlog.take()] == [9]
+    assert not backlog.is_behind
+
+
 def test_a_copy_goes_its_own_way() -> None:
     backlog = Backlog()
     backlog.put(piece("x"))
