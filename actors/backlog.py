@@ -98,12 +98,15 @@ class Backlog:
     def drop_pieces(self) -> None:
         """Leave out every piece that is held; the rest of their answers too."""
         whole: list[StoredEvent] = []
+        # Only of these: a voice that is cut off already has lost a piece behind all that is held.
+        cut_off: set[Voice] = set()
         for event in self._events:
             if event.seq:
-                self._cut_off.discard(voice(event.raw))
+                cut_off.discard(voice(event.raw))
                 whole.append(event)
             else:
-                self._cut_off.add(voice(event.raw))
+                cut_off.add(voice(event.raw))
+        self._cut_off |= cut_off
         self._events = whole
         self._measure()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -174,16 +176,30 @@ def _engine(url: URL, lock_timeout_s: float) -> Engine:
         if url.database and url.database != ":memory:":
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         options = {"check_same_thread": False, "timeout": lock_timeout_s}
-        set_up = _set_up_sqlite
+        set_up = partial(_set_up_sqlite, lock_timeout_s)
     engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool, connect_args=options)
     event.listen(engine, "connect", set_up)
     return engine
 
 
-def _set_up_sqlite(connection: Any, _record: object) -> None:
-    connection.execute("PRAGMA journal_mode=WAL")
+def _set_up_sqlite(lock_timeout_s: float, connection: Any, _record: object) -> None:
+    _write_ahead(connection, lock_timeout_s)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _write_ahead(connection: Any, lock_timeout_s: float) -> None:
+    # When several open a new file at once, SQLite refuses this without waiting for the one who is at it.
+    until_s = time.monotonic() + lock_timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if not is_transient(error) or time.monotonic() > until_s:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _set_up_postgres(lock_timeout_s: float, connection: Any, _record: object) -> None:

@@ -340,6 +340,21 @@ async def test_a_piece_that_comes_while_its_reader_is_behind_takes_the_rest_of_i
     assert [(seq, author) for seq, author, _ in told(play.heard[4:])] == [(0, "a"), (10, "b"), (0, "b")]
 
 
+def test_an_answer_stays_cut_off_whatever_was_complete_before_it() -> None:
+    backlog = Backlog(most_bytes=2_000)
+    log = [whole(seq, "x" * 600) for seq in (1, 2, 3, 4)]
+    for event in log:
+        backlog.put(event)
+    backlog.take()
+    backlog.put(piece("lost"))
+    backlog.catch_up(page(log[2:]), 4)
+    # Makes the backlog shrink.
+    backlog.put(piece("y" * 600, "b"))
+    assert not backlog.is_behind
+    backlog.put(piece("headless"))
+    assert [event.seq for event in backlog.take()] == [3, 4]
+
+
 async def test_what_the_log_does_not_show_any_more_is_not_waited_for() -> None:
     play = Play()
     play.box.follow(WHERE, 0, 7)
