@@ -36,6 +36,7 @@
     │   ├── ModelServiceError
     │   └── ScriptExhaustedError
     ├── StoreError                   the session, artifact or memory store
+    │   ├── StoreUnavailableError
     │   ├── StoreConflictError
     │   ├── SchemaVersionError
     │   ├── ArtifactError
@@ -281,6 +282,12 @@ class StoreError(RaygroveError):
     """A store did not do what was asked. Arguments: the whole sentence."""
 
 
+class StoreUnavailableError(StoreError):
+    """The store cannot be used now, and may be later: away, locked or full. Arguments: store, what it says."""
+
+    sentence = "{0} is not available: {1}"
+
+
 class StoreConflictError(StoreError):
     """Somebody else wrote to the session. Arguments: session, reason."""
 
@@ -288,9 +295,11 @@ class StoreConflictError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """The store was made by another version. Arguments: found, known."""
+    """The store's tables are newer than this program. Arguments: found, known, the version of raygrove that made them."""
 
-    sentence = "the store has schema version {0}, this program knows up to {1}: upgrade raygrove, or use another store"
+    sentence = (
+        "the store has schema version {0}, made by raygrove {2}, this program knows up to {1}: upgrade it, or use another store"
+    )
 
 
 class ArtifactError(StoreError):

@@ -360,7 +360,7 @@ class SessionArtifacts:
         self._key = key
 
     async def save(self, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError or OSError."""
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
         return await asyncio.to_thread(self._store.save, self._key, checked_artifact_name(filename), part)
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:

@@ -20,6 +20,7 @@ from actors.errors import (
     SessionBusyError,
     SessionNotFoundError,
     StoreError,
+    StoreUnavailableError,
     TurnCancelledError,
     UnknownFunctionCallError,
 )
@@ -128,10 +129,13 @@ class Turns:
             )
             return await self._begin(hot, message, event, OpenTurn(row, message.config, message.runner))
         except BaseException as error:
-            hot.turn = None
-            hot.admit_next()
             told = str(error) or type(error).__name__
             never_ran = p.Failed(error_code=type(error).__name__, error_message=f"the turn could not begin: {told}")
+            if isinstance(error, StoreUnavailableError) and hot.turn is not None:
+                # It may have begun in the store.
+                self._book.owe(hot.put_turn(_ended(hot.turn, "", never_ran)))
+            hot.turn = None
+            hot.admit_next()
             self._followers.tell_end(message.key, message.invocation_id, never_ran)
             raise
 
@@ -184,7 +188,7 @@ class Turns:
         turn.temp.update(temp)
         await self.add(hot, [(message.event, event)], [hot.put_turn(turn.record())])
         # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
-        self._followers.add(message.subscriber, message.key, message.invocation_id)
+        self._followers.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
         self._counts["turns"] += 1
         return p.TurnOpened(
             epoch=turn.row.epoch,
@@ -288,8 +292,8 @@ class Turns:
         """Pass pieces of an answer on."""
         await self.current(message.turn)
         self._counts["partials"] += len(message.events)
-        for raw in message.events:
-            self._followers.tell(message.turn.key, message.turn.invocation_id, p.StoredEvent(0, raw))
+        pieces = [p.StoredEvent(0, raw) for raw in message.events]
+        self._followers.tell(message.turn.key, message.turn.invocation_id, pieces)
         return p.Done()
 
     async def add(
@@ -304,7 +308,7 @@ class Turns:
         def show(stored: Sequence[p.StoredEvent]) -> None:
             for place, (_, event) in zip(stored, events, strict=True):
                 if event.author != USER:
-                    self._followers.tell(hot.key, event.invocation_id, place)
+                    self._followers.tell(hot.key, event.invocation_id, [place])
             if outcome is not None:
                 # In the same step as the last event, so that both travel together; and whoever asks for the turn from now on
                 # is told of its end by the store.
@@ -331,8 +335,12 @@ class Turns:
             with suppress(StoreError):
                 await self.current(message.turn)
         turn.is_ending = True
+        ended = hot.put_turn(_ended(turn, message.agent, message.outcome))
         try:
-            await self._book.write(hot, [hot.put_turn(_ended(turn, message.agent, message.outcome))])
+            await self._book.write(hot, [ended])
+        except StoreError:
+            self._book.owe(ended)
+            raise
         finally:
             # Also when the record could not be written: whoever waits for the turn has to be told, and the next one let in.
             self._followers.tell_end(hot.key, turn.row.invocation_id, message.outcome)
@@ -366,20 +374,14 @@ class Turns:
     async def follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
         """Tell a subscriber of a turn's events behind a place, those in the log first."""
         if not subscriber or self._followers.follows(subscriber, hot.key, invocation_id):
-            # What is told twice could be overtaken by what is new, and then be taken for old.
             return
-        while (events := hot.behind(after_seq)) is None:
-            events = await self._book.page(hot.key, after_seq)
-            self._followers.replay(subscriber, hot.key, invocation_id, events)
-            after_seq = events[-1].seq if events else hot.head_seq
-        # Nothing is awaited between the replay and the following: no event can fall in between.
-        self._followers.replay(subscriber, hot.key, invocation_id, events)
         if hot.waits(invocation_id) or hot.runs(invocation_id) is not None:
-            self._followers.add(subscriber, hot.key, invocation_id)
+            self._followers.add(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq)
             return
         row = await self._book.turn(hot.key, invocation_id)
         if row is not None and row.outcome:
-            self._followers.replay_end(subscriber, hot.key, invocation_id, p.decode_outcome(row.outcome))
+            outcome = p.decode_outcome(row.outcome)
+            self._followers.add_late(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq, outcome)
 
     # ------------------------------------------------------------------------------------------------- looking up
     async def current(self, turn: p.TurnRef) -> tuple[HotLog, OpenTurn]:

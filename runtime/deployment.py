@@ -12,6 +12,7 @@ from actors.flows import FlowAgent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
+from runtime.stores.typed import TypedArtifactStore
 
 
 @dataclass(frozen=True)
@@ -79,29 +80,34 @@ def absolute(url: str) -> str:
     return url
 
 
-def open_session_store(store: str | SessionStore) -> SessionStore:
+def open_session_store(store: str | SessionStore, settings: Settings) -> SessionStore:
     """The session store of a URL, or the store itself."""
     if isinstance(store, str):
         # Here and not above: every agent's process loads this module, and needs no database, which takes 0.1 s to load.
         from runtime.stores.sql import SqlSessionStore
 
-        return SqlSessionStore(store)
+        return SqlSessionStore(store, _lock_timeout_s(settings))
     return store
 
 
 def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
-    """The artifact store of a URL, or the store itself."""
+    """The artifact store of a URL, or the store itself; its failures are told as ArtifactError."""
     if isinstance(store, str):
         from runtime.stores.artifacts import FsspecArtifactStore
 
-        return FsspecArtifactStore(store)
-    return store
+        store = FsspecArtifactStore(store)
+    return TypedArtifactStore(store)
 
 
-def open_memory_store(store: str | MemoryStore | None) -> MemoryStore | None:
+def open_memory_store(store: str | MemoryStore | None, settings: Settings) -> MemoryStore | None:
     """The memory store of a URL, or the store itself."""
     if isinstance(store, str):
         from runtime.stores.memory import SqlMemoryStore
 
-        return SqlMemoryStore(store)
+        return SqlMemoryStore(store, _lock_timeout_s(settings))
     return store
+
+
+def _lock_timeout_s(settings: Settings) -> float:
+    # Who uses the store asks again; meanwhile others have their turn in its thread.
+    return min(1.0, settings.store_timeout_s / 2)

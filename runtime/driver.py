@@ -60,6 +60,7 @@ class Driver:
         self._own = Follower(engine.session, self._name, lasts=True)
         self._joined: list[Follower] = []
         self._work: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     def start_soon(self, turn: Turn, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
         """Start a turn, which carries out `plan` if there is one. May be called from any thread."""
@@ -134,8 +135,28 @@ class Driver:
         else:
             self.portal.run(self.cancel(turn))
 
+    async def read_turn(self, turn: Turn, after_seq: int) -> p.TurnRead:
+        """A page of what the log has of a turn."""
+        key, invocation_id = turn.where
+        return await self.engine.session.read_turn(p.ReadTurn(key=key, invocation_id=invocation_id, after_seq=after_seq))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the portal's loop and wait for it. Raises RuntimeClosedError."""
+        return self._open_portal(work).run(work)
+
+    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for a caller on an event loop."""
+        return await self._open_portal(work).run_async(work)
+
+    def _open_portal(self, work: Coroutine[Any, Any, T]) -> Portal:
+        if self._is_closed:
+            work.close()
+            raise RuntimeClosedError(self._app_name)
+        return self.portal
+
     async def close(self) -> None:
         """Follow nothing any more."""
+        self._is_closed = True
         for task in self._work:
             task.cancel()
         closed = RuntimeClosedError(self._app_name)

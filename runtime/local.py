@@ -89,13 +89,15 @@ class LocalEngine:
         deployment = self._deployment
         threads = ThreadPoolExecutor(deployment.settings.tool_threads, thread_name_prefix="tools")
         asyncio.get_running_loop().set_default_executor(threads)
-        store = open_session_store(deployment.session_store)
+        settings = deployment.settings
+        store = open_session_store(deployment.session_store, settings)
         artifacts = open_artifact_store(deployment.artifact_store)
-        memory = open_memory_store(deployment.memory_store)
-        limits = deployment.settings.limits
-        self.session = SessionRef(
-            LocalLink(SessionActor(store, deployment.tree.topology, memory=memory, limits=limits)), limits.max_message_bytes
+        memory = open_memory_store(deployment.memory_store, settings)
+        limits = settings.limits
+        session = SessionActor(
+            store, deployment.tree.topology, memory=memory, limits=limits, store_timeout_s=settings.store_timeout_s
         )
+        self.session = SessionRef(LocalLink(session), limits.max_message_bytes)
         directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find)
         self.runner = directory.runner = RunnerRef(
             LocalLink(

@@ -195,7 +195,7 @@ class ArtifactsService:
         return checked_key(self._runtime.app_name, user_id, session_id)
 
     def save(self, user_id: str, session_id: str, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError, OSError."""
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
         return self._store.save(self._key(user_id, session_id), checked_artifact_name(filename), part)
 
     def load(self, user_id: str, session_id: str, filename: str, version: int | None = None) -> Part | None:

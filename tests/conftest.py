@@ -1,4 +1,4 @@
-"""What all tests share: one local Ray for the whole run, and a folder of stores of its own for each test."""
+"""What all tests share: one local Ray and one PostgreSQL for the whole run, and a folder of stores of its own for each test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import ray
 
 from runtime.settings import Settings
 from tests.helpers import Deploy
+from tests.services.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 
 SHARED_RAY = "RAYGROVE_TEST_RAY"
 """Environment variable: where the Ray is that the processes of a distributed test run share."""
@@ -61,3 +62,23 @@ def engine(request: pytest.FixtureRequest) -> str:
 def deploy(engine: str, tmp_path: Path) -> Deploy:
     """Makes a Runtime on the engine, with stores in the test's own folder."""
     return Deploy(engine, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The URL of a PostgreSQL server that all tests share."""
+    try:
+        with short_folder() as folder, postgres(folder) as url:
+            yield url
+    except NoPostgresError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def own_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that a test may stop, if it starts it again."""
+    try:
+        with short_folder() as folder, postgres_server(folder) as server:
+            yield server
+    except NoPostgresError as error:
+        pytest.skip(str(error))

@@ -19,7 +19,7 @@ class ArtifactAccess(Protocol):
     """Artifacts of one session."""
 
     async def save(self, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises ArtifactError or OSError."""
+        """Store a part and return its version, from 0. Raises ArtifactError."""
         ...
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:

@@ -526,6 +526,27 @@ class News(Message, frozen=True, kw_only=True):
     known: bool = True
 
 
+class ReadTurn(Message, frozen=True, kw_only=True):
+    """Ask for what a turn's agents have said behind `after_seq`, a page of it."""
+
+    key: SessionKey
+    invocation_id: str
+    after_seq: int = 0
+
+
+class TurnRead(Message, frozen=True, kw_only=True):
+    """A page of a turn.
+
+    Attributes:
+        read_to_seq: the log was read to that place.
+        more: there is more behind it; ask again.
+    """
+
+    events: Sequence[StoredEvent]
+    read_to_seq: int
+    more: bool = False
+
+
 class Unsubscribe(Message, frozen=True, kw_only=True):
     """A subscriber goes away."""
 
@@ -686,6 +707,8 @@ AnyMessage = (
     | Subscribe
     | Poll
     | News
+    | ReadTurn
+    | TurnRead
     | Unsubscribe
     | CreateSessionRequest
     | GetSessionRequest

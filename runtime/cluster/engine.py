@@ -21,7 +21,6 @@ from actors.agents import AgentSpec
 from actors.errors import ActorLostError, ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
-from actors.messages.limits import Limits
 from actors.messages.protocol import Statistics
 from actors.messages.topology import Topology
 from actors.runner import RunnerActor, RunnerRef
@@ -116,7 +115,7 @@ class RayEngine:
                 deployment.memory_store,
                 deployment.tree.topology,
                 name("session"),
-                deployment.settings.limits,
+                deployment.settings,
             ),
         )
         specs = {agent.name: self._pickled(deployment.tree.spec(agent.name)) for agent in deployment.tree}
@@ -234,10 +233,17 @@ def agent_actor_name(app_name: str, agent: str) -> str:
 
 
 def build_session(
-    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, limits: Limits
+    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, settings: Settings
 ) -> Actor:
     """Make the Session actor, in its own process."""
-    return SessionActor(open_session_store(store), topology, name, memory=open_memory_store(memory_store), limits=limits)
+    return SessionActor(
+        open_session_store(store, settings),
+        topology,
+        name,
+        memory=open_memory_store(memory_store, settings),
+        limits=settings.limits,
+        store_timeout_s=settings.store_timeout_s,
+    )
 
 
 def build_runner(

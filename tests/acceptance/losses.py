@@ -156,7 +156,7 @@ class LossyEngine(LocalEngine):
 
     def _start_session(self) -> None:
         process = Process("session")
-        store = open_session_store(self._deployment.session_store)
+        store = open_session_store(self._deployment.session_store, self._deployment.settings)
         process.actor = SessionActor(store, self._deployment.tree.topology)
         self._session = process
 
