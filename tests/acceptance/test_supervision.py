@@ -92,7 +92,7 @@ def test_a_child_that_was_run_again_begins_anew_and_sees_what_it_did_before(loca
         ]
         assert "kaput" not in "".join(content.text for content in model.requests[-1].contents)
         told = [line for event in seen for kind, line in describe(event) if kind == "supervision"]
-        assert told == ["a failed with ValueError: restart 1 of 3 within 60 s begins in 0 s"]
+        assert told == ["a failed with ValueError: restart 1 of 3 within 60 s begins at once"]
 
 
 def test_in_a_loop_restarts_count_over_all_rounds_and_each_child_has_its_own(local: Deploy) -> None:
