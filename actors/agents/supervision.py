@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from actors.agents.base import wrongly_defined
+from actors.errors import DefinitionError
 
 
 class Supervision(BaseModel):
@@ -19,6 +22,9 @@ class Supervision(BaseModel):
             turn's at last. "restart" runs the child again, and escalates when that was done too often. "skip" goes on without it.
         max_restarts: a child is run again at most so often in `within_s` seconds, in one run of its supervisor.
         backoff_s: seconds before the first restart; before each that follows twice as long, but no longer than `max_backoff_s`.
+
+    Raises:
+        DefinitionError: a field is unknown or wrong; the message names it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,3 +34,9 @@ class Supervision(BaseModel):
     within_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     backoff_s: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     max_backoff_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise DefinitionError(wrongly_defined("Supervision", data.get("strategy", "escalate"), error)) from error

@@ -90,7 +90,8 @@ def decide(policy: Policy, child: str, failed: Failed, starts: Sequence[float], 
     attempt = len(recent) + 1
     wait_s = backoff(policy, attempt)
     often = f"restart {attempt} of {policy.max_restarts} within {policy.within_s:g} s"
-    return Decision("restart", f"{what}: {often} begins in {wait_s:g} s", attempt, (*recent, now_s + wait_s))
+    begins = f"in {wait_s:g} s" if wait_s else "at once"
+    return Decision("restart", f"{what}: {often} begins {begins}", attempt, (*recent, now_s + wait_s))
 
 
 def backoff(policy: Policy, attempt: int) -> float:

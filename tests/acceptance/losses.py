@@ -134,6 +134,7 @@ class LossyEngine(LocalEngine):
     Attributes:
         messages: how many messages were sent that count.
         lost: who was.
+        decisions: the numbers of those messages that tell the log of what a supervisor has decided.
         clock: the time of all agents: nobody waits.
     """
 
@@ -143,6 +144,7 @@ class LossyEngine(LocalEngine):
         self._at_work = asyncio.Lock()
         self.messages = 0
         self.lost: list[str] = []
+        self.decisions: list[int] = []
         self.clock = ManualClock()
         self.over = asyncio.Event()
         self._dead: list[Process] = []
@@ -190,6 +192,8 @@ class LossyEngine(LocalEngine):
         """The number of a message; -1 of one that does not count."""
         if not isinstance(_decoder.decode(raw), COUNTED):
             return -1
+        if b"supervision" in raw:
+            self.decisions.append(self.messages)
         self.messages += 1
         return self.messages - 1
 

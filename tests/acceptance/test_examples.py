@@ -115,6 +115,14 @@ ESSENTIAL = {
         "sender: The offer is on its way.",
         "(the turn is finished)",
     ],
+    "supervision": [
+        "letters: letter_archive failed with ConnectionError: restart 1 of 3 within 60 s begins in 0.1 s",
+        "letter_archive: found, asked 2 times",
+        "photos: photo_archive failed with ConnectionError: restart 3 of 3 within 60 s begins in 0.4 s",
+        "photos: photo_archive failed with ConnectionError: 3 of 3 restarts within 60 s are used up",
+        "research: photos failed, since photo_archive did, with ConnectionError: it goes on without photos",
+        "writer: Here is what there is.",
+    ],
     "callbacks_and_plugins": [
         "billing: I have noted your card.",
         "billing: We are closed on Sundays.",

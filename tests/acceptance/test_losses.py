@@ -18,7 +18,7 @@ from runtime import Runtime
 from tests.acceptance.failing import SKIP, decided, restart, unsteady
 from tests.acceptance.losses import Loss, LossyEngine, Victim, lossy
 from tests.acceptance.mocks import Say
-from tests.acceptance.workflows import Leaves, answer, loop, par, seq, short, stored
+from tests.acceptance.workflows import Leaves, answer, loop, par, says, seq, short, stored
 from tests.helpers import say
 
 Tree = Callable[[], Agent]
@@ -73,22 +73,20 @@ def pausing() -> Agent:
 
 def supervised() -> Agent:
     """Runs again who fails once, and goes on without the loop's workers, who fail whenever they are run."""
-    worker = seq("worker", counter("b"), unsteady("c"), supervision=restart(1))
+    worker = seq("worker", says("b"), unsteady("c"), supervision=restart(1))
     steady = unsteady("e", 2, ("tool:", "e has counted"), (".*", {"call": "count", "args": {"key": "e"}}), tools=[count])
     return seq(
         "root",
-        loop("lp", worker, counter("d"), most=2, supervision=SKIP),
+        loop("lp", worker, says("d"), most=2, supervision=SKIP),
         seq("s", steady, supervision=restart(2, backoff_s=5)),
-        counter("w"),
-        supervision=restart(),
     )
 
 
 def supervised_side_by_side() -> Agent:
     wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
-    again = par("p", seq("x", counter("x1"), unsteady("x2", 1)), unsteady("y", 2), wait, supervision=restart(2, backoff_s=5))
-    without = par("q", counter("z"), unsteady("u"), unsteady("v"), supervision=SKIP)
-    return seq("root", again, without, counter("w"))
+    again = par("p", seq("x", says("x1"), unsteady("x2", 1)), unsteady("y", 1), wait, supervision=restart(2, backoff_s=5))
+    without = par("q", says("z"), unsteady("u"), unsteady("v"), supervision=SKIP)
+    return seq("root", again, without)
 
 
 TREES: dict[str, Tree] = {
@@ -144,10 +142,10 @@ def _told(event: Event) -> str:
     return f"{event.author} {calls} {answers} {event.error_code} {dict(event.actions.state_delta)}"
 
 
-def undisturbed(name: str) -> tuple[Any, int]:
+def undisturbed(name: str) -> tuple[Any, int, list[int]]:
     with TemporaryDirectory() as folder:
         rt, engine = lossy(TREES[name](), Path(folder))
-        return told(play(rt)), engine.messages
+        return told(play(rt)), engine.messages, engine.decisions
 
 
 def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
@@ -159,7 +157,7 @@ def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, who: Victim) -> None:
-    expected, messages = undisturbed(name)
+    expected, messages, _ = undisturbed(name)
     lost: Counter[str] = Counter()
     for at in range(0, messages, max(1, messages // PLACES)):
         for before in (True, False):
@@ -167,6 +165,16 @@ def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, 
             assert said == expected, (at, before, engine.lost)
             lost.update(engine.lost)
     assert lost
+
+
+@pytest.mark.parametrize("name", ["supervised", "supervised_side_by_side"])
+@pytest.mark.parametrize("before", [True, False])
+def test_what_a_supervisor_decides_is_decided_once_though_it_is_lost_just_then(name: str, before: bool) -> None:
+    expected, _, decisions = undisturbed(name)
+    assert decisions
+    for at in decisions:
+        said, engine = with_losses(name, [Loss(at, "agents", before)])
+        assert said == expected, (at, engine.lost)
 
 
 @settings(max_examples=40, deadline=None)
