@@ -7,13 +7,16 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 # Every actor is a process of its own: without bytecode on disk each would compile all that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench examples lock clean
+.PHONY: demo test chaos check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
 
 test: $(READY)
 	@$(BIN)/pytest -n 2
+
+chaos: $(READY)
+	@$(BIN)/pytest -m soak tests/chaos
 
 check: $(READY)
 	@$(BIN)/ruff format --check .
