@@ -38,11 +38,15 @@ COUNTED = (p.StartTurn, p.OpenTurn, p.Invoke, p.RunChild, p.Append, p.CloseTurn,
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Who is lost at which message, counted from 0 as they are sent: before it arrives, or before its reply does."""
+    """Who is lost at which message, counted from 0 as they are sent: before it arrives, or before its reply does.
+
+    With `of_decisions` only those count that tell the log of what a supervisor has decided.
+    """
 
     at: int
     who: Victim
     before: bool
+    of_decisions: bool = False
 
 
 class Process:
@@ -134,13 +138,13 @@ class LossyEngine(LocalEngine):
     Attributes:
         messages: how many messages were sent that count.
         lost: who was.
-        decisions: the numbers of those messages that tell the log of what a supervisor has decided.
+        decisions: the numbers of those messages that told the log of decisions.
         clock: the time of all agents: nobody waits.
     """
 
     def __init__(self, deployment: Deployment, losses: Sequence[Loss]) -> None:
         super().__init__(deployment)
-        self._losses = {(loss.at, loss.before): loss for loss in losses}
+        self._losses = {(loss.at, loss.before, loss.of_decisions): loss for loss in losses}
         self._at_work = asyncio.Lock()
         self.messages = 0
         self.lost: list[str] = []
@@ -199,7 +203,9 @@ class LossyEngine(LocalEngine):
 
     async def strike(self, number: int, sender: Process | None, receiver: Process, *, before: bool) -> None:
         """Lose whoever is to be lost now."""
-        loss = self._losses.pop((number, before), None)
+        loss = self._losses.pop((number, before, False), None)
+        if number in self.decisions:
+            loss = self._losses.pop((self.decisions.index(number), before, True), loss)
         if loss is None:
             return
         who = {"sender": sender, "receiver": receiver}.get(loss.who)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.resumption import child_towards, entry
+from actors.rules.resumption import begun_behind, child_towards, entry
 from tests.unit.trees import topologies
 
 
@@ -80,3 +82,23 @@ def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topolo
             # Within that child, as the Runner asks for it.
             at = child
         assert entry(topology, node.name, node.name) == node.name
+
+
+@pytest.mark.parametrize(
+    ("noted", "expected"),
+    [
+        (None, 5),
+        ((9, {}), 5),
+        ((9, {"child": "b"}), 5),
+        ((9, {"child": "a"}), 9),
+        ((9, {"child": "a", "since": 7}), 7),
+        # Where the supervisor has not been told where it began itself.
+        ((9, {"child": "a", "since": 0}), 5),
+        ((9, {"child": "b", "begun": {"a": 8}}), 8),
+        # Of a run before.
+        ((4, {"child": "a"}), 5),
+        ((4, {"begun": {"a": 3}}), 5),
+    ],
+)
+def test_a_child_began_where_its_supervisor_has_noted_it(noted: tuple[int, dict[str, Any]] | None, expected: int) -> None:
+    assert begun_behind(noted, "a", 5) == expected
