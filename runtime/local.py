@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.agents import AgentTree
+from actors.errors import DefinitionError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
@@ -70,8 +71,13 @@ class LocalEngine:
 
     session: SessionRef
     runner: RunnerRef
+    lasts = False
 
     def __init__(self, deployment: Deployment) -> None:
+        if deployment.detached:
+            raise DefinitionError("a detached deployment lives on a Ray cluster: engine='local' ends with this program")
+        self.artifact_store = deployment.artifact_store
+        self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
 
     def prepare(self) -> None:
@@ -98,6 +104,10 @@ class LocalEngine:
             ),
             limits.max_message_bytes,
         )
+
+    async def leave(self) -> None:
+        """Stop the actors: they are of this process."""
+        await self.stop()
 
     async def stop(self) -> None:
         """Stop the actors."""

@@ -16,7 +16,7 @@ from actors.messages.session import SessionKey
 from actors.messages.wire import decode_event
 
 if TYPE_CHECKING:
-    from runtime.driver import Driver
+    from runtime.driving import Driver
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
