@@ -62,7 +62,7 @@ class Runtime:
         plugins: callbacks for all agents and for turns; they run before the agents' own, in this order.
         settings: everything else; by default from the environment.
         detached: leave the deployment running on its cluster when this program leaves it, or dies; `Runtime.connect` joins it,
-            `shutdown` stops it. It needs a Ray that outlives the program: that of `address`, or one that was found.
+            `shutdown` stops it. It needs a Ray that outlives the program, at an `address` or initialised before.
 
     Raises:
         DefinitionError: something above is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.

@@ -14,7 +14,7 @@ from tests.helpers import Deploy
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
     """One Ray for all tests that need one. It is started by the first of them."""
-    ray.init(namespace="raygrove", include_dashboard=False, log_to_driver=False, num_cpus=4)
+    ray.init(address="local", namespace="raygrove", include_dashboard=False, log_to_driver=False, num_cpus=4)
     yield
     ray.shutdown()
 

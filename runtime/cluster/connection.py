@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 from typing import ClassVar
@@ -11,6 +12,9 @@ import ray
 
 from actors.errors import ClusterError
 from runtime.settings import Settings
+
+INSTEAD = "Start a cluster with 'ray start --head', and give its address"
+"""What to do where a local Ray of this program will not do."""
 
 
 class RayConnection:
@@ -21,18 +25,18 @@ class RayConnection:
 
     Args:
         settings: of the deployment.
-        address: of a cluster; None uses the Ray that this process has initialised, else one that is found, else starts a local
-            one.
-        must_last: what is done on Ray is there for others, too: none is started here, since it would end with this process.
+        address: of a cluster; "auto" looks for one on this machine; None uses the Ray that this process has initialised, or that
+            RAY_ADDRESS names, or starts a local one.
+        may_start: a local Ray will do, which ends with this process.
     """
 
     _users: ClassVar[int] = 0
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, settings: Settings, address: str | None, *, must_last: bool = False) -> None:
+    def __init__(self, settings: Settings, address: str | None, *, may_start: bool = True) -> None:
         self._settings = settings
-        self._address = address or ("auto" if must_last else None)
-        self._must_last = must_last
+        self._address = address
+        self._may_start = may_start
         self._is_user = False
 
     def open(self) -> None:
@@ -63,6 +67,8 @@ class RayConnection:
 
     def _connect(self) -> None:
         settings = self._settings
+        if not self._may_start and (self._address or os.environ.get("RAY_ADDRESS") or "local") == "local":
+            raise ClusterError(f"a Ray that this program starts would end with it. {INSTEAD}")
         try:
             if self._address is not None:
                 _knock(self._address, settings.start_timeout_s)
@@ -76,7 +82,7 @@ class RayConnection:
             )
         except (OSError, RuntimeError, ValueError) as error:
             where = "on this machine" if self._address in (None, "auto") else f"at {self._address!r}"
-            instead = ". Start one with 'ray start --head', or give the address of one" if self._must_last else ""
+            instead = "" if self._may_start else f". {INSTEAD}"
             raise ClusterError(f"no Ray {where} can be used: {error}{instead}") from error
 
 

@@ -48,16 +48,11 @@ class RayEngine:
             raise DefinitionError(
                 f"artifact_store {store!r} is of one process: on Ray use a folder that all nodes see, or s3://, gs://"
             )
-        if deployment.detached and address == "local":
-            raise DefinitionError(
-                "a detached deployment cannot live on address='local': that Ray ends with this program. Start one with "
-                "'ray start --head' and give its address"
-            )
         self.artifact_store = deployment.artifact_store
         self.auto_create_session = deployment.auto_create_session
         self.lasts = deployment.detached
         self._deployment = deployment
-        self._connection = RayConnection(deployment.settings, address, must_last=deployment.detached)
+        self._connection = RayConnection(deployment.settings, address, may_start=not deployment.detached)
         self._deployed = RayDeployment(deployment.settings)
         self._models: dict[int, tuple[SharedModel, Handle]] = {}
 

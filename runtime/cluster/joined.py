@@ -29,7 +29,7 @@ class JoinedEngine:
     def __init__(self, app_name: str, settings: Settings, address: str | None) -> None:
         self._app_name = app_name
         self._settings = settings
-        self._connection = RayConnection(settings, address, must_last=True)
+        self._connection = RayConnection(settings, address or "auto", may_start=False)
         self._deployed = RayDeployment(settings)
         self._terms: Terms | None = None
 
