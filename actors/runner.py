@@ -226,13 +226,23 @@ class RunnerActor(Actor):
             runner=self._me,
         )
         while True:
-            opened = await self._session.open_turn(request)
+            opened = await self._session.open_turn(request) if not request.interrupting else await self._interrupt(request)
             if opened.interrupted:
-                await self.cancel_turn(p.CancelTurn(key=message.key, invocation_id=opened.interrupted))
+                request = msgspec.structs.replace(request, interrupting=opened.interrupted)
             elif opened.lost and not opened.attached:
                 await self._take_up(message.key, opened.lost)
             else:
                 return opened
+
+    async def _interrupt(self, request: p.OpenTurn) -> p.TurnOpened:
+        """Cancel the running turn, and have the new one stand at the head of the line by then, before those that wait there."""
+        stop = p.CancelTurn(key=request.key, invocation_id=request.interrupting)
+        opened, stopped = await asyncio.gather(self._session.open_turn(request), self.cancel_turn(stop), return_exceptions=True)
+        if isinstance(stopped, BaseException):
+            logger.error("turn %s could not be interrupted: %s", request.interrupting, stopped)
+        if isinstance(opened, BaseException):
+            raise opened
+        return opened
 
     # ------------------------------------------------------------------------------------------------- running a turn
     def _launch(self, turn: RunningTurn) -> None:
