@@ -194,7 +194,11 @@ class AgentActor(Actor):
     async def stop_run(self, message: p.StopRun) -> p.Done:
         """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
         runs = self._runs.get((message.key, message.invocation_id), {})
-        await _stopped({task: run for task, run in runs.items() if message.runs is None or run.run in message.runs})
+        if message.runs is not None:
+            # Another taking-up of the turn numbers its runs anew.
+            of = {(message.epoch, number) for number in message.runs}
+            runs = {task: run for task, run in runs.items() if (run.epoch, run.run) in of}
+        await _stopped(dict(runs))
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:

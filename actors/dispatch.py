@@ -253,7 +253,7 @@ class Dispatch:
         turn.end(runs)
 
     async def _stop_at(self, turn: RunningTurn, agent: str, link: Link, runs: Iterable[Run]) -> None:
-        stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id, runs=numbers(list(runs)))
+        stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id, epoch=turn.ref.epoch, runs=numbers(list(runs)))
         with suppress(ActorLostError):
             try:
                 async with asyncio.timeout(STOP_S):

@@ -78,6 +78,7 @@ class Invocation:
         self.done: Sequence[Event] = ()
         self.user_seq = message.user_event.seq
         self.run = message.turn.run
+        self.epoch = message.turn.epoch
         self.escalated = False
         self.has_closed = False
         self.is_stopped = False

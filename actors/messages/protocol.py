@@ -375,10 +375,11 @@ class Invoke(Message, frozen=True, kw_only=True):
 
 
 class StopRun(Message, frozen=True, kw_only=True):
-    """Stop every run of a turn in this actor, or those of the numbers given."""
+    """Stop every run of a turn in this actor, or those of the numbers given in that taking-up of the turn."""
 
     key: SessionKey
     invocation_id: str
+    epoch: int = 0
     runs: tuple[int, ...] | None = None
 
 
