@@ -13,7 +13,7 @@ demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
 
 test: $(READY)
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2
 
 check: $(READY)
 	@$(BIN)/ruff format --check .

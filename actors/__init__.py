@@ -3,12 +3,25 @@
 `from actors import LlmAgent, tool` is all that most programs need of it; `runtime.Runtime` makes a tree of agents live.
 """
 
-from actors.agents import Agent, AgentTool, CustomAgent, LlmAgent, LoopAgent, ParallelAgent, Placement, Plugin, SequentialAgent
+from actors.agents import (
+    Agent,
+    AgentTool,
+    CustomAgent,
+    LlmAgent,
+    LoopAgent,
+    ParallelAgent,
+    Placement,
+    Plugin,
+    SequentialAgent,
+    Supervision,
+)
+from actors.flows import Flow, FlowAgent, Task
 from actors.interfaces.context import InvocationContext
 from actors.interfaces.model import Model
 from actors.messages.config import RunConfig
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from actors.messages.event import Event, EventActions
+from actors.messages.flow import FlowMark, TaskChange, TaskNode
 from actors.messages.memory import MemoryEntry
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import Cancelled, Failed, Finished, Outcome, Paused, Transfer
@@ -20,6 +33,7 @@ from actors.tools import (
     ReadonlyContext,
     Tool,
     ToolContext,
+    create_tasks,
     exit_loop,
     load_artifacts,
     load_memory,
@@ -39,6 +53,9 @@ __all__ = [
     "Failed",
     "FileData",
     "Finished",
+    "Flow",
+    "FlowAgent",
+    "FlowMark",
     "FunctionCall",
     "FunctionResponse",
     "FunctionTool",
@@ -60,9 +77,14 @@ __all__ = [
     "RunConfig",
     "SequentialAgent",
     "Session",
+    "Supervision",
+    "Task",
+    "TaskChange",
+    "TaskNode",
     "Tool",
     "ToolContext",
     "Transfer",
+    "create_tasks",
     "exit_loop",
     "load_artifacts",
     "load_memory",

@@ -9,18 +9,23 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
 from actors.actor import Actor, Handler, Ref
 from actors.agents.tree import AgentSpec
+from actors.behaviours.controller import run_flow
 from actors.behaviours.custom import run_custom
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm import run_llm
+from actors.behaviours.taskwork import run_round
 from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
 from actors.errors import ActorLostError, FencedError
+from actors.flowrun import FlowInvocation, PlanSource, no_plans
 from actors.foreign import is_being_cancelled, is_cancellation
+from actors.interfaces.clock import Clock, WallClock
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
@@ -28,8 +33,9 @@ from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.rules.contents import tool_root
+from actors.rules.contents import View, tool_root
 from actors.rules.failures import failure
+from actors.rules.relevance import TaskView
 from actors.session import SessionRef
 from actors.tools.offload import in_process
 from actors.views import SessionView
@@ -41,11 +47,12 @@ STOP_S = 0.5
 """How long a cancelled run may take to clean up."""
 
 
-_BEHAVIOURS: Mapping[str, Callable[[AgentSpec, Invocation], Awaitable[p.AnyOutcome]]] = {
+_BEHAVIOURS: Mapping[str, Callable[[AgentSpec, Any], Awaitable[p.AnyOutcome]]] = {
     "custom": run_custom,
     "sequential": run_sequential,
     "parallel": run_parallel,
     "loop": run_loop,
+    "flow": run_flow,
 }
 """What agents do that no model drives."""
 
@@ -77,6 +84,8 @@ class AgentActor(Actor):
         resolve: gives the model for a name, or the model that was given itself.
         name: the actor's, for messages and statistics; by default the agent's.
         offload: where tools run that need resources of their own.
+        plans: where the definitions of flows are found.
+        clock: the time by which supervisors wait.
     """
 
     def __init__(
@@ -88,6 +97,8 @@ class AgentActor(Actor):
         resolve: Callable[[str, Any], Model],
         name: str = "",
         offload: Offload = in_process,
+        plans: PlanSource = no_plans,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__(name or spec.name)
         self._spec = spec
@@ -96,9 +107,11 @@ class AgentActor(Actor):
         self._artifacts = artifacts
         self._resolve = resolve
         self._offload = offload
+        self._clock = clock or WallClock()
+        self._plans = plans
         self._model: Model | None = None
-        self._views: OrderedDict[tuple[SessionKey, str | None], SessionView] = OrderedDict()
-        self._runs: dict[tuple[SessionKey, str], dict[asyncio.Task[p.AnyOutcome], Invocation]] = {}
+        self._views: OrderedDict[tuple[SessionKey, str | None, bool], SessionView] = OrderedDict()
+        self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -108,8 +121,8 @@ class AgentActor(Actor):
     async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
         """Run the agent, in a task of its own that `stop_run` can cancel."""
         self._counts["runs"] += 1
-        where = (message.turn.key, message.turn.invocation_id)
-        run = Invocation(
+        make = partial(FlowInvocation, self._plans) if message.work or self._spec.definition.kind == "flow" else Invocation
+        run = make(
             self._spec,
             message,
             self._session,
@@ -118,9 +131,10 @@ class AgentActor(Actor):
             self._view(message),
             self._counts,
             self._offload,
+            self._clock,
         )
         task = asyncio.create_task(self._run(run))
-        self._runs.setdefault(where, {})[task] = run
+        self._runs[message.turn] = (task, run)
         try:
             # Shielded, so that a run is not told to stop before it can say nothing more.
             return await asyncio.shield(task)
@@ -130,9 +144,7 @@ class AgentActor(Actor):
             await _stopped({task: run})
             raise
         finally:
-            del self._runs[where][task]
-            if not self._runs[where]:
-                del self._runs[where]
+            del self._runs[message.turn]
 
     async def _run(self, run: Invocation) -> p.AnyOutcome:
         try:
@@ -165,6 +177,8 @@ class AgentActor(Actor):
         if spec.definition.kind == "llm":
             if self._model is None:
                 self._model = self._resolve(spec.name, spec.model)
+            if isinstance(run, FlowInvocation):
+                return await run_round(spec, self._model, run)
             return await run_llm(spec, self._model, run)
         behave = _BEHAVIOURS[spec.definition.kind]
         return await run_lifecycle(spec, run, lambda: behave(spec, run))
@@ -179,10 +193,11 @@ class AgentActor(Actor):
         return failed
 
     def _view(self, message: p.Invoke) -> SessionView:
-        where = (message.turn.key, message.branch)
+        where = (message.turn.key, message.branch, message.work is not None)
         view = self._views.get(where)
         if view is None:
-            view = self._views[where] = SessionView(self._spec.name, message.branch)
+            compiled = View if message.work is None else TaskView
+            view = self._views[where] = SessionView(self._spec.name, message.branch, compiled)
             if tool_root(message.branch) is not None:
                 # Nothing before the question is seen there, so it need not be read.
                 view.begin_before(message.user_event, message.generation)
@@ -192,13 +207,9 @@ class AgentActor(Actor):
         return view
 
     async def stop_run(self, message: p.StopRun) -> p.Done:
-        """Cancel the runs of a turn; returns when they have ended, or will not: the log is fenced against them."""
-        runs = self._runs.get((message.key, message.invocation_id), {})
-        if message.runs is not None:
-            # Another taking-up of the turn numbers its runs anew.
-            of = {(message.epoch, number) for number in message.runs}
-            runs = {task: run for task, run in runs.items() if (run.epoch, run.run) in of}
-        await _stopped(dict(runs))
+        """Cancel runs; returns when they have ended, or will not: the log is fenced against them."""
+        named = (msgspec.structs.replace(message.turn, run=run) for run in message.runs)
+        await _stopped(dict(self._runs[turn] for turn in named if turn in self._runs))
         return p.Done()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
@@ -209,8 +220,7 @@ class AgentActor(Actor):
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Cancel every run, and let go of the model's connections."""
-        for key, invocation_id in list(self._runs):
-            await self.stop_run(p.StopRun(key=key, invocation_id=invocation_id))
+        await _stopped(dict(self._runs.values()))
         close = getattr(self._model, "aclose", None)
         if close is not None:
             await close()

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from actors.interfaces.stores import Write
+from actors.errors import SessionExistsError, StoreConflictError, StoreUnavailableError
+from actors.interfaces.stores import AddEvent, CreateSession, SessionStore, Write
 from actors.messages.session import SessionKey
 
 
@@ -25,7 +26,7 @@ class GroupCommit:
     sessions with it; but what its own session submitted behind it fails too, until `forgive`: a log has no holes.
 
     Args:
-        commit: does all writes in one transaction.
+        commit: does all writes in one transaction. When it raises StoreUnavailableError it has waited for the store.
     """
 
     def __init__(self, commit: Callable[[Sequence[Write]], Awaitable[None]]) -> None:
@@ -62,26 +63,39 @@ class GroupCommit:
 
     async def _write_all(self) -> None:
         while self._waiting:
-            group, self._waiting = self._waiting, []
-            if not self._failed:
-                try:
-                    await self._write(group)
-                    continue
-                except Exception:
-                    # Whose fault it is shows when each is written alone.
-                    pass
-            for request in group:
-                await self._write_alone(request)
+            waiting, self._waiting = self._waiting, []
+            group = [request for request in waiting if not self._is_refused(request)]
+            if not group:
+                continue
+            try:
+                await self._write(group)
+            except StoreUnavailableError as error:
+                # It is nobody's fault, and would be found out again by each of them.
+                for request in group:
+                    self._fail(request, error)
+            except Exception:
+                # Whose fault it is shows when each is written alone.
+                for request in group:
+                    await self._write_alone(request)
 
     async def _write_alone(self, request: _Request) -> None:
-        try:
-            if request.key in self._failed:
-                raise self._failed[request.key]
-            await self._write([request])
-        except Exception as error:
-            self._failed.setdefault(request.key, error)
-            if not request.done.done():
-                request.done.set_exception(error)
+        if not self._is_refused(request):
+            try:
+                await self._write([request])
+            except Exception as error:
+                self._fail(request, error)
+
+    def _is_refused(self, request: _Request) -> bool:
+        """True when the request fails because one of its session before it has failed."""
+        error = self._failed.get(request.key)
+        if error is not None:
+            self._fail(request, error)
+        return error is not None
+
+    def _fail(self, request: _Request, error: Exception) -> None:
+        self._failed.setdefault(request.key, error)
+        if not request.done.done():
+            request.done.set_exception(error)
 
     async def _write(self, group: Sequence[_Request]) -> None:
         await self._commit([write for request in group for write in request.writes])
@@ -90,3 +104,40 @@ class GroupCommit:
             request.then()
             if not request.done.done():
                 request.done.set_result(None)
+
+
+class Transaction:
+    """Writes that are stored all or none, and once, however often it is called until it succeeds.
+
+    A connection that breaks in a commit leaves open whether it was done. Trying again does no harm to a record or to state;
+    but an event that is stored already has its place and its id taken, by itself.
+    """
+
+    def __init__(self, store: SessionStore, writes: Sequence[Write]) -> None:
+        self._store = store
+        self._writes = writes
+        self._may_be_stored = False
+
+    def __call__(self) -> None:
+        """Store them, in the store's thread. Raises what `SessionStore.commit` raises."""
+        try:
+            self._store.commit(self._writes)
+        except StoreUnavailableError:
+            self._may_be_stored = True
+            raise
+        except (StoreConflictError, SessionExistsError):
+            if not self._may_be_stored or not is_stored(self._store, self._writes):
+                raise
+
+
+def is_stored(store: SessionStore, writes: Sequence[Write]) -> bool:
+    """True when these writes have been stored together: their events are where they belong, their new sessions are there."""
+    return all(_is_there(store, write) for write in writes if isinstance(write, AddEvent | CreateSession))
+
+
+def _is_there(store: SessionStore, write: AddEvent | CreateSession) -> bool:
+    if isinstance(write, CreateSession):
+        found = store.session(write.key)
+        return found is not None and found.created_s == write.created_s
+    row = write.row
+    return store.events(write.key, after_seq=row.seq - 1, limit=1) == [(row.seq, row.raw)]

@@ -26,7 +26,8 @@ from actors.errors import (
 from actors.interfaces.transport import Directory, Link
 from actors.messages import protocol as p
 from actors.messages.event import Event, new_event_id, now_s
-from actors.messages.topology import Topology
+from actors.messages.flow import CONTROLLER, Work
+from actors.messages.topology import CUSTOM, Topology
 from actors.messages.wire import encode_event
 from actors.rules import resumption
 from actors.rules.failures import failure
@@ -70,6 +71,9 @@ class Dispatch:
 
     async def child(self, turn: RunningTurn, asker: Run, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool."""
+        if message.work is not None:
+            run = Run(message.child, message.branch, asker, None)
+            return await self._invoke(turn, run, message.user_event or turn.user_event, resume=False, work=message.work)
         return await self._run(
             turn,
             self._entry(turn, message.child, scope=message.child),
@@ -154,14 +158,23 @@ class Dispatch:
             return TransferLimitExceededError(asked.agent, asked.to, turn.config.max_transfers)
         return None
 
-    async def _invoke(self, turn: RunningTurn, run: Run, asked: p.StoredEvent, *, resume: bool) -> p.AnyOutcome:
+    async def _invoke(
+        self, turn: RunningTurn, run: Run, asked: p.StoredEvent, *, resume: bool, work: Work | None = None
+    ) -> p.AnyOutcome:
         """One run of one agent, by as many actors as it takes."""
         agent = run.agent
         resume_at = self._resume_at(turn, agent) if turn.callers else ()
+        # A pause ends a custom agent's code as a loss does: it begins again, and what it has said before is not said again.
+        resume = resume or (bool(resume_at) and self.topology[agent].kind == CUSTOM)
+        # A round of a flow has one model call, which is counted beforehand; what it did not take is given back.
+        counted = min(1, turn.llm_calls_left()) if work is not None else 0
+        turn.llm_calls += counted
         while True:
             turn.begin(run)
             self._counts["invocations"] += 1
             message = self._message(turn, run, asked, resume_at, resume=resume)
+            if work is not None:
+                message = msgspec.structs.replace(message, work=work, llm_calls=counted)
             try:
                 run.link = await self._directory.link(agent)
                 outcome = await AgentRef(run.link).invoke(message)
@@ -180,7 +193,7 @@ class Dispatch:
                 return await self.fail(turn, agent, error, run.branch)
             else:
                 turn.end([run])
-                turn.llm_calls += outcome.llm_calls
+                turn.llm_calls += outcome.llm_calls - counted
                 turn.state_seq = max(turn.state_seq, outcome.state_seq)
                 return outcome
 
@@ -194,6 +207,8 @@ class Dispatch:
         progress: dict[str, Any] = {}
         if turn.so_far is not None and (resume_at or resume):
             noted_seq, progress = resumption.progress(turn.so_far, run.agent, since)
+        if turn.flow and run.agent == CONTROLLER:
+            progress = {**progress, "definition": turn.flow}
         return p.Invoke(
             turn=turn.by(run),
             agent=run.agent,
@@ -208,7 +223,7 @@ class Dispatch:
             llm_calls=None if is_nested or self.topology[run.agent].tool_agents else turn.llm_calls_left(),
             llm_limit=turn.config.max_llm_calls,
             closes=turn.agent if self._may_close and not is_nested else "",
-            resume_at=() if resume else resume_at,
+            resume_at=resume_at if not resume or self.topology[run.agent].kind == CUSTOM else (),
             progress=progress,
             noted_seq=noted_seq,
             resume=resume,
@@ -253,7 +268,7 @@ class Dispatch:
         turn.end(runs)
 
     async def _stop_at(self, turn: RunningTurn, agent: str, link: Link, runs: Iterable[Run]) -> None:
-        stop = p.StopRun(key=turn.ref.key, invocation_id=turn.ref.invocation_id, epoch=turn.ref.epoch, runs=numbers(list(runs)))
+        stop = p.StopRun(turn=turn.ref, runs=numbers(list(runs)))
         with suppress(ActorLostError):
             try:
                 async with asyncio.timeout(STOP_S):

@@ -13,6 +13,7 @@
     │   ├── UnknownFunctionCallError
     │   ├── UnknownAgentError
     │   ├── InvocationNotFoundError
+    │   ├── FlowNotFoundError
     │   ├── NotEncodableError
     │   └── TooLargeError
     ├── TurnError                    a turn was started and did not end well
@@ -24,6 +25,9 @@
     │   ├── OutputSchemaError
     │   ├── PluginFailedError
     │   ├── ToolAgentError
+    │   ├── FlowLimitExceededError
+    │   ├── FlowStalledError
+    │   ├── TaskFailedError
     │   ├── TurnCancelledError
     │   └── TurnTimeoutError
     ├── ModelError                   the model or its service
@@ -32,6 +36,7 @@
     │   ├── ModelServiceError
     │   └── ScriptExhaustedError
     ├── StoreError                   the session, artifact or memory store
+    │   ├── StoreUnavailableError
     │   ├── StoreConflictError
     │   ├── SchemaVersionError
     │   ├── ArtifactError
@@ -136,6 +141,12 @@ class InvocationNotFoundError(RequestError, LookupError):
     sentence = "invocation {0!r} not found in session {1!r}"
 
 
+class FlowNotFoundError(RequestError, LookupError):
+    """The definition of a flow is not known where it is to be run. Arguments: the name under which it was given."""
+
+    sentence = "the definition of flow {0!r} is not known here any more: give the flow again, with run_flow"
+
+
 class NotEncodableError(RequestError, TypeError):
     """A value has no wire form. Arguments: type, reason."""
 
@@ -200,6 +211,24 @@ class ToolAgentError(TurnError):
     sentence = "agent {0!r}, asked as a tool, gave no answer: {1}"
 
 
+class FlowLimitExceededError(TurnError):
+    """A flow has used what it was allowed and is not done. Arguments: flow, field of the limit, limit, what is left to do."""
+
+    sentence = "flow {0!r} is not done after what {1}={2} allows; left to do: {3}"
+
+
+class FlowStalledError(TurnError):
+    """Tasks of a flow are left to do, and none of them can be worked on. Arguments: flow, their names."""
+
+    sentence = "flow {0!r} cannot go on: none of the tasks that are left to do is ready: {1}"
+
+
+class TaskFailedError(TurnError):
+    """A task that was asked for has no result. Arguments: task, its status, why."""
+
+    sentence = "task {0!r} has no result: it is {1}: {2}"
+
+
 class TurnCancelledError(TurnError):
     """The turn was cancelled. Arguments: invocation id."""
 
@@ -254,6 +283,12 @@ class StoreError(RaygroveError):
     """A store did not do what was asked. Arguments: the whole sentence."""
 
 
+class StoreUnavailableError(StoreError):
+    """The store cannot be used now, and may be later: away, locked or full. Arguments: store, what it says."""
+
+    sentence = "{0} is not available: {1}"
+
+
 class StoreConflictError(StoreError):
     """Somebody else wrote to the session. Arguments: session, reason."""
 
@@ -261,9 +296,11 @@ class StoreConflictError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """The store was made by another version. Arguments: found, known."""
+    """The store's tables are newer than this program. Arguments: found, known, the version of raygrove that made them."""
 
-    sentence = "the store has schema version {0}, this program knows up to {1}: upgrade raygrove, or use another store"
+    sentence = (
+        "the store has schema version {0}, made by raygrove {2}, this program knows up to {1}: upgrade it, or use another store"
+    )
 
 
 class ArtifactError(StoreError):

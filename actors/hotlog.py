@@ -219,6 +219,11 @@ class HotLog:
             return None
         return [event for event in self._tail if event.seq > after_seq]
 
+    @property
+    def settled_seq(self) -> int:
+        """The last place that is on disk."""
+        return self._tail[-1].seq if self._tail else self._tail_after
+
     def is_idle(self) -> bool:
         """True when nothing would be lost by forgetting it."""
         return not self.is_taken and not self.queue

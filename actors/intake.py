@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from actors.errors import ModelConfigurationError
 from actors.interfaces.stores import ArtifactStore
@@ -10,6 +11,7 @@ from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
+from actors.messages.flow import CONTROLLER, FlowMark
 from actors.messages.limits import Limits
 from actors.messages.topology import Topology
 from actors.messages.wire import encode
@@ -18,7 +20,16 @@ from actors.rules.limits import check_event
 from actors.rules.selection import select_agent
 from actors.rules.state import without_temp
 from actors.session import SessionRef
+from actors.tools.context import Actions
 from actors.turnhooks import TurnHooks
+
+
+class Prepared(NamedTuple):
+    """A message that can be stored: what was found for it, what is left of it, and what plugins have done besides."""
+
+    found: p.TurnFound
+    content: Content
+    actions: Actions
 
 
 class Intake:
@@ -41,7 +52,24 @@ class Intake:
         self._hooks = hooks
         self._limits = limits
 
-    async def look_ahead(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnFound:
+    async def prepare(self, topology: Topology, message: p.StartTurn, content: Content) -> Prepared:
+        """Do all that is done before the message is stored. For a turn that is there already, nothing is.
+
+        Raises:
+            UnknownFunctionCallError, SessionNotFoundError, ModelConfigurationError: it cannot be taken.
+            InvalidMessageError, PluginFailedError: what plugins have made of it.
+            TooLargeError, ArtifactError: it cannot be stored.
+        """
+        found = await self._look_ahead(topology, message, content)
+        if found.is_there:
+            return Prepared(found, content, Actions())
+        invocation_id = found.invocation_id or message.invocation_id
+        agent = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
+        # Plugins hear the message as it was sent, with its data.
+        content, actions = await self._hooks.heard(message.key, invocation_id, agent, content, message.state_delta)
+        return Prepared(found, await self._without_blobs(message, content, invocation_id), actions)
+
+    async def _look_ahead(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnFound:
         """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""
         answers = messages.answers(content)
         has_data = saves(message, content)
@@ -51,12 +79,12 @@ class Intake:
         found = await self._session.find_turn(
             p.FindTurn(key=message.key, call_ids=answers, invocation_id=repeated, auto_create=message.auto_create)
         )
-        agent = select_agent(topology, found.authors, found.caller)
+        agent = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
         if agent in self._directory.obstacles:
             raise ModelConfigurationError(*self._directory.obstacles[agent])
         return found
 
-    async def without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:
+    async def _without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:
         """The message with its inline data moved to the artifact store, if that is wanted."""
         if not saves(message, content):
             return content
@@ -86,4 +114,6 @@ def user_event(message: p.StartTurn, content: Content, invocation_id: str, artif
         content=content,
         custom_metadata=message.config.custom_metadata,
         actions=EventActions(state_delta=without_temp(message.state_delta), artifact_delta=artifact_delta),
+        # Whoever goes on with the turn after a loss finds there that it is one of a flow, and of which.
+        flow=FlowMark(run=message.flow) if message.flow else None,
     )

@@ -13,6 +13,7 @@ from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import first_result
 from actors.behaviours.lifecycle import callback_context
 from actors.errors import FencedError, LlmCallsLimitExceededError, UnknownAgentError
+from actors.interfaces.clock import Clock
 from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
@@ -49,6 +50,7 @@ class Invocation:
         view: what the actor remembers of the session.
         counts: the actor's figures.
         offload: where tools run that need resources of their own.
+        clock: the time.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class Invocation:
         view: SessionView,
         counts: dict[str, int],
         offload: Offload,
+        clock: Clock,
     ) -> None:
         self.offload = offload
+        self.clock = clock
         self.agent_name = spec.name
         self.invocation_id = message.turn.invocation_id
         self.user_id = message.turn.key.user
@@ -78,7 +82,7 @@ class Invocation:
         self.done: Sequence[Event] = ()
         self.user_seq = message.user_event.seq
         self.run = message.turn.run
-        self.epoch = message.turn.epoch
+        self.waiting: Sequence[str] = ()
         self.escalated = False
         self.has_closed = False
         self.is_stopped = False
@@ -202,7 +206,9 @@ class Invocation:
         """What a plugin gave for an event, as the same entry of the log."""
         if not isinstance(replaced, Event):
             raise TypeError(f"on_event_callback must return an Event or None, not {type(replaced).__name__}")
-        kept = {field: getattr(event, field) for field in ("id", "invocation_id", "author", "timestamp", "branch", "partial")}
+        kept = {
+            field: getattr(event, field) for field in ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow")
+        }
         return msgspec.structs.replace(replaced, seq=0, **kept)
 
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
@@ -265,6 +271,8 @@ class Invocation:
         resume = self.is_resumed and name not in self._asked
         self._asked.add(name)
         outcome = await self.run_child(name, resume=resume)
+        if isinstance(outcome, p.Paused):
+            self.waiting = (*self.waiting, *outcome.call_ids)
         await self._read_state(outcome.state_seq)
         return outcome
 
@@ -319,9 +327,9 @@ class Invocation:
             self._state.update(decode(fetched.state, dict))
         return said
 
-    async def note(self, progress: Mapping[str, Any]) -> None:
+    async def note(self, progress: Mapping[str, Any], custom_metadata: dict[str, Any] | None = None) -> None:
         """Leave in the log how far the run is: see SupervisorContext."""
-        stored = await self.record(Event(actions=EventActions(agent_state=dict(progress))))
+        stored = await self.record(Event(custom_metadata=custom_metadata, actions=EventActions(agent_state=dict(progress))))
         self.noted_seq = stored.seq
 
     async def stop_branch(self, branch: str) -> None:
@@ -352,7 +360,7 @@ class SessionArtifacts:
         self._key = key
 
     async def save(self, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError or OSError."""
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
         return await asyncio.to_thread(self._store.save, self._key, checked_artifact_name(filename), part)
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:

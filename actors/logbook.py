@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from actors.commit import GroupCommit
-from actors.errors import SessionExistsError, SessionNotFoundError
+from actors.commit import GroupCommit, Transaction
+from actors.debts import Debts
+from actors.errors import SessionExistsError, SessionNotFoundError, StoreError
 from actors.hotlog import EventScan, HotLog, OpenTurn, scan
-from actors.interfaces.stores import CallRow, CreateSession, PutState, SessionRow, SessionStore, TurnRow, Write
-from actors.messages.event import now_s
-from actors.messages.protocol import StoredEvent
+from actors.interfaces.stores import CallRow, CreateSession, PutState, PutTurn, SessionRow, SessionStore, TurnRow, Write
+from actors.messages.event import USER, now_s
+from actors.messages.protocol import StoredEvent, TurnRead
 from actors.messages.session import SessionKey
 from actors.rules import state as scopes
+from actors.storethread import StoreThread
 
 HOT_SESSIONS = 10_000
 """Sessions that are kept in memory; beyond it, the one idle for longest is forgotten."""
@@ -24,27 +25,34 @@ HOT_SESSIONS = 10_000
 PAGE = 1_000
 """Events that are read from the store at once."""
 
+TURN_PAGE = 100
+"""The same for subscribers that are late. What they have no room for is read again."""
+
 T = TypeVar("T")
 
 
 class LogBook:
-    """Finds, makes and writes logs. The store is used in one thread, which it has for itself."""
+    """Finds, makes and writes logs. The store is used in one thread, which it has for itself.
 
-    def __init__(self, store: SessionStore) -> None:
+    Args:
+        store: where logs last.
+        timeout_s: how long it may be away: see `StoreThread`. What fails then raises StoreUnavailableError.
+    """
+
+    def __init__(self, store: SessionStore, timeout_s: float) -> None:
         self.store = store
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._thread = StoreThread(store, "store", timeout_s)
+        self._debts = Debts(store, self._thread)
         self._commits = GroupCommit(self._commit)
         self._hot: OrderedDict[SessionKey, HotLog] = OrderedDict()
         self._locks: dict[SessionKey, tuple[asyncio.Lock, list[None]]] = {}
         self._app_state: dict[str, dict[str, Any]] = {}
         self._user_state: dict[tuple[str, str], dict[str, Any]] = {}
-        self._opening = asyncio.Lock()
-        self._is_open = False
 
     @property
     def counts(self) -> dict[str, int]:
         """Figures by name."""
-        return {"commits": self._commits.commits, "sessions_in_memory": len(self._hot)}
+        return {"commits": self._commits.commits, "sessions_in_memory": len(self._hot), "ends_owed": len(self._debts)}
 
     def all_in_memory(self) -> list[HotLog]:
         """All logs that are in memory."""
@@ -121,7 +129,7 @@ class LogBook:
     async def _find_open_turn(self, hot: HotLog) -> None:
         """A turn that the store has as running was open when the Session actor was lost, or the whole deployment."""
         row = await self.read(self.store.running_turn, hot.key)
-        if row is not None:
+        if row is not None and not self._debts.owes(hot.key, row.invocation_id):
             turn = OpenTurn.of(row)
             await self.recall(hot.key, turn)
             hot.turn = turn
@@ -206,8 +214,21 @@ class LogBook:
             # Memory is ahead of the store now; it is read again when the log is touched, and what others share with it at once.
             hot.is_stale = True
             if any(isinstance(write, PutState) and not write.key.session for write in writes):
-                await self.shared_state(hot.key, again=True)
+                await self._reread_shared(hot.key)
             raise
+
+    async def _reread_shared(self, key: SessionKey) -> None:
+        try:
+            await self.shared_state(key, again=True)
+        except StoreError:
+            # Nobody may go on with what was never stored: every log that shares it is read again with it.
+            for other in self._hot.values():
+                other.is_stale = other.is_stale or other.key.app == key.app
+            raise
+
+    def owe(self, record: PutTurn) -> None:
+        """The end of a turn could not be written: have it written when the store is back, if the turn is still running there."""
+        self._debts.add(record)
 
     async def flush(self) -> None:
         """Wait until nothing waits to be written."""
@@ -222,6 +243,18 @@ class LogBook:
     async def page(self, key: SessionKey, after_seq: int) -> list[StoredEvent]:
         """The events behind a place, as many as are read at once; none when there are no more."""
         return await self.events(key, after_seq=after_seq, limit=PAGE)
+
+    async def said(self, key: SessionKey, invocation_id: str, after_seq: int) -> TurnRead:
+        """A page of what a turn's agents have said behind a place. Raises SessionNotFoundError."""
+        hot = await self.take_up(key)
+        page = hot.behind(after_seq)
+        more = False
+        if page is None:
+            page = await self.events(key, after_seq=after_seq, limit=TURN_PAGE)
+            more = len(page) == TURN_PAGE
+        scanned = ((stored, scan(stored.raw)) for stored in page)
+        told = [stored for stored, event in scanned if event.invocation_id == invocation_id and event.author != USER]
+        return TurnRead(events=told, read_to_seq=page[-1].seq if page else after_seq, more=more)
 
     async def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn, or None."""
@@ -249,30 +282,18 @@ class LogBook:
 
     # ------------------------------------------------------------------------------------------------- the store
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a method of the store, in the store's thread."""
-        await self._open()
-        return await self._in_thread(function, *args)
+        """Call a method of the store that changes nothing, in the store's thread."""
+        return await self._thread.call(function, *args)
 
     async def _commit(self, writes: Sequence[Write]) -> None:
-        await self._open()
-        await self._in_thread(self.store.commit, writes)
-
-    async def _open(self) -> None:
-        if not self._is_open:
-            async with self._opening:
-                if not self._is_open:
-                    await self._in_thread(self.store.open)
-                    self._is_open = True
+        await self._thread.call(Transaction(self.store, writes), writing=True)
 
     async def close(self) -> None:
-        """Write what waits, and let go of the store."""
+        """Write what waits, and let go of the store. One that is away is not waited for."""
+        self._thread.hurry()
         await self._commits.flush()
-        if self._is_open:
-            await self._in_thread(self.store.close)
-            self._is_open = False
-
-    async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+        await self._debts.close()
+        await self._thread.close()
 
     @asynccontextmanager
     async def _locked(self, key: SessionKey) -> AsyncIterator[None]:

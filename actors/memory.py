@@ -5,21 +5,17 @@ The store works in a thread of its own: neither a search nor the remembering of 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from actors.errors import NoMemoryError
 from actors.interfaces.stores import MemoryStore
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode_event
+from actors.storethread import StoreThread
 
 MOST_RESULTS = 10
 """Entries that a search finds at most."""
-
-T = TypeVar("T")
 
 
 class Memory:
@@ -27,51 +23,38 @@ class Memory:
 
     Args:
         store: None when the app has no memory; every call raises NoMemoryError then.
+        timeout_s: how long it may be away: see `StoreThread`.
     """
 
-    def __init__(self, store: MemoryStore | None) -> None:
+    def __init__(self, store: MemoryStore | None, timeout_s: float) -> None:
         self._store = store
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
-        self._opening = asyncio.Lock()
-        self._is_open = False
+        self._thread = StoreThread(store, "memory", timeout_s) if store is not None else None
 
     async def add_session(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
         """Remember a session by its entries, and by nothing else. Raises NoMemoryError, StoreError."""
-        store = await self._opened(key.app)
-        await self._in_thread(store.add_session, key, entries)
+        store, thread = self.require(key.app)
+        await thread.call(store.add_session, key, entries, writing=True)
 
     async def search(self, app: str, user: str, query: str) -> list[MemoryEntry]:
         """What is remembered of a user that has to do with the query, the best first. Raises NoMemoryError, StoreError."""
-        store = await self._opened(app)
-        return await self._in_thread(store.search, app, user, query, MOST_RESULTS)
+        store, thread = self.require(app)
+        return await thread.call(store.search, app, user, query, MOST_RESULTS)
 
     async def delete_session(self, key: SessionKey) -> None:
         """Forget what is remembered of a session. Raises NoMemoryError, StoreError."""
-        store = await self._opened(key.app)
-        await self._in_thread(store.delete_session, key)
+        store, thread = self.require(key.app)
+        await thread.call(store.delete_session, key, writing=True)
 
     async def close(self) -> None:
         """Let go of the store."""
-        if self._store is not None and self._is_open:
-            await self._in_thread(self._store.close)
-            self._is_open = False
+        if self._thread is not None:
+            await self._thread.close()
 
-    def require(self, app: str) -> MemoryStore:
-        """The store. Raises NoMemoryError when there is none."""
-        if self._store is None:
+    def require(self, app: str) -> tuple[MemoryStore, StoreThread]:
+        """The store and its thread. Raises NoMemoryError when there is none."""
+        if self._store is None or self._thread is None:
             raise NoMemoryError(app)
-        return self._store
-
-    async def _opened(self, app: str) -> MemoryStore:
-        store = self.require(app)
-        async with self._opening:
-            if not self._is_open:
-                await self._in_thread(store.open)
-                self._is_open = True
-        return store
-
-    async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+        return self._store, self._thread
 
 
 def entry_of(session_id: str, raw: bytes) -> MemoryEntry | None:

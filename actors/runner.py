@@ -30,17 +30,18 @@ from actors.errors import (
     RequestError,
 )
 from actors.foreign import is_being_cancelled
-from actors.intake import Intake, saves, user_event
+from actors.intake import Intake, Prepared, saves, user_event
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
 from actors.messages.content import Content
+from actors.messages.flow import CONTROLLER
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import decode_event, encode_event
 from actors.openings import Openings
-from actors.rules import messages
+from actors.rules import messages, resumption
 from actors.rules.selection import select_agent
 from actors.running import Run, RunningTurn
 from actors.session import SessionRef
@@ -126,7 +127,7 @@ class RunnerActor(Actor):
         self._dispatch = Dispatch(session, directory, self._counts, may_close=not self._hooks.at_end)
         self._turns: dict[tuple[SessionKey, str], RunningTurn] = {}
         self._openings = Openings()
-        self._saving: dict[tuple[SessionKey, str], asyncio.Task[tuple[p.TurnFound, Content]]] = {}
+        self._saving: dict[tuple[SessionKey, str], asyncio.Task[Prepared]] = {}
         self._taking: dict[tuple[SessionKey, str], asyncio.Lock] = {}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -154,9 +155,7 @@ class RunnerActor(Actor):
         content = messages.checked(message.content)
         if message.repeatable and saves(message, content) and not messages.answers(content):
             return await self._start_once(topology, message, content)
-        found = await self._intake.look_ahead(topology, message, content)
-        content = await self._intake.without_blobs(message, content, found.invocation_id or message.invocation_id)
-        return await self._start(topology, message, content, found)
+        return await self._start(topology, message, await self._intake.prepare(topology, message, content))
 
     async def _start_once(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnStarted:
         """Start or join a turn whose message has data to save; however often it is asked for, the data is saved once.
@@ -165,12 +164,12 @@ class RunnerActor(Actor):
         """
         where = (message.key, message.invocation_id)
         if where not in self._saving:
-            self._saving[where] = asyncio.create_task(self._found_or_saved(topology, message, content))
+            self._saving[where] = asyncio.create_task(self._intake.prepare(topology, message, content))
         saving = self._saving[where]
         try:
-            found, content = await asyncio.shield(saving)
-            if not found.is_there:
-                return await self._start(topology, message, content, found)
+            prepared = await asyncio.shield(saving)
+            if not prepared.found.is_there:
+                return await self._start(topology, message, prepared)
         finally:
             if self._saving.get(where) is saving:
                 del self._saving[where]
@@ -179,23 +178,16 @@ class RunnerActor(Actor):
             p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id)
         )
         await self._take_up(message.key, message.invocation_id)
-        return self._joined(message.key, message.invocation_id, found.agent)
+        return self._joined(message.key, message.invocation_id, prepared.found.agent)
 
-    async def _found_or_saved(self, topology: Topology, message: p.StartTurn, content: Content) -> tuple[p.TurnFound, Content]:
-        found = await self._intake.look_ahead(topology, message, content)
-        if not found.is_there:
-            content = await self._intake.without_blobs(message, content, message.invocation_id)
-        return found, content
-
-    async def _start(self, topology: Topology, message: p.StartTurn, content: Content, found: p.TurnFound) -> p.TurnStarted:
+    async def _start(self, topology: Topology, message: p.StartTurn, prepared: Prepared) -> p.TurnStarted:
         """Store the message and let the agent run, or join the turn that is there."""
+        found, content, actions = prepared
         invocation_id = found.invocation_id or message.invocation_id
         running = self._turns.get((message.key, invocation_id))
         if running is not None and message.event_id and running.event_id == message.event_id:
             # Asked again: it was taken up already.
-            return self._joined(message.key, invocation_id, running.agent)
-        selected = select_agent(topology, found.authors, found.caller)
-        content, actions = await self._hooks.heard(message.key, invocation_id, selected, content, message.state_delta)
+            return p.TurnStarted(invocation_id=invocation_id, agent=running.agent, attached=True, seq=running.user_event.seq)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         raw = encode_event(user_event(message, content, invocation_id, actions.artifact_delta))
         with self._openings.opening((message.key, invocation_id)):
@@ -203,20 +195,23 @@ class RunnerActor(Actor):
         if opened.attached:
             if opened.lost:
                 await self._take_up(message.key, opened.lost)
-            return self._joined(message.key, invocation_id, opened.agent)
+            joined = self._joined(message.key, invocation_id, opened.agent)
+            return msgspec.structs.replace(joined, seq=opened.seq)
         if opened.taken_up:
-            return p.TurnStarted(invocation_id=invocation_id, agent=self._go_on(message.key, invocation_id, opened))
-        agent = select_agent(topology, opened.authors, found.caller)
+            agent = self._go_on(message.key, invocation_id, opened)
+            return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
+        agent = CONTROLLER if message.flow else select_agent(topology, opened.authors, found.caller)
         turn = RunningTurn(p.TurnRef(message.key, invocation_id, opened.epoch), agent, opened, raw, message.config)
+        turn.flow = message.flow
         turn.event_id = message.event_id
         turn.content = content
         turn.goes_on = bool(messages.answers(content))
         if opened.so_far is not None:
-            turn.callers = self._in_tree(opened.so_far.callers)
+            turn.callers = self._callers(opened.so_far)
         self._launch(turn)
         # The agent first: the driver does not wait for this reply.
         await asyncio.sleep(0)
-        return p.TurnStarted(invocation_id=invocation_id, agent=agent)
+        return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
 
     def _joined(self, key: SessionKey, invocation_id: str, agent: str) -> p.TurnStarted:
         running = self._turns.get((key, invocation_id))
@@ -333,10 +328,14 @@ class RunnerActor(Actor):
             turn.answered(task)
 
     async def stop_branch(self, message: p.StopBranch) -> p.Done:
-        """Stop what runs on a branch or below, wherever it runs."""
-        turn, _ = self._asked_by(message.turn)
-        runs = turn.on_branch(message.branch)
-        turn.stop_waiting(on_branch=message.branch)
+        """Stop what runs on a branch or below, wherever it runs; or all that a run has asked for."""
+        turn, asker = self._asked_by(message.turn)
+        if message.branch:
+            runs = turn.on_branch(message.branch)
+            turn.stop_waiting(on_branch=message.branch)
+        else:
+            runs = [run for run in turn.below(asker) if run is not asker]
+            turn.stop_waiting(below=asker)
         await self._dispatch.stop(turn, runs)
         return p.Done()
 
@@ -386,12 +385,18 @@ class RunnerActor(Actor):
         """Run a turn that was open already. Returns its agent."""
         before = self._turns.get((key, invocation_id))
         if before is not None and before.task is not None:
-            # It was this Runner's own all the time; what runs of it is fenced off now.
+            if before.ref.epoch >= opened.epoch:
+                # Taken up twice at the same time, and this reply came last.
+                return before.agent
+            # What it writes is refused from now on, the end of the turn, too.
             before.task.cancel()
         topology = self._dispatch.topology
-        agent = select_agent(topology, opened.authors, opened.caller)
-        turn = RunningTurn(p.TurnRef(key, invocation_id, opened.epoch), agent, opened, opened.event, opened.config)
         event = decode_event(opened.event, opened.seq)
+        agent = select_agent(topology, opened.authors, opened.caller)
+        if event.flow is not None or (opened.so_far is not None and CONTROLLER in opened.so_far.progress):
+            agent = CONTROLLER
+        turn = RunningTurn(p.TurnRef(key, invocation_id, opened.epoch), agent, opened, opened.event, opened.config)
+        turn.flow = event.flow.run if event.flow is not None else ""
         turn.event_id = event.id
         turn.content = event.content or Content()
         if opened.so_far is not None:
@@ -399,13 +404,15 @@ class RunnerActor(Actor):
             turn.goes_on = bool(opened.caller)
             # Of one that nobody has begun to run, everything is still to be done.
             turn.is_resumed = turn.goes_on or opened.so_far.head_seq > opened.seq
-            turn.callers = self._in_tree(opened.so_far.callers)
+            turn.callers = self._callers(opened.so_far)
         self._launch(turn)
         return agent
 
-    def _in_tree(self, callers: Sequence[str]) -> list[str]:
+    def _callers(self, so_far: p.TurnSoFar) -> list[str]:
+        """Who waits for what the message answers, as far as it is in the tree; of a flow its controller."""
         topology = self._dispatch.topology
-        return [caller for caller in callers if topology.find(caller) is not None and not topology.is_beside(caller)]
+        in_tree = [caller for caller in so_far.callers if topology.find(caller) is not None and not topology.is_beside(caller)]
+        return resumption.through_flows(in_tree, so_far)
 
     # ------------------------------------------------------------------------------------------------- stopping
     async def cancel_turn(self, message: p.CancelTurn) -> p.Done:

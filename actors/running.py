@@ -45,6 +45,7 @@ class RunningTurn:
     Attributes:
         is_fresh: the user's event is all that is new in the log since the turn was opened.
         so_far: what the log tells of a turn that goes on, as last heard; None for one that began here and has lost nothing.
+        flow: under which the definition of the flow is found that it carries out; "" when it is none, or an agent's own.
         goes_on: it was paused, and its message answers.
         is_resumed: it was open already, and whoever ran it is gone.
         callers: who asked the questions that the message answers, and has not been reached yet.
@@ -68,6 +69,7 @@ class RunningTurn:
         self.transfers = 0
         self.content = Content()
         self.goes_on = False
+        self.flow = ""
         self.callers: list[str] = []
         self.runs: dict[int, Run] = {}
         self.deaths: Counter[str] = Counter()

@@ -86,6 +86,10 @@ class SessionRef(Ref):
         """Wait for news."""
         return await self._ask(message, p.News)
 
+    async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
+        """What a turn's agents have said, a page of it. Raises SessionNotFoundError, StoreError."""
+        return await self._ask(message, p.TurnRead)
+
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
         """Go away."""
         await self._ask(message, p.Done)
@@ -145,6 +149,7 @@ class SessionActor(Actor):
         clock: seconds that only go forward; by default those of the event loop.
         memory: where memory lasts; None: the app has none.
         limits: how much it takes in.
+        store_timeout_s: how long either store may be away before what needs it fails with StoreUnavailableError.
     """
 
     def __init__(
@@ -155,13 +160,14 @@ class SessionActor(Actor):
         clock: Callable[[], float] | None = None,
         memory: MemoryStore | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        store_timeout_s: float = 30.0,
     ) -> None:
         self._admission = Admission(limits)
         self._topology = topology
-        self._book = LogBook(store)
+        self._book = LogBook(store, store_timeout_s)
         self._store = store
-        self._memory = Memory(memory)
-        self._followers = Followers(clock)
+        self._memory = Memory(memory, store_timeout_s)
+        self._followers = Followers(self._book.said, clock)
         self._counts = Counter(turns=0, events=0, partials=0, polls=0)
         self._turns = Turns(self._book, self._followers, self._admission, self._counts)
         super().__init__(name)
@@ -182,6 +188,7 @@ class SessionActor(Actor):
             p.Fetch: self.fetch,
             p.Subscribe: self.subscribe,
             p.Poll: self.poll,
+            p.ReadTurn: self.read_turn,
             p.Unsubscribe: self.unsubscribe,
             p.CreateSessionRequest: self.create_session,
             p.GetSessionRequest: self.get_session,
@@ -231,6 +238,10 @@ class SessionActor(Actor):
         """Give a subscriber its news, when there is some."""
         self._counts["polls"] += 1
         return await self._followers.poll(message)
+
+    async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
+        """Tell what a turn's agents have said."""
+        return await self._book.said(message.key, message.invocation_id, message.after_seq)
 
     async def unsubscribe(self, message: p.Unsubscribe) -> p.Done:
         """Forget a subscriber."""
@@ -358,10 +369,12 @@ class SessionActor(Actor):
     # ------------------------------------------------------------------------------------------------- everything else
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Tell what has been done."""
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts={**self._counts, **self._book.counts})
+        counts = {**self._counts, **self._book.counts, **self._followers.counts}
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts)
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Write what waits, and close the store."""
+        self._followers.close()
         await self._memory.close()
         await self._book.close()
         return p.Done()
@@ -373,4 +386,6 @@ def _refuse_if_busy(hot: HotLog) -> None:
 
 
 def _info(hot: HotLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
-    return p.SessionInfo(key=hot.key, state=hot.merged_state(), events=events, updated_s=hot.updated_s)
+    # What is of the turn that runs is nobody else's business.
+    state = scopes.merge(scopes.Scopes(hot.state, hot.user_state, hot.app_state, {}))
+    return p.SessionInfo(key=hot.key, state=state, events=events, updated_s=hot.updated_s)

@@ -20,6 +20,7 @@ from actors.errors import (
     SessionBusyError,
     SessionNotFoundError,
     StoreError,
+    StoreUnavailableError,
     TurnCancelledError,
     UnknownFunctionCallError,
 )
@@ -91,7 +92,10 @@ class Turns:
         event = scan(message.event)
         if hot.turn is not None and hot.turn.stored.get(event.id) == hot.turn.row.opened_seq:
             # Asked again: the reply to the first time was lost, with the process that gave it or with the one that waited for it.
-            return await self.take_up(p.TakeUp(key=message.key, invocation_id=message.invocation_id, runner=message.runner))
+            opened_seq = hot.turn.row.opened_seq
+            await self.follow(hot, message.invocation_id, message.subscriber, opened_seq)
+            again = await self.take_up(p.TakeUp(key=message.key, invocation_id=message.invocation_id, runner=message.runner))
+            return again if again.epoch else p.TurnOpened(attached=True, seq=opened_seq)
         if message.repeatable and (joined := await self._join(hot, message, event)) is not None:
             return joined
         has_waited = hot.is_taken
@@ -125,31 +129,37 @@ class Turns:
             )
             return await self._begin(hot, message, event, OpenTurn(row, message.config, message.runner))
         except BaseException as error:
-            hot.turn = None
-            hot.admit_next()
             told = str(error) or type(error).__name__
             never_ran = p.Failed(error_code=type(error).__name__, error_message=f"the turn could not begin: {told}")
+            if isinstance(error, StoreUnavailableError) and hot.turn is not None:
+                # It may have begun in the store.
+                self._book.owe(hot.put_turn(_ended(hot.turn, "", never_ran)))
+            hot.turn = None
+            hot.admit_next()
             self._followers.tell_end(message.key, message.invocation_id, never_ran)
             raise
 
     async def _join(self, hot: HotLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened | None:
         """The reply to a turn that is there already, or None."""
         invocation_id = message.invocation_id
+        after_seq = 0
         if message.answers:
             # The turn that asked is always there; it is joined only if it has heard this answer before.
             place = await self._book.place(message.key, event.id)
             if place is None:
                 return None
-            invocation_id = place[1]
+            after_seq, invocation_id = place
         row = hot.runs(invocation_id)
         if row is None and not hot.waits(invocation_id):
             row = await self.row(hot, invocation_id)
             # The same turn may have got in line meanwhile: two drivers may ask for it at the same time.
             if row is None and not hot.waits(invocation_id):
                 return None
-        await self.follow(hot, invocation_id, message.subscriber, row.first_seq if row is not None else hot.head_seq)
+        first_seq = row.first_seq if row is not None else hot.head_seq
+        await self.follow(hot, invocation_id, message.subscriber, max(first_seq, after_seq))
         is_lost = hot.turn is not None and hot.runs(invocation_id) is not None and hot.turn.runner != message.runner
-        return p.TurnOpened(attached=True, agent=row.agent if row is not None else "", lost=invocation_id if is_lost else "")
+        agent = row.agent if row is not None else ""
+        return p.TurnOpened(attached=True, seq=after_seq, agent=agent, lost=invocation_id if is_lost else "")
 
     async def _go_on(self, hot: HotLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened:
         """Take up the turn whose questions the message answers."""
@@ -178,7 +188,7 @@ class Turns:
         turn.temp.update(temp)
         await self.add(hot, [(message.event, event)], [hot.put_turn(turn.record())])
         # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
-        self._followers.add(message.subscriber, message.key, message.invocation_id)
+        self._followers.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
         self._counts["turns"] += 1
         hot.meet_interrupter()
         return p.TurnOpened(
@@ -213,7 +223,9 @@ class Turns:
         turn.runner = message.runner
         if message.epoch == turn.row.epoch:
             return p.TurnOpened(epoch=turn.row.epoch, attached=True)
-        turn.row = msgspec.structs.replace(turn.row, epoch=turn.row.epoch + 1)
+        # Whoever takes it up at the same moment gets an epoch of his own, and fences off this one.
+        epoch = turn.row.epoch + 1
+        turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
         turn.lost.clear()
         await self._book.write(hot, [hot.put_turn(turn.record())])
         opened_seq = turn.row.opened_seq
@@ -221,7 +233,7 @@ class Turns:
         answered = await self._calls(hot.key, scan(event.raw).answered())
         return p.TurnOpened(
             taken_up=True,
-            epoch=turn.row.epoch,
+            epoch=epoch,
             seq=opened_seq,
             event=event.raw,
             config=turn.config,
@@ -281,8 +293,8 @@ class Turns:
         """Pass pieces of an answer on."""
         await self.current(message.turn)
         self._counts["partials"] += len(message.events)
-        for raw in message.events:
-            self._followers.tell(message.turn.key, message.turn.invocation_id, p.StoredEvent(0, raw))
+        pieces = [p.StoredEvent(0, raw) for raw in message.events]
+        self._followers.tell(message.turn.key, message.turn.invocation_id, pieces)
         return p.Done()
 
     async def add(
@@ -297,7 +309,7 @@ class Turns:
         def show(stored: Sequence[p.StoredEvent]) -> None:
             for place, (_, event) in zip(stored, events, strict=True):
                 if event.author != USER:
-                    self._followers.tell(hot.key, event.invocation_id, place)
+                    self._followers.tell(hot.key, event.invocation_id, [place])
             if outcome is not None:
                 # In the same step as the last event, so that both travel together; and whoever asks for the turn from now on
                 # is told of its end by the store.
@@ -324,8 +336,12 @@ class Turns:
             with suppress(StoreError):
                 await self.current(message.turn)
         turn.is_ending = True
+        ended = hot.put_turn(_ended(turn, message.agent, message.outcome))
         try:
-            await self._book.write(hot, [hot.put_turn(_ended(turn, message.agent, message.outcome))])
+            await self._book.write(hot, [ended])
+        except StoreError:
+            self._book.owe(ended)
+            raise
         finally:
             # Also when the record could not be written: whoever waits for the turn has to be told, and the next one let in.
             self._followers.tell_end(hot.key, turn.row.invocation_id, message.outcome)
@@ -359,20 +375,14 @@ class Turns:
     async def follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
         """Tell a subscriber of a turn's events behind a place, those in the log first."""
         if not subscriber or self._followers.follows(subscriber, hot.key, invocation_id):
-            # What is told twice could be overtaken by what is new, and then be taken for old.
             return
-        while (events := hot.behind(after_seq)) is None:
-            events = await self._book.page(hot.key, after_seq)
-            self._followers.replay(subscriber, hot.key, invocation_id, events)
-            after_seq = events[-1].seq if events else hot.head_seq
-        # Nothing is awaited between the replay and the following: no event can fall in between.
-        self._followers.replay(subscriber, hot.key, invocation_id, events)
         if hot.waits(invocation_id) or hot.runs(invocation_id) is not None:
-            self._followers.add(subscriber, hot.key, invocation_id)
+            self._followers.add(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq)
             return
         row = await self._book.turn(hot.key, invocation_id)
         if row is not None and row.outcome:
-            self._followers.replay_end(subscriber, hot.key, invocation_id, p.decode_outcome(row.outcome))
+            outcome = p.decode_outcome(row.outcome)
+            self._followers.add_late(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq, outcome)
 
     # ------------------------------------------------------------------------------------------------- looking up
     async def current(self, turn: p.TurnRef) -> tuple[HotLog, OpenTurn]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from actors.messages.event import Event
@@ -17,14 +18,18 @@ class SessionView:
         seq: the last event taken in.
         generation: which log that was.
         state: all scopes by prefixed keys.
+
+    Args:
+        make: what the log is compiled with, for an agent on a branch.
     """
 
-    def __init__(self, agent: str, branch: str | None) -> None:
+    def __init__(self, agent: str, branch: str | None, make: Callable[[str, str | None], View] = View) -> None:
         self._agent = agent
         self._branch = branch
+        self._make = make
         self.seq = 0
         self.generation = ""
-        self.view = View(agent, branch)
+        self.view = make(agent, branch)
         self.state: dict[str, Any] = {}
         self._state_of: tuple[str, int] | None = None
         self._state_seq = 0
@@ -37,7 +42,7 @@ class SessionView:
     def take_in(self, fetched: Fetched) -> None:
         """Take in what is new, or everything anew after a rewind."""
         if fetched.generation != self.generation:
-            self.view = View(self._agent, self._branch)
+            self.view = self._make(self._agent, self._branch)
             self.generation = fetched.generation
             self.seq = 0
         for stored in fetched.events:

@@ -76,12 +76,13 @@ def main() -> None:
 
 @contextmanager
 def _opened(app_name: str, url: str | None) -> Iterator[SessionStore]:
-    url = url or deployments.default_session_store(checked_app_name(app_name), Settings())
+    settings = Settings()
+    url = url or deployments.default_session_store(checked_app_name(app_name), settings)
     # Opening a store makes it, and whoever looks wants to know that there is none.
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).is_file():
         raise StoreError(f"there is no session store {path!r}: name it with --store, or go where the app has run")
-    store = deployments.open_session_store(url)
+    store = deployments.open_session_store(url, settings)
     store.open()
     try:
         yield store

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from actors.agents import AgentTree, LlmAgent
+from actors.flows import FlowAgent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
+from runtime.stores.typed import TypedArtifactStore
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,10 @@ class Deployment:
     settings: Settings
     auto_create_session: bool = True
     detached: bool = False
+
+    def plans(self) -> dict[str, Any]:
+        """The definitions of the flows that are part of the tree, by the names of their agents."""
+        return {agent.name: cast(FlowAgent, agent).flow.plan for agent in self.tree.flow_agents()}
 
 
 def check_models(tree: AgentTree) -> None:
@@ -77,29 +84,34 @@ def absolute(url: str) -> str:
     return url
 
 
-def open_session_store(store: str | SessionStore) -> SessionStore:
+def open_session_store(store: str | SessionStore, settings: Settings) -> SessionStore:
     """The session store of a URL, or the store itself."""
     if isinstance(store, str):
         # Here and not above: every agent's process loads this module, and needs no database, which takes 0.1 s to load.
         from runtime.stores.sql import SqlSessionStore
 
-        return SqlSessionStore(store)
+        return SqlSessionStore(store, _lock_timeout_s(settings))
     return store
 
 
 def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
-    """The artifact store of a URL, or the store itself."""
+    """The artifact store of a URL, or the store itself; its failures are told as ArtifactError."""
     if isinstance(store, str):
         from runtime.stores.artifacts import FsspecArtifactStore
 
-        return FsspecArtifactStore(store)
-    return store
+        store = FsspecArtifactStore(store)
+    return TypedArtifactStore(store)
 
 
-def open_memory_store(store: str | MemoryStore | None) -> MemoryStore | None:
+def open_memory_store(store: str | MemoryStore | None, settings: Settings) -> MemoryStore | None:
     """The memory store of a URL, or the store itself."""
     if isinstance(store, str):
         from runtime.stores.memory import SqlMemoryStore
 
-        return SqlMemoryStore(store)
+        return SqlMemoryStore(store, _lock_timeout_s(settings))
     return store
+
+
+def _lock_timeout_s(settings: Settings) -> float:
+    # Who uses the store asks again; meanwhile others have their turn in its thread.
+    return min(1.0, settings.store_timeout_s / 2)

@@ -9,9 +9,13 @@ import msgspec
 
 from actors.messages.content import FunctionCall, FunctionResponse, Part
 from actors.messages.event import Event
+from actors.messages.flow import FlowMark
+from actors.rules import supervision
 from actors.rules.transfer import TRANSFER_TOOL
 
-Kind = Literal["text", "thought", "call", "response", "transfer", "data", "state", "error", "rewind"]
+Kind = Literal[
+    "text", "thought", "call", "response", "transfer", "data", "state", "error", "rewind", "task", "turn", "supervision"
+]
 
 
 def describe(event: Event) -> Iterator[tuple[Kind, str]]:
@@ -27,10 +31,28 @@ def describe(event: Event) -> Iterator[tuple[Kind, str]]:
         yield "transfer", f"to {transfer}"
     for key, value in event.actions.state_delta.items():
         yield "state", f"{key} is gone" if value is None else f"{key} = {_json(value)}"
+    if event.flow is not None:
+        yield from _flow(event.author, event.flow)
     if event.actions.rewind_before_invocation_id:
         yield "rewind", f"to before turn {event.actions.rewind_before_invocation_id}"
+    if (decision := supervision.told(event)) is not None:
+        yield "supervision", decision
     if event.error_code:
         yield "error", f"{event.error_code}: {event.error_message or ''}"
+
+
+def _flow(author: str, mark: FlowMark) -> Iterator[tuple[Kind, str]]:
+    for node in mark.created:
+        yield "task", f"{node.name}: {node.objective}"
+    if mark.ready:
+        yield "task", f"ready: {', '.join(mark.ready)}"
+    for task, change in mark.changes.items():
+        told = change.reason or (_json(change.result) if change.result is not None else "")
+        yield "task", f"{task} is {change.status}: {told}" if told else f"{task} is {change.status}"
+    for agent, tasks in mark.turns.items():
+        yield "turn", f"{agent} works on {', '.join(tasks)}"
+    if mark.ends_turn:
+        yield "turn", f"{author} hands over to {mark.next_agent}" if mark.next_agent else f"{author} ends its turn"
 
 
 def _part(part: Part) -> Iterator[tuple[Kind, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -11,16 +12,18 @@ import msgspec
 
 from actors.agents import Agent, AgentTree, Plugin
 from actors.errors import DefinitionError, RaygroveError, RuntimeClosedError
+from actors.flows import Flow, FlowAgent, FlowPlan, ResultType, Task
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
-from actors.messages.event import new_event_id, new_invocation_id
+from actors.messages.event import USER, new_event_id, new_invocation_id
 from actors.rules.ids import checked_app_name, checked_id, checked_key
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
 from runtime.driving import Driver
 from runtime.engine import Engine
+from runtime.flows import flow_of, planned, result_of
 from runtime.local import LocalEngine
 from runtime.memory import MemoryService
 from runtime.message import as_content, has_answers
@@ -50,7 +53,7 @@ class Runtime:
     """A tree of agents made live. Use it as a context manager, sync or async.
 
     Args:
-        root_agent: the root of the tree.
+        root_agent: the root of the tree; or a flow, which is then all that the app does.
         app_name: whose sessions these are; letters, digits, `_`, `-` and `.`.
         engine: "ray", or "local" for the same actors in this process.
         address: of a Ray cluster; None uses the Ray that is initialised, or starts a local one.
@@ -74,7 +77,7 @@ class Runtime:
 
     def __init__(
         self,
-        root_agent: Agent | None,
+        root_agent: Agent | Flow | None,
         *,
         app_name: str,
         engine: Literal["ray", "local"] = "ray",
@@ -89,7 +92,8 @@ class Runtime:
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
-        tree = AgentTree(root_agent, plugins, settings.limits)
+        root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else root_agent
+        tree = AgentTree(root, plugins, settings.limits)
         deployments.check_models(tree)
         if session_store is _DEFAULT:
             session_store = deployments.default_session_store(app_name, settings)
@@ -111,15 +115,17 @@ class Runtime:
             auto_create_session=auto_create_session,
             detached=detached,
         )
-        self._set_up(app_name, _engine(engine, deployment, address))
+        self._set_up(app_name, _engine(engine, deployment, address), tree)
+        self._types.update({flow: plan.results for flow, plan in deployment.plans().items()})
 
     @classmethod
     def connect(cls, app_name: str, *, address: str | None = None, settings: Settings | None = None) -> Runtime:
         """Join a deployment that another program has started, detached or not.
 
         What comes is a Runtime like any other, to be used as a context manager, sync or async: only the agents are already
-        there. Leaving it stops nothing, and its turns go on; `shutdown` stops the deployment for everybody. How much may be sent
-        and where artifacts last is as the deployment was started. A store of artifacts in files has to be seen from here, too.
+        there, and so are the flows: `run_flow` and `run_task` need the tree. Leaving it stops nothing, and its turns go on;
+        `shutdown` stops the deployment for everybody. How much may be sent and where artifacts last is as the deployment was
+        started. A store of artifacts in files has to be seen from here, too.
 
         Args:
             app_name: the app.
@@ -136,12 +142,14 @@ class Runtime:
         from runtime.cluster.joined import JoinedEngine
 
         runtime = cls.__new__(cls)
-        runtime._set_up(checked_app_name(app_name), JoinedEngine(app_name, settings or Settings(), address))
+        runtime._set_up(checked_app_name(app_name), JoinedEngine(app_name, settings or Settings(), address), None)
         return runtime
 
-    def _set_up(self, app_name: str, engine: Engine) -> None:
+    def _set_up(self, app_name: str, engine: Engine, tree: AgentTree | None) -> None:
         self.app_name = app_name
         self._engine = engine
+        self._tree = tree
+        self._types: dict[str, Mapping[str, ResultType]] = {}
         self._portal: Portal | None = None
         self._driver: Driver | None = None
         self.sessions = SessionsService(self)
@@ -240,24 +248,113 @@ class Runtime:
             InvalidIdError: an id cannot be one.
             RuntimeClosedError: the runtime is not started, or is closed.
         """
-        driver = self._live()
-        key = checked_key(self.app_name, user_id, session_id)
+        start = self._start_of(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
+        return self._started(start)
+
+    def run_flow(
+        self,
+        flow: Flow,
+        *,
+        user_id: str,
+        session_id: str,
+        message: Any = None,
+        tasks: Sequence[Task | str] | None = None,
+        run_config: RunConfig | None = None,
+        state_delta: Mapping[str, Any] | None = None,
+        invocation_id: str | None = None,
+        auto_create_session: bool | None = None,
+    ) -> Turn:
+        """Have the agents of the tree do the tasks of a flow, which need not be part of it.
+
+        Args:
+            message: what the user says to it, for all its agents to see; or the answer to a long-running call at which a run of
+                this flow was paused, when the deployment may not know the flow any more. `run` takes such answers as well.
+            tasks: do only these and what they need.
+            rest: see `run`.
+
+        Returns:
+            The turn. Its `result().tasks` tells what has become of each task.
+
+        Raises:
+            DefinitionError: the flow has no tasks, or not those; or its agents are not in the tree.
+            InvalidMessageError, InvalidIdError, RuntimeClosedError: see `run`.
+        """
+        name, plan = planned(self._own_tree(), flow, tasks)
+        said = f"Complete the tasks of the flow {flow.name!r}." if message is None else message
+        start = self._start_of(user_id, session_id, said, run_config, state_delta, invocation_id, auto_create_session)
+        turn = self._started(msgspec.structs.replace(start, flow=name), plan)
+        # For those who follow the turn later as well: who answers it, or attaches.
+        self._types[name] = plan.results
+        return turn
+
+    def run_task(
+        self,
+        objective: str | Task,
+        *,
+        agents: Sequence[Agent | str] | None = None,
+        user_id: str = USER,
+        session_id: str | None = None,
+        message: Any = None,
+        run_config: RunConfig | None = None,
+        state_delta: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Have one task done, with all that it depends on, and wait for its result. On an event loop: `rt.aio.run_task`.
+
+        Args:
+            objective: what is to be achieved, or a Task.
+            agents: who works on it; by default the root agent.
+            session_id: None makes one up.
+            message, run_config, state_delta: see `run_flow`.
+            options: of the task, such as result_type, tools or max_llm_calls.
+
+        Returns:
+            The result, of the task's `result_type`, by default a text.
+
+        Raises:
+            TaskFailedError: it failed or was skipped, or waits for the user.
+            TurnError: the turn failed.
+            DefinitionError: the task is defined wrongly, or its agents are not in the tree.
+        """
+        flow = flow_of(self._own_tree(), objective, agents, options)
+        turn = self.run_flow(
+            flow,
+            user_id=user_id,
+            session_id=session_id or uuid.uuid4().hex,
+            message=message,
+            run_config=run_config,
+            state_delta=state_delta,
+        )
+        return result_of(flow, turn.result().tasks)
+
+    def _start_of(
+        self,
+        user_id: str,
+        session_id: str,
+        message: Any,
+        run_config: RunConfig | None,
+        state_delta: Mapping[str, Any] | None,
+        invocation_id: str | None,
+        auto_create_session: bool | None,
+    ) -> p.StartTurn:
         if invocation_id is not None:
             checked_id("invocation id", invocation_id)
-        content = as_content(message)
-        answers = has_answers(content)
-        turn = Turn(driver, key, invocation_id or new_invocation_id(), answers=answers)
-        start = p.StartTurn(
-            key=key,
-            invocation_id=turn.where[1],
+        return p.StartTurn(
+            key=checked_key(self.app_name, user_id, session_id),
+            invocation_id=invocation_id or new_invocation_id(),
             repeatable=invocation_id is not None,
             event_id=new_event_id(),
-            content=content,
+            content=as_content(message),
             config=run_config or RunConfig(),
             state_delta=as_mapping(state_delta),
             auto_create=self._engine.auto_create_session if auto_create_session is None else auto_create_session,
         )
-        driver.start_soon(turn, start)
+
+    def _started(self, start: p.StartTurn, plan: FlowPlan | None = None) -> Turn:
+        driver = self._live()
+        answers = has_answers(start.content)
+        turn = Turn(driver, start.key, start.invocation_id, answers=answers, types=self._types)
+        driver.start_soon(turn, start, plan)
         return turn
 
     def attach(self, *, user_id: str, session_id: str, invocation_id: str, after_seq: int = 0) -> Turn:
@@ -275,7 +372,7 @@ class Runtime:
         """
         driver = self._live()
         key = checked_key(self.app_name, user_id, session_id)
-        turn = Turn(driver, key, checked_id("invocation id", invocation_id), after_seq=after_seq)
+        turn = Turn(driver, key, checked_id("invocation id", invocation_id), after_seq=after_seq, types=self._types)
         driver.attach_soon(turn, after_seq)
         return turn
 
@@ -315,6 +412,14 @@ class Runtime:
         if store is None:
             raise RuntimeClosedError(self.app_name)
         return store
+
+    def _own_tree(self) -> AgentTree:
+        if self._tree is None:
+            raise DefinitionError(
+                f"a flow is checked against the tree of app {self.app_name!r}, which only the program that has started it has: "
+                "make the flow part of that tree, and run it with run"
+            )
+        return self._tree
 
     def _live(self) -> Driver:
         if self._driver is None:

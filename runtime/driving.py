@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from actors.errors import RaygroveError, RuntimeClosedError
+from actors.flows import FlowPlan
 from actors.messages import protocol as p
 from runtime.engine import Engine
 from runtime.following import Follower
 from runtime.portal import Portal
 from runtime.turn import Turn
+
+T = TypeVar("T")
 
 
 class Driver:
@@ -28,10 +31,11 @@ class Driver:
         self._own = Follower(engine.session, self._name, lasts=True)
         self._joined: list[Follower] = []
         self._work: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
-    def start_soon(self, turn: Turn, message: p.StartTurn) -> None:
-        """Start a turn. May be called from any thread."""
-        self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._start(turn, message)))
+    def start_soon(self, turn: Turn, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
+        """Start a turn, which carries out `plan` if there is one. May be called from any thread."""
+        self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._start(turn, message, plan)))
 
     def attach_soon(self, turn: Turn, after_seq: int) -> None:
         """Follow a turn that somebody else has started. May be called from any thread."""
@@ -42,12 +46,14 @@ class Driver:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    async def _start(self, turn: Turn, message: p.StartTurn) -> None:
+    async def _start(self, turn: Turn, message: p.StartTurn, plan: FlowPlan | None) -> None:
         # A turn that may be there already is told from its first event on, beside whatever else is heard of it here.
         follower = self._joining() if message.repeatable else self._own
         follower.follow(turn)
         follower.expect()
         try:
+            if plan is not None:
+                await self.engine.define(message.flow, plan)
             started = await self.engine.runner.start_turn(msgspec.structs.replace(message, subscriber=follower.name))
         except Exception as error:
             # Whatever kept the turn from starting is the user's to see.
@@ -57,7 +63,7 @@ class Driver:
         else:
             if started.invocation_id != turn.where[1]:
                 follower.rename(turn, started.invocation_id)
-            turn.started(started.agent)
+            turn.started(started.agent, started.seq)
         finally:
             follower.known()
         if turn.is_cancelled:
@@ -100,6 +106,25 @@ class Driver:
         else:
             self.portal.run(self.cancel(turn))
 
+    async def read_turn(self, turn: Turn, after_seq: int) -> p.TurnRead:
+        """A page of what the log has of a turn."""
+        key, invocation_id = turn.where
+        return await self.engine.session.read_turn(p.ReadTurn(key=key, invocation_id=invocation_id, after_seq=after_seq))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the portal's loop and wait for it. Raises RuntimeClosedError."""
+        return self._open_portal(work).run(work)
+
+    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for a caller on an event loop."""
+        return await self._open_portal(work).run_async(work)
+
+    def _open_portal(self, work: Coroutine[Any, Any, T]) -> Portal:
+        if self._is_closed:
+            work.close()
+            raise RuntimeClosedError(self._app_name)
+        return self.portal
+
     async def leave(self) -> None:
         """Follow nothing any more of a deployment that goes on: nothing is kept there for this driver."""
         await self.close()
@@ -107,6 +132,7 @@ class Driver:
 
     async def close(self) -> None:
         """Follow nothing any more."""
+        self._is_closed = True
         for task in self._work:
             task.cancel()
         closed = RuntimeClosedError(self._app_name)

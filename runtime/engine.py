@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from actors.interfaces.stores import ArtifactStore
 from actors.runner import RunnerRef
@@ -60,6 +60,10 @@ class Engine(Protocol):
 
     async def leave(self) -> None:
         """Have no more to do with a deployment that lasts."""
+        ...
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Make the definition of a flow known to all agents. Raises DefinitionError, when it cannot travel to them."""
         ...
 
     async def stop(self) -> None:

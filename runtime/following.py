@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-import msgspec
-
-from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError, StoreError
+from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.session import SessionRef
@@ -94,15 +92,9 @@ class Follower:
         if not turns and self._expected:
             self._unclaimed.setdefault(where, []).append(news)
         for turn in turns:
-            try:
-                turn.feed(news.events, news.outcome)
-            except (msgspec.DecodeError, RecursionError) as error:
-                # One that was imported in another form, say. The other turns go on.
+            turn.feed(news.events, news.outcome)
+            if news.outcome is not None:
                 self.leave(turn)
-                turn.fail(StoreError(f"an event of turn {news.invocation_id!r} cannot be read: {error}"))
-            else:
-                if news.outcome is not None:
-                    self.leave(turn)
 
     async def _subscribe_again(self) -> None:
         """The Session actor does not know the subscriber, or does not any more: tell it where every turn stands."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.agents import AgentTree
 from actors.errors import DefinitionError
+from actors.flowrun import PlanSource, no_plans
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
@@ -18,6 +20,7 @@ from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.models.registry import resolve
+from runtime.plans import PlanBook
 
 
 class LocalLink:
@@ -34,8 +37,9 @@ class LocalLink:
 class LocalDirectory:
     """Makes agents' actors live in this process."""
 
-    def __init__(self, tree: AgentTree, session: SessionRef, artifacts: ArtifactStore) -> None:
+    def __init__(self, tree: AgentTree, session: SessionRef, artifacts: ArtifactStore, plans: PlanSource = no_plans) -> None:
         self._tree = tree
+        self._plans = plans
         self._session = session
         self._artifacts = artifacts
         self._links: dict[str, LocalLink] = {}
@@ -46,7 +50,9 @@ class LocalDirectory:
         """A way to the agent's actor, which is made if it does not live."""
         link = self._links.get(agent)
         if link is None:
-            actor = AgentActor(self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve)
+            actor = AgentActor(
+                self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve, plans=self._plans
+            )
             link = self._links[agent] = LocalLink(actor)
         return link
 
@@ -79,6 +85,7 @@ class LocalEngine:
         self.artifact_store = deployment.artifact_store
         self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
+        self._plans = PlanBook(deployment.plans())
 
     def prepare(self) -> None:
         """Nothing has to be done first."""
@@ -88,14 +95,16 @@ class LocalEngine:
         deployment = self._deployment
         threads = ThreadPoolExecutor(deployment.settings.tool_threads, thread_name_prefix="tools")
         asyncio.get_running_loop().set_default_executor(threads)
-        store = open_session_store(deployment.session_store)
+        settings = deployment.settings
+        store = open_session_store(deployment.session_store, settings)
         artifacts = open_artifact_store(deployment.artifact_store)
-        memory = open_memory_store(deployment.memory_store)
-        limits = deployment.settings.limits
-        self.session = SessionRef(
-            LocalLink(SessionActor(store, deployment.tree.topology, memory=memory, limits=limits)), limits.max_message_bytes
+        memory = open_memory_store(deployment.memory_store, settings)
+        limits = settings.limits
+        session = SessionActor(
+            store, deployment.tree.topology, memory=memory, limits=limits, store_timeout_s=settings.store_timeout_s
         )
-        directory = LocalDirectory(deployment.tree, self.session, artifacts)
+        self.session = SessionRef(LocalLink(session), limits.max_message_bytes)
+        directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find)
         self.runner = directory.runner = RunnerRef(
             LocalLink(
                 RunnerActor(
@@ -108,6 +117,10 @@ class LocalEngine:
     async def leave(self) -> None:
         """Stop the actors: they are of this process."""
         await self.stop()
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Keep the definition of a flow for all agents."""
+        self._plans.keep(name, plan)
 
     async def stop(self) -> None:
         """Stop the actors."""

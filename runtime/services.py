@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from actors.errors import InvalidMessageError, NotEncodableError
+from actors.flows import Task
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Part
@@ -194,7 +195,7 @@ class ArtifactsService:
         return checked_key(self._runtime.app_name, user_id, session_id)
 
     def save(self, user_id: str, session_id: str, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError, OSError."""
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
         return self._store.save(self._key(user_id, session_id), checked_artifact_name(filename), part)
 
     def load(self, user_id: str, session_id: str, filename: str, version: int | None = None) -> Part | None:
@@ -242,7 +243,9 @@ class AsyncArtifactsService:
 
 
 class AsyncServices:
-    """What of a Runtime waits, for callers on an event loop: `rt.aio`. `rt.run` and `rt.attach` never wait and are for both.
+    """What of a Runtime waits, for callers on an event loop: `rt.aio`.
+
+    `rt.run`, `rt.run_flow` and `rt.attach` never wait and are for both.
 
     Attributes:
         sessions, artifacts, memory: the services.
@@ -253,6 +256,10 @@ class AsyncServices:
         self.sessions = AsyncSessionsService(runtime)
         self.artifacts = AsyncArtifactsService(runtime.artifacts)
         self.memory = AsyncMemoryService(runtime)
+
+    async def run_task(self, objective: str | Task, **options: Any) -> Any:
+        """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""
+        return await asyncio.to_thread(self._runtime.run_task, objective, **options)
 
     async def statistics(self) -> RuntimeStatistics:
         """What lives, and what it has done."""

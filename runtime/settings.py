@@ -24,7 +24,9 @@ class Settings(BaseSettings):
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
         restart_timeout_s: how long the Session actor and the Runner may be away when their process, or their node, was lost.
         stop_timeout_s: how long actors may take to stop before they are killed.
+        store_timeout_s: how long a store that is away, locked or full is waited for before what needs it fails.
         log_to_driver: print what actors print on the driver's terminal.
+        core_resources: how much of which Ray resources the Session actor and the Runner take each, to live where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: how much is taken in, see Limits.
     """
@@ -38,7 +40,9 @@ class Settings(BaseSettings):
     start_timeout_s: float = Field(default=60.0, gt=0)
     restart_timeout_s: float = Field(default=60.0, gt=0)
     stop_timeout_s: float = Field(default=10.0, gt=0)
+    store_timeout_s: float = Field(default=30.0, gt=0)
     log_to_driver: bool = True
+    core_resources: dict[str, float] = {}
     num_cpus: int | None = Field(default=None, gt=0)
     max_message_bytes: int = Field(default=DEFAULT_LIMITS.max_message_bytes, ge=LEAST_BYTES)
     max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)

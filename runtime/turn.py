@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.errors import AgentFailedError, RaygroveError, TurnCancelledError, TurnTimeoutError, rebuild
+from actors.backlog import Backlog
+from actors.errors import AgentFailedError, RaygroveError, StoreError, TurnCancelledError, TurnTimeoutError, rebuild
 from actors.messages.event import Event
 from actors.messages.protocol import AnyOutcome, Cancelled, Failed, StoredEvent
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode_event
+from runtime.flows import ResultTypes, TaskResult, task_results
+from runtime.readers import Readers
 
 if TYPE_CHECKING:
     from runtime.driving import Driver
@@ -27,12 +30,14 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
         agent: the agent selected for it.
         outcome: Finished, or Paused when it waits for the answers to long-running calls.
         events: its complete events in order, without the user's.
+        tasks: what has become of the tasks of its flows, by name.
     """
 
     invocation_id: str
     agent: str
     outcome: AnyOutcome
     events: Sequence[Event]
+    tasks: Mapping[str, TaskResult] = {}
 
     @property
     def text(self) -> str:
@@ -44,17 +49,29 @@ class Turn:
     """The events of a turn, as they come: `for event in turn` or `async for event in turn`.
 
     Partial events come between the complete ones. Leaving the iteration before the turn has ended cancels the turn. What
-    went wrong is raised when the events have been told. A second iteration tells the same events again.
+    went wrong is raised when the events have been told. A second iteration tells the complete events again.
+
+    A turn holds a bounded part of its events, however many come and whether or not anybody iterates. Whoever is late is
+    given partial events merged, or none of an answer that is complete, and older complete events from the log.
     """
 
-    def __init__(self, driver: Driver, key: SessionKey, invocation_id: str, *, after_seq: int = 0, answers: bool = False) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        key: SessionKey,
+        invocation_id: str,
+        *,
+        after_seq: int = 0,
+        answers: bool = False,
+        types: ResultTypes | None = None,
+    ) -> None:
         self._driver = driver
         self._key = key
         self._invocation_id = invocation_id
         self._agent = ""
         self._answers = answers
-        self._after_seq = after_seq
-        self._events: list[Event] = []
+        self._readers = Readers(after_seq)
+        self._types = {} if types is None else types
         self._outcome: AnyOutcome | None = None
         self._error: BaseException | None = None
         self._started = threading.Event()
@@ -78,27 +95,33 @@ class Turn:
         return self._agent
 
     def __iter__(self) -> Iterator[Event]:
-        index = 0
+        with self._changed:
+            backlog = self._readers.open()
         try:
             while True:
                 with self._changed:
-                    self._changed.wait_for(lambda: len(self._events) > index or self._is_over())  # noqa: B023
-                    batch = self._events[index:]
-                for event in batch:
-                    index += 1
-                    yield event
-                if not batch:
+                    self._changed.wait_for(lambda: _has_news(backlog) or self._is_over())
+                    batch = backlog.take()
+                for stored in batch:
+                    yield self._event(stored)
+                if not batch and not backlog.is_behind:
                     break
+                if not batch:
+                    self._driver.run(self._catch_up(backlog))
         except GeneratorExit:
             if not self._is_over():
                 self.cancel()
             raise
+        finally:
+            with self._changed:
+                self._readers.close(backlog)
         self._raise()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        index = 0
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
+        with self._changed:
+            backlog = self._readers.open()
 
         def wake() -> None:
             loop.call_soon_threadsafe(changed.set)
@@ -106,23 +129,28 @@ class Turn:
         try:
             while True:
                 with self._changed:
-                    batch = self._events[index:]
+                    batch = backlog.take()
                     is_over = self._is_over()
-                    if not batch and not is_over:
+                    if not batch and not backlog.is_behind and not is_over:
                         changed.clear()
                         self._wake.add(wake)
-                for event in batch:
-                    index += 1
-                    yield event
+                for stored in batch:
+                    yield self._event(stored)
                 if not batch:
-                    if is_over:
+                    if backlog.is_behind:
+                        await self._driver.run_async(self._catch_up(backlog))
+                    elif is_over:
                         break
-                    await changed.wait()
+                    else:
+                        await changed.wait()
         except (GeneratorExit, asyncio.CancelledError):
             if not self._is_over():
                 # The loop that iterated may be closing: the turn is cancelled on the driver's own.
                 self._driver.portal.submit(self._driver.cancel(self))
             raise
+        finally:
+            with self._changed:
+                self._readers.close(backlog)
         self._raise()
 
     def result(self) -> TurnResult:
@@ -135,7 +163,11 @@ class Turn:
         with self._changed:
             self._changed.wait_for(self._is_over)
         self._raise()
-        return self._made()
+        backlog, stored = self._told()
+        while backlog.is_behind:
+            self._driver.run(self._catch_up(backlog))
+            stored += backlog.take()
+        return self._made(stored)
 
     def __await__(self) -> Generator[Any, None, TurnResult]:
         return self.aio.result().__await__()
@@ -147,10 +179,44 @@ class Turn:
     def _is_over(self) -> bool:
         return self._outcome is not None or self._error is not None
 
-    def _made(self) -> TurnResult:
+    def _made(self, stored: Sequence[StoredEvent]) -> TurnResult:
         assert self._outcome is not None
-        events = [event for event in self._events if not event.partial]
-        return TurnResult(invocation_id=self._invocation_id, agent=self._agent, outcome=self._outcome, events=events)
+        events = [self._event(each) for each in stored if each.seq]
+        return TurnResult(
+            invocation_id=self._invocation_id,
+            agent=self._agent,
+            outcome=self._outcome,
+            events=events,
+            tasks=task_results(events, self._types),
+        )
+
+    async def result_async(self) -> TurnResult:
+        """The result of a turn that is over, for callers on an event loop. Raises what `result` raises."""
+        self._raise()
+        backlog, stored = self._told()
+        while backlog.is_behind:
+            await self._driver.run_async(self._catch_up(backlog))
+            stored += backlog.take()
+        return self._made(stored)
+
+    def _event(self, stored: StoredEvent) -> Event:
+        try:
+            return decode_event(stored.raw, stored.seq)
+        except (msgspec.DecodeError, RecursionError) as error:
+            # One that was imported in another form, say.
+            raise StoreError(f"an event of turn {self._invocation_id!r} cannot be read: {error}") from error
+
+    def _told(self) -> tuple[Backlog, list[StoredEvent]]:
+        with self._changed:
+            backlog = self._readers.copy()
+        return backlog, backlog.take()
+
+    async def _catch_up(self, backlog: Backlog) -> None:
+        """Read a page of what was left to the log; on the portal's loop."""
+        head_seq = backlog.head_seq
+        page = await self._driver.read_turn(self, backlog.after_seq)
+        with self._changed:
+            backlog.catch_up(page, head_seq)
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -170,26 +236,23 @@ class Turn:
     @property
     def after_seq(self) -> int:
         """The place of the last complete event told."""
-        return self._after_seq
+        return self._readers.after_seq
 
     def rename(self, invocation_id: str) -> None:
         """The turn goes on with another one's id."""
         self._invocation_id = invocation_id
 
-    def started(self, agent: str) -> None:
-        """The turn is open."""
+    def started(self, agent: str, seq: int = 0) -> None:
+        """The turn is open, with the user's event at place `seq`: what stands before it has been told to others."""
         self._agent = agent
+        with self._changed:
+            self._readers.skip(seq)
         self._started.set()
 
     def feed(self, stored: Sequence[StoredEvent], outcome: AnyOutcome | None) -> None:
-        """News of the turn. An event that was told before, because it was followed twice, is passed over."""
-        events = []
-        for each in stored:
-            if each.seq == 0 or each.seq > self._after_seq:
-                events.append(decode_event(each.raw, each.seq))
-                self._after_seq = max(self._after_seq, each.seq)
+        """News of the turn."""
         with self._changed:
-            self._events += events
+            self._readers.put(stored)
             self._outcome = outcome
             self._notify()
 
@@ -232,11 +295,15 @@ class AsyncTurn:
         while self._turn.when_over(wake):
             await changed.wait()
             changed.clear()
-        return self._turn.result()
+        return await self._turn.result_async()
 
     async def cancel(self) -> None:
         """Stop the turn: see Turn.cancel."""
         await self._turn._driver.portal.run_async(self._turn._driver.cancel(self._turn))
+
+
+def _has_news(backlog: Backlog) -> bool:
+    return len(backlog) > 0 or backlog.is_behind
 
 
 def _failure(outcome: Failed) -> RaygroveError:

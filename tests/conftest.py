@@ -1,21 +1,53 @@
-"""What all tests share: one local Ray for the whole run, and a folder of stores of its own for each test."""
+"""What all tests share: one local Ray and one PostgreSQL for the whole run, and a folder of stores of its own for each test."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ray
 
+from runtime.settings import Settings
 from tests.helpers import Deploy
+from tests.services.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
+
+SHARED_RAY = "RAYGROVE_TEST_RAY"
+"""Environment variable: where the Ray is that the processes of a distributed test run share."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give every process of a distributed run a namespace of its own on one Ray, which the process started that runs no tests."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        os.environ["RAYGROVE_NAMESPACE"] = f"raygrove-{worker['workerid']}"
+    elif getattr(config.option, "numprocesses", None):
+        os.environ[SHARED_RAY] = _start_ray()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the shared Ray."""
+    if SHARED_RAY in os.environ and not hasattr(config, "workerinput"):
+        ray.shutdown()
+
+
+def _start_ray(address: str | None = None) -> str:
+    ray.init(
+        # Not one that happens to be on this machine.
+        address=address or "local",
+        namespace=Settings().namespace,
+        include_dashboard=False if address is None else None,
+        log_to_driver=False,
+        num_cpus=4 if address is None else None,
+    )
+    return str(ray.get_runtime_context().gcs_address)
 
 
 @pytest.fixture(scope="session")
-def local_ray() -> Iterator[None]:
-    """One Ray for all tests that need one. It is started by the first of them."""
-    ray.init(address="local", namespace="raygrove", include_dashboard=False, log_to_driver=False, num_cpus=4)
-    yield
+def local_ray() -> Iterator[str]:
+    """One Ray for all tests that need one. In a run of one process it is started by the first of them. Its address."""
+    yield _start_ray(os.environ.get(SHARED_RAY))
     ray.shutdown()
 
 
@@ -31,3 +63,23 @@ def engine(request: pytest.FixtureRequest) -> str:
 def deploy(engine: str, tmp_path: Path) -> Deploy:
     """Makes a Runtime on the engine, with stores in the test's own folder."""
     return Deploy(engine, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The URL of a PostgreSQL server that all tests share."""
+    try:
+        with short_folder() as folder, postgres(folder) as url:
+            yield url
+    except NoPostgresError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def own_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that a test may stop, if it starts it again."""
+    try:
+        with short_folder() as folder, postgres_server(folder) as server:
+            yield server
+    except NoPostgresError as error:
+        pytest.skip(str(error))

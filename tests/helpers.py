@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from actors import Agent, Event
+from actors import Agent, Event, Flow
 from runtime import Runtime
 
 
@@ -16,7 +16,7 @@ class Deploy:
         self.engine = engine
         self.folder = folder
 
-    def __call__(self, root: Agent | None, **options: Any) -> Runtime:
+    def __call__(self, root: Agent | Flow | None, **options: Any) -> Runtime:
         settings: dict[str, Any] = {
             "app_name": "test",
             "engine": self.engine,

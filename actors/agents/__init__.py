@@ -5,6 +5,7 @@ from actors.agents.base import Agent, Placement
 from actors.agents.custom import CustomAgent
 from actors.agents.llm import LlmAgent
 from actors.agents.plugin import Plugin
+from actors.agents.supervision import Supervision
 from actors.agents.tree import AgentSpec, AgentTree
 from actors.agents.workflow import LoopAgent, ParallelAgent, SequentialAgent
 
@@ -20,4 +21,5 @@ __all__ = [
     "Placement",
     "Plugin",
     "SequentialAgent",
+    "Supervision",
 ]

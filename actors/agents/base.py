@@ -33,7 +33,7 @@ class Placement(BaseModel):
 
 
 class Agent(BaseModel):
-    """A node of the tree. Use one of its kinds: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent or LoopAgent.
+    """A node of the tree. Use one of its kinds: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent, LoopAgent or FlowAgent.
 
     A definition is frozen and holds no state of a run; the same object may serve any number of sessions.
 
@@ -50,7 +50,7 @@ class Agent(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-    kind: ClassVar[Literal["custom", "llm", "sequential", "parallel", "loop"]]
+    kind: ClassVar[Literal["custom", "flow", "llm", "sequential", "parallel", "loop"]]
 
     name: str
     description: str = ""
@@ -63,7 +63,7 @@ class Agent(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise DefinitionError(_told(type(self).__name__, data.get("name"), error)) from error
+            raise DefinitionError(wrongly_defined(type(self).__name__, data.get("name"), error)) from error
 
     @pydantic.model_validator(mode="after")
     def _is_a_kind(self) -> Agent:
@@ -76,7 +76,8 @@ class Agent(BaseModel):
         return self.model_copy(update={"sub_agents": ()})
 
 
-def _told(kind: str, name: object, error: ValidationError) -> str:
+def wrongly_defined(kind: str, name: object, error: ValidationError) -> str:
+    """The sentence that tells what is wrong with a definition."""
     wrong = "; ".join(f"{'.'.join(map(str, detail['loc'])) or 'definition'}: {detail['msg']}" for detail in error.errors())
     return f"{kind} {name!r} is not defined rightly: {wrong}"
 

@@ -23,6 +23,9 @@ class CustomAgent(Agent):
 
         Author, ids and timestamp are filled in where they are empty. Each complete event is on disk when the generator goes on.
 
+        When its process is lost, or the answer comes to what an agent below it waits for, it is called again and has to come the
+        same way: the first events that it yields then are those that the log has, and are not stored again.
+
         Args:
             context: the turn, its state, and `await context.run_agent("child")`.
         """

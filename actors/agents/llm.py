@@ -70,7 +70,7 @@ class LlmAgent(Agent):
     @field_validator("tools")
     @classmethod
     def _as_tools(cls, given: Sequence[Any]) -> tuple[Tool, ...]:
-        tools = tuple(_as_tool(tool) for tool in given)
+        tools = tuple(as_tool(tool) for tool in given)
         names: set[str] = set()
         for tool in tools:
             if not tool.name:
@@ -114,7 +114,8 @@ class LlmAgent(Agent):
         return self.output_schema.model_json_schema() if self.output_schema is not None else None
 
 
-def _as_tool(given: Any) -> Tool:
+def as_tool(given: Any) -> Tool:
+    """A tool, or a plain function as one. Raises ValueError."""
     if isinstance(given, Tool):
         return given
     if callable(given):

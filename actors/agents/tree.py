@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +10,15 @@ from actors.agents.agent_tool import AgentTool
 from actors.agents.base import Agent, callbacks
 from actors.agents.llm import LlmAgent
 from actors.agents.plugin import Plugin, checked, hooks
+from actors.agents.workflow import Controller
 from actors.errors import AgentTreeError, DefinitionError
 from actors.messages.event import USER
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import AgentNode, Topology
+from actors.nearest import did_you_mean
 from actors.rules.ids import MAX_ID
 from actors.rules.transfer import Target, transfer_targets
+from actors.tools.tasks import refuse_taken_name
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,12 @@ class AgentTree:
         for agent, parent in _walk(root):
             self._add(agent, parent)
         self._add_tool_agents()
+        # Beside the tree, and named as no agent of a user's can be: for flows that are run without being part of it.
+        standing = Controller()
+        self._agents[standing.name], self._parents[standing.name] = standing, None
+        for agent in self:
+            if isinstance(agent, Controller):
+                self.check_workers(agent.name, agent.agent_names)
         self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
 
     def _add_tool_agents(self) -> None:
@@ -97,6 +106,30 @@ class AgentTree:
                     self._add(agent, parent)
                     users.append(agent)
                 self._asked_by[asked.name] = user.name
+
+    def check_workers(self, flow: str, agents: Iterable[str]) -> None:
+        """See that agents are in the tree and can work on the tasks of a flow. Raises AgentTreeError, which names the flow."""
+        for name in agents:
+            agent = self._agents.get(name)
+            if agent is None:
+                raise AgentTreeError(f"flow {flow!r} names agent {name!r}, which is not in it.{did_you_mean(name, self._agents)}")
+            if not isinstance(agent, LlmAgent):
+                raise AgentTreeError(
+                    f"flow {flow!r} names agent {name!r}, a {type(agent).__name__}: only LLM agents can work on tasks"
+                )
+            for tool in agent.tools:
+                try:
+                    refuse_taken_name(tool)
+                except ValueError as error:
+                    raise AgentTreeError(f"flow {flow!r} names agent {name!r}: {error}") from error
+
+    def flow_agents(self) -> Iterator[Controller]:
+        """The flows that are part of the tree."""
+        return (agent for agent in self if isinstance(agent, Controller) and agent.agent_names)
+
+    def find(self, name: str) -> Agent | None:
+        """The agent of that name, or None."""
+        return self._agents.get(name)
 
     def _add(self, agent: Agent, parent: Agent | None) -> None:
         name = agent.name

@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from actors.agents.base import Agent
+from actors.agents.supervision import Supervision
+from actors.messages.flow import CONTROLLER
 
 
-class SequentialAgent(Agent):
+class WorkflowAgent(Agent):
+    """What the agents have in common that run others.
+
+    Attributes:
+        supervision: what it does when a child fails.
+    """
+
+    supervision: Supervision = Supervision()
+
+
+class SequentialAgent(WorkflowAgent):
     """Runs each child once, in order."""
 
     kind: ClassVar[Literal["sequential"]] = "sequential"
 
 
-class ParallelAgent(Agent):
+class ParallelAgent(WorkflowAgent):
     """Runs all children at once, each on a branch of its own."""
 
     kind: ClassVar[Literal["parallel"]] = "parallel"
 
 
-class LoopAgent(Agent):
+class Controller(Agent):
+    """Orders the work on the tasks of a flow (seed 003); which flow, it is told when it is run."""
+
+    kind: ClassVar[Literal["flow"]] = "flow"
+
+    name: str = CONTROLLER
+
+    @property
+    def agent_names(self) -> Sequence[str]:
+        """The agents that it runs, wherever in the tree they stand."""
+        return ()
+
+
+class LoopAgent(WorkflowAgent):
     """Runs its children in order, again and again, until one escalates.
 
     Attributes:

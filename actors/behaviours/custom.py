@@ -8,10 +8,9 @@ from typing import cast
 
 from actors.agents.custom import CustomAgent
 from actors.agents.tree import AgentSpec
-from actors.behaviours.lifecycle import failed_before
 from actors.interfaces.context import Context
 from actors.messages.event import Event
-from actors.messages.protocol import AnyOutcome, Finished, Transfer
+from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
 
 
 async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:
@@ -21,8 +20,6 @@ async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:
     the first events count as those that the log has.
     """
     definition = cast(CustomAgent, spec.definition)
-    if context.done and context.done[-1].error_code is not None:
-        return failed_before(context.done[-1])
     done = deque(event for event in context.done if event.content is not None)
     to: Transfer | None = None
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.
@@ -35,4 +32,6 @@ async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:
             stored = done.popleft() if done and event.content is not None else await context.emit(event)
             if stored.actions.transfer_to_agent is not None:
                 to = Transfer(to=stored.actions.transfer_to_agent, seq=stored.seq)
+    if to is None and context.waiting:
+        return Paused(call_ids=tuple(context.waiting))
     return to or Finished()

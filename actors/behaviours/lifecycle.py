@@ -12,6 +12,7 @@ from actors.behaviours.hooks import as_content, first_result
 from actors.interfaces.context import Context
 from actors.messages.event import Event
 from actors.messages.protocol import AnyOutcome, Failed, Finished
+from actors.rules import resumption
 from actors.tools.context import Actions, CallbackContext
 
 KeepOutput = Callable[[Event, Actions], None]
@@ -28,17 +29,19 @@ async def run_lifecycle(
     Args:
         keep_output: what to do with content that before_agent gives in place of the run.
     """
+    if context.done and resumption.is_failure(context.done[-1]):
+        return failed_before(context.done[-1])
     has_begun = bool(context.resume_at or context.done)
-    if not has_begun and await _content_of(spec.hooks("before_agent_callback"), context, keep_output):
+    if not has_begun and await content_of(spec.hooks("before_agent_callback"), context, keep_output):
         return Finished()
     outcome = await body()
     if isinstance(outcome, Finished):
-        await _content_of(spec.hooks("after_agent_callback"), context)
+        await content_of(spec.hooks("after_agent_callback"), context)
     return outcome
 
 
-async def _content_of(functions: Sequence[Callable[..., Any]], context: Context, keep_output: KeepOutput | None = None) -> bool:
-    """Call the functions; True when one gave the content of an event."""
+async def content_of(functions: Sequence[Callable[..., Any]], context: Context, keep_output: KeepOutput | None = None) -> bool:
+    """Call the functions of a point around a run; True when one gave the content of an event."""
     if not functions:
         return False
     actions = Actions()

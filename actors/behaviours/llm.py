@@ -13,7 +13,7 @@ import pydantic
 from actors.agents.llm import LlmAgent
 from actors.agents.tree import AgentSpec
 from actors.behaviours.hooks import as_response, call, first_result
-from actors.behaviours.lifecycle import callback_context, failed_before, run_lifecycle, where
+from actors.behaviours.lifecycle import callback_context, run_lifecycle, where
 from actors.behaviours.toolcalls import response_event, run_calls
 from actors.errors import OutputSchemaError
 from actors.foreign import is_cancellation
@@ -23,7 +23,7 @@ from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
-from actors.rules import answers, confirmation, instructions, messages, resumption, transfer
+from actors.rules import answers, confirmation, instructions, messages, transfer
 from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.tools.transfer import TransferTool
@@ -34,10 +34,12 @@ CALL_ID_PREFIX = "call-"
 
 async def run_llm(spec: AgentSpec, model: Model, context: Context) -> AnyOutcome:
     """One run of an LLM agent, from its turn's message to its final response, a transfer or a pause."""
-    return await _LlmRun(spec, model, context).run()
+    return await LlmRun(spec, model, context).run()
 
 
-class _LlmRun:
+class LlmRun:
+    """One run of an LLM agent; work in flows is a kind of it."""
+
     def __init__(self, spec: AgentSpec, model: Model, context: Context) -> None:
         self._agent = cast(LlmAgent, spec.definition)
         self._spec = spec
@@ -49,6 +51,7 @@ class _LlmRun:
             self._tools[transfer_tool.name] = transfer_tool
 
     async def run(self) -> AnyOutcome:
+        """The run from its beginning to its end."""
         if self._context.done:
             return await run_lifecycle(self._spec, self._context, self._rest, self._keep_output)
         answered = [response.id for response in self._context.user_content.function_responses()]
@@ -74,8 +77,6 @@ class _LlmRun:
         """Where the run was: what is in the log is not done again; None when the model has to be asked."""
         last = self._context.done[-1]
         asked = next((event for event in reversed(self._context.done) if any(event.function_calls())), None)
-        if resumption.is_failure(last):
-            return failed_before(last)
         if last.actions.transfer_to_agent is not None:
             return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
         # A message that came behind it has answered something, here or beside: the run had been paused then.
@@ -84,7 +85,8 @@ class _LlmRun:
             waiting = (await self._context.view()).still_open([call.id for call in asked.function_calls()])
             if waiting:
                 return Paused(call_ids=waiting)
-        if was_paused:
+        made = {call.id for event in self._context.done for call in event.function_calls()}
+        if was_paused and not made.isdisjoint(messages.answers(self._context.user_content)):
             return await self._carry_out_decisions()
         if asked is last:
             return await self._answered(list(asked.function_calls()))
@@ -125,6 +127,14 @@ class _LlmRun:
     # ------------------------------------------------------------------------------------------------------- the model
     async def _ask(self) -> Event | None:
         """One model call and its event; None when the model returned nothing."""
+        event = await self._asked()
+        if event is None:
+            return None
+        is_last = not any(event.function_calls()) and not self._spec.hooks("after_agent_callback")
+        return await self._context.emit(event, is_last=is_last)
+
+    async def _asked(self) -> Event | None:
+        """One model call; the event of its answer is still to be made known."""
         actions = Actions()
         context = callback_context(self._context, actions)
         request = await self._request(context)
@@ -133,9 +143,7 @@ class _LlmRun:
             if actions.freeze() != NO_ACTIONS:
                 await self._context.emit(Event(actions=actions.freeze()))
             return None
-        event = await self._without_large_data(self._finished_event(await self._named(response), actions))
-        is_last = not any(event.function_calls()) and not self._spec.hooks("after_agent_callback")
-        return await self._context.emit(event, is_last=is_last)
+        return await self._without_large_data(self._finished_event(await self._named(response), actions))
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
@@ -174,11 +182,10 @@ class _LlmRun:
         return self._spec.model if isinstance(self._spec.model, str) else getattr(self._spec.model, "model", "")
 
     async def _request(self, context: CallbackContext) -> LlmRequest:
-        view = await self._context.view()
         request = LlmRequest(
             model=self._model_name,
             agent=self._spec.name,
-            contents=view.contents(self._agent.include_contents),
+            contents=await self._contents(),
             system_instruction=await self._system_instruction(),
             tools=[tool.declaration() for tool in self._tools.values()],
             config=dict(self._agent.generate_content_config),
@@ -187,6 +194,9 @@ class _LlmRun:
         for tool in self._tools.values():
             await tool.process_request(request, context)
         return request
+
+    async def _contents(self) -> list[Content]:
+        return (await self._context.view()).contents(self._agent.include_contents)
 
     async def _system_instruction(self) -> str:
         return instructions.join(

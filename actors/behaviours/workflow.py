@@ -7,27 +7,30 @@ workflow goes on where it was instead of beginning again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
 
 from actors.agents.tree import AgentSpec
 from actors.agents.workflow import LoopAgent
+from actors.behaviours.supervision import Watch
 from actors.interfaces.context import SupervisorContext
 from actors.messages.protocol import AnyOutcome, Finished, Paused
 
 
 async def run_sequential(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run each child once. An escalation cuts nothing, it travels up."""
-    return await _in_order(spec, context, {}, stop_on_escalation=False) or Finished()
+    return await _in_order(spec, context, Watch(spec, context), {}, stop_on_escalation=False) or Finished()
 
 
 async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run the children in order, again and again, until one escalates or the last iteration is done."""
     definition = cast(LoopAgent, spec.definition)
+    watch = Watch(spec, context)
     iteration = int(context.progress.get("iteration", 0))
     while spec.children and (not definition.max_iterations or iteration < definition.max_iterations):
-        stopped = await _in_order(spec, context, {"iteration": iteration}, stop_on_escalation=True)
+        stopped = await _in_order(spec, context, watch, {"iteration": iteration}, stop_on_escalation=True)
         if stopped is not None or context.escalated:
             if definition.on_escalate == "absorb":
                 # Also of a run that is only paused, or the loop around it would end when the answer has come.
@@ -39,7 +42,7 @@ async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
 
 
 async def _in_order(
-    spec: AgentSpec, context: SupervisorContext, where: dict[str, Any], *, stop_on_escalation: bool
+    spec: AgentSpec, context: SupervisorContext, watch: Watch, where: dict[str, Any], *, stop_on_escalation: bool
 ) -> AnyOutcome | None:
     """Run the children from the first on, or from the one at which the run goes on.
 
@@ -52,16 +55,22 @@ async def _in_order(
         del children[: children.index(begun)]
         context.escalated = context.escalated or bool(context.progress.get("escalated"))
     for child in children:
-        if child == begun:
-            # Its beginning is in the log, and so is what it has done since.
-            outcome = await context.run_child(child, resume=context.is_resumed)
-            since = context.progress.get("since", context.noted_seq)
+        if child != begun:
+            watch.turns_to_next()
+            noted = {**where, "child": child, "escalated": context.escalated, **watch.kept()}
+            outcome = await context.run_child(child, progress=noted)
+            watch.begun[child] = context.noted_seq
+        elif child in watch.skipped:
+            outcome = Finished()
         else:
-            outcome = await context.run_child(child, progress={**where, "child": child, "escalated": context.escalated})
-            since = context.noted_seq
+            # Its beginning is in the log, and so is what it has done since.
+            await watch.until_due(child)
+            outcome = await context.run_child(child, resume=context.is_resumed)
+        outcome = await watch.settled(child, outcome, where)
         if isinstance(outcome, Paused) and outcome.escalated:
             # A child that is paused is not over: that it has escalated already counts when it is.
-            await context.note({**where, "child": child, "escalated": True, "since": since})
+            since = watch.begun.get(child, 0)
+            await context.note({**where, "child": child, "escalated": True, "since": since, **watch.kept(child)})
         begun = None
         if not isinstance(outcome, Finished):
             return outcome
@@ -81,15 +90,23 @@ def _begun(context: SupervisorContext) -> str | None:
 async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run all children at once, each on its own branch; of a run that goes on, those that have been answered.
 
-    The first that fails ends the others. It is done when every child is.
+    The first whose failure goes up ends the others. It is done when every child is.
     """
-    waiting: dict[str, list[str]] = dict(context.progress.get("waiting", {}))
+    watch = Watch(spec, context)
+    paused: Mapping[str, list[str]] = context.progress.get("waiting", {})
+    waiting = dict(paused)
     context.escalated = context.escalated or bool(context.progress.get("escalated"))
     branch = f"{context.branch}.{spec.name}" if context.branch else spec.name
     # When the whole run was lost, each child tells by what the log has of it whether it was done.
     children = tuple(waiting) if context.is_resumed and waiting else context.resume_at or spec.children
-    resume = context.is_resumed
-    runs = {asyncio.create_task(context.run_child(child, branch=f"{branch}.{child}", resume=resume)): child for child in children}
+
+    async def run_supervised(child: str) -> AnyOutcome:
+        on = f"{branch}.{child}"
+        await watch.until_due(child)
+        outcome = await context.run_child(child, branch=on, resume=context.is_resumed)
+        return await watch.settled(child, outcome, {"waiting": paused}, on)
+
+    runs = {asyncio.create_task(run_supervised(child)): child for child in children if child not in watch.skipped}
     try:
         stopped = await _all(runs, waiting)
     finally:
@@ -100,7 +117,7 @@ async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcom
         return stopped
     if not waiting:
         return Finished()
-    await context.note({"waiting": waiting, "escalated": context.escalated})
+    await context.note({"waiting": waiting, "escalated": context.escalated, **watch.kept()})
     return Paused(call_ids=tuple(call_id for call_ids in waiting.values() for call_id in call_ids))
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from actors.interfaces.clock import Clock
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
+from actors.messages.flow import FlowMark, Work
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol import AnyOutcome
 from actors.rules.contents import View
+from actors.rules.relevance import TaskView
 
 
 class ArtifactAccess(Protocol):
     """Artifacts of one session."""
 
     async def save(self, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises ArtifactError or OSError."""
+        """Store a part and return its version, from 0. Raises ArtifactError."""
         ...
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:
@@ -81,6 +84,9 @@ class InvocationContext(Protocol):
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run an agent that stands directly below this one, and return how its run ended.
 
+        When that is Paused, the agent waits for the answer to a long-running call: return, and the turn is paused. With the
+        answer `run` begins again; what it has said before is not said again, and an agent that has finished is not run again.
+
         Raises:
             UnknownAgentError: there is no such child; the message names the nearest.
             FencedError: the turn was taken over or has ended.
@@ -99,6 +105,7 @@ class Context(InvocationContext, Protocol):
         done: what it had said until then, without its notes of progress.
         user_seq: the place of the user's event that opened the turn last.
         escalated: some event of the run, or below it, had `actions.escalate`.
+        waiting: ids of the calls whose answers agents wait for that `run_agent` has run.
         offload: where tools run that need resources of their own.
     """
 
@@ -109,6 +116,7 @@ class Context(InvocationContext, Protocol):
     done: Sequence[Event]
     user_seq: int
     escalated: bool
+    waiting: Sequence[str]
 
     async def view(self) -> View:
         """The log as the agent sees it, up to and with the last event emitted."""
@@ -155,10 +163,12 @@ class SupervisorContext(Context, Protocol):
     Attributes:
         progress: what it last noted, when the run goes on after a pause or a loss; else empty.
         noted_seq: the place of its last note, 0 without one.
+        clock: the time by which it waits before it runs a child again.
     """
 
     progress: Mapping[str, Any]
     noted_seq: int
+    clock: Clock
 
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None, resume: bool = False
@@ -174,10 +184,73 @@ class SupervisorContext(Context, Protocol):
         """
         ...
 
-    async def note(self, progress: Mapping[str, Any]) -> None:
-        """Leave in the log how far the run is."""
+    async def note(self, progress: Mapping[str, Any], custom_metadata: dict[str, Any] | None = None) -> None:
+        """Leave in the log how far the run is, with what people are to read of it, if anything."""
         ...
 
     async def stop_branch(self, branch: str) -> None:
         """Stop every run on a branch that this agent began, or below it; returns when they have ended."""
+        ...
+
+
+class WorkContext(Context, Protocol):
+    """What an agent is given that works in a flow, for one round.
+
+    Attributes:
+        llm_calls: model calls made so far.
+    """
+
+    llm_calls: int
+
+    @property
+    def work(self) -> Work:
+        """What is wanted."""
+        ...
+
+    async def plan(self, definition: str) -> Any:
+        """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
+        ...
+
+    async def emit_both(self, first: Event, second: Event) -> None:
+        """Make two events of the round known that are stored together, or neither: see `emit`."""
+        ...
+
+    async def task_view(self) -> TaskView:
+        """The log as an agent sees it that works in flows."""
+        ...
+
+
+class ControllerContext(Context, Protocol):
+    """What the controller of a flow is given.
+
+    Attributes:
+        progress: what it last noted in this turn, when the run goes on; else empty.
+        opened_seq: the place in the log of the message that it was asked with.
+        noted_seq: the place in the log of its last note.
+        is_turn: the end of the run is the end of the turn.
+    """
+
+    progress: Mapping[str, Any]
+    noted_seq: int
+    opened_seq: int
+    is_turn: bool
+
+    async def plan(self, definition: str) -> Any:
+        """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
+        ...
+
+    async def record(self, event: Event, *, is_last: bool = False) -> Event:
+        """Like `emit`, for events that plugins are not shown."""
+        ...
+
+    async def work_round(self, agent: str, work: Work) -> AnyOutcome:
+        """Have an agent, wherever in the tree it stands, do a round. Raises FencedError."""
+        ...
+
+    async def stop_rounds(self) -> None:
+        """Stop the rounds that are under way; returns when they have ended."""
+        ...
+
+    async def marks(self, run: str, after_seq: int) -> list[tuple[str, FlowMark]]:
+        """What the log behind a place says of a run of a flow: authors and marks, in order."""
         ...

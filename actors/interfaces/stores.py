@@ -141,7 +141,11 @@ Write = CreateSession | AddEvent | HideEvents | PutState | PutTurn | RemoveSessi
 
 
 class SessionStore(Protocol):
-    """Where logs last. Its methods block; the Session actor calls them from one thread, one at a time."""
+    """Where logs last. Its methods block; the Session actor calls them from one thread, one at a time.
+
+    All of them raise StoreUnavailableError when the store cannot do it now and may be able to later: it is away, locked or
+    full. Then they are called again, so that whoever asked need not know, until the store has been away for too long.
+    """
 
     def open(self) -> None:
         """Connect, and make or check the tables. May be called again after `close`.
@@ -158,7 +162,9 @@ class SessionStore(Protocol):
         Raises:
             SessionExistsError: a session to create is there already.
             StoreConflictError: an event's place in its log is taken: somebody else writes the session.
-            StoreError: the store could not do it. Nothing of `writes` is stored then.
+            StoreUnavailableError: the store cannot do it now. Nothing of `writes` is stored then, or all of it, when
+                the store was lost on the way.
+            StoreError: the store cannot do it. Nothing of `writes` is stored then.
         """
         ...
 
@@ -215,7 +221,10 @@ class SessionStore(Protocol):
 
 
 class MemoryStore(Protocol):
-    """Where memory lasts. Its methods block; the Session actor calls them from one thread, one at a time."""
+    """Where memory lasts. Its methods block; the Session actor calls them from one thread, one at a time.
+
+    As those of a SessionStore they raise StoreUnavailableError for what may pass by itself, and are called again then.
+    """
 
     def open(self) -> None:
         """Connect, and make or check the tables. May be called again after `close`.
@@ -258,14 +267,16 @@ class MemoryStore(Protocol):
 
 
 class ArtifactStore(Protocol):
-    """Where artifacts last. Its methods block; names in folders of `user:` are shared by a user's sessions."""
+    """Where artifacts last. Its methods block; names in folders of `user:` are shared by a user's sessions.
+
+    They may raise anything when the store cannot do what is asked; who asked is told with an ArtifactError.
+    """
 
     def save(self, key: SessionKey, filename: str, part: Part) -> int:
         """Store a part and return its version, from 0.
 
         Raises:
             ArtifactError: the name would leave its folder, or the part has neither inline data nor text.
-            OSError: the store could not do it.
         """
         ...
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse
+from actors.messages.flow import FlowMark
 
 USER = "user"
 """The author of everything a person says."""
@@ -58,6 +59,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         partial: a piece of a streamed response: delivered, never stored.
         error_code: class name of the exception that ended the agent's run; then `content` is None.
         long_running_tool_ids: ids of the calls in `content` whose answer may come in a later turn.
+        flow: what the event says of a flow; None when it belongs to none.
     """
 
     id: str = ""
@@ -76,6 +78,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     long_running_tool_ids: Sequence[str] = ()
     custom_metadata: dict[str, Any] | None = None
     actions: EventActions = NO_ACTIONS
+    flow: FlowMark | None = None
 
     @property
     def text(self) -> str:

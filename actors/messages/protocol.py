@@ -14,6 +14,7 @@ import msgspec
 
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
+from actors.messages.flow import FlowMark, Work
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
@@ -53,12 +54,14 @@ class Outcome(Message, frozen=True, kw_only=True):
         llm_calls: model calls it made out of the allowance that came with the Invoke.
         escalated: some event of the run, or below it, had `actions.escalate`.
         state_seq: the newest change of the session's state that the run knows of, by the place of its event; 0: of none.
+        mark: of a round of a flow: what its events say of the flow, results left out.
     """
 
     agent: str = ""
     llm_calls: int = 0
     escalated: bool = False
     state_seq: int = 0
+    mark: FlowMark | None = None
 
 
 class Finished(Outcome, frozen=True, kw_only=True):
@@ -127,6 +130,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
 
     Attributes:
         repeatable: a turn of this id may be there already, and is joined then: the caller gave the id, or asks again.
+        flow: under which the definition of a flow is found that the turn is to carry out; "": an agent is selected for it.
         event_id: that of the user's event; who asks again asks with the same. "" leaves it to the Runner.
     """
 
@@ -139,14 +143,20 @@ class StartTurn(Message, frozen=True, kw_only=True):
     state_delta: dict[str, Any] = {}
     auto_create: bool = False
     subscriber: str = ""
+    flow: str = ""
 
 
 class TurnStarted(Message, frozen=True, kw_only=True):
-    """The turn is open, or was already: then `attached`, and its events come from the first."""
+    """The turn is open, or was already: then `attached`, and its events come from the first.
+
+    Attributes:
+        seq: the place of the user's event, if it is the one that was asked with.
+    """
 
     invocation_id: str
     agent: str
     attached: bool = False
+    seq: int = 0
 
 
 class TakeOver(Message, frozen=True, kw_only=True):
@@ -353,6 +363,7 @@ class Invoke(Message, frozen=True, kw_only=True):
             carry that end. "" when somebody waits for the run.
         resume_at: see Context. `progress`: what the agent noted last, when it goes on, and `noted_seq` its place.
         resume: the run was begun before, behind place `since`, and was lost: it goes on from what the log has of it.
+        work: the run is this round of a flow.
     """
 
     turn: TurnRef
@@ -372,15 +383,14 @@ class Invoke(Message, frozen=True, kw_only=True):
     noted_seq: int = 0
     resume: bool = False
     since: int = 0
+    work: Work | None = None
 
 
 class StopRun(Message, frozen=True, kw_only=True):
-    """Stop every run of a turn in this actor, or those of the numbers given in that taking-up of the turn."""
+    """Stop runs of one taking-up of a turn in this actor, by their numbers."""
 
-    key: SessionKey
-    invocation_id: str
-    epoch: int = 0
-    runs: tuple[int, ...] | None = None
+    turn: TurnRef
+    runs: tuple[int, ...]
 
 
 # ------------------------------------------------------------------------------------------------- agent -> Runner
@@ -390,6 +400,7 @@ class RunChild(Message, frozen=True, kw_only=True):
     Attributes:
         user_event: what the child is asked, already stored; None: what the turn was opened with.
         resume, since: see Invoke.
+        work: the round of a flow that the child, wherever it stands, is to do.
     """
 
     turn: TurnRef
@@ -399,13 +410,14 @@ class RunChild(Message, frozen=True, kw_only=True):
     user_event: StoredEvent | None = None
     resume: bool = False
     since: int = 0
+    work: Work | None = None
 
 
 class StopBranch(Message, frozen=True, kw_only=True):
-    """Whoever began a branch wants every run on it and below stopped."""
+    """Whoever began a branch wants every run on it and below stopped; without a branch, all that the run itself has asked for."""
 
     turn: TurnRef
-    branch: str
+    branch: str = ""
 
 
 class TakeLlmCall(Message, frozen=True, kw_only=True):
@@ -514,6 +526,27 @@ class News(Message, frozen=True, kw_only=True):
     number: int = 0
     turns: Sequence[TurnNews] = ()
     known: bool = True
+
+
+class ReadTurn(Message, frozen=True, kw_only=True):
+    """Ask for what a turn's agents have said behind `after_seq`, a page of it."""
+
+    key: SessionKey
+    invocation_id: str
+    after_seq: int = 0
+
+
+class TurnRead(Message, frozen=True, kw_only=True):
+    """A page of a turn.
+
+    Attributes:
+        read_to_seq: the log was read to that place.
+        more: there is more behind it; ask again.
+    """
+
+    events: Sequence[StoredEvent]
+    read_to_seq: int
+    more: bool = False
 
 
 class Unsubscribe(Message, frozen=True, kw_only=True):
@@ -676,6 +709,8 @@ AnyMessage = (
     | Subscribe
     | Poll
     | News
+    | ReadTurn
+    | TurnRead
     | Unsubscribe
     | CreateSessionRequest
     | GetSessionRequest

@@ -11,13 +11,14 @@ from actors.errors import UnknownAgentError
 from actors.nearest import did_you_mean
 
 LLM = "llm"
+CUSTOM = "custom"
 
 
 class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One agent's place in the tree.
 
     Attributes:
-        kind: llm, custom, sequential, parallel or loop.
+        kind: llm, custom, sequential, parallel, loop or flow.
         parent: None for the root, and for an agent that is a tool of others: it stands beside the tree, with a tree below it.
         tool_agents: the agents that it has as tools.
     """

@@ -147,7 +147,7 @@ class Compiler:
             if response is None:
                 others.append(part)
             elif response.id in self._others_calls:
-                others.append(_quote(USER, part))
+                others.append(quote(USER, part))
             elif response.id in self.own_calls:
                 responses.append(response)
             else:
@@ -156,7 +156,7 @@ class Compiler:
 
     def _foreign(self, event: Event, content: Content) -> Entry | None:
         self._others_calls.update(call.id for call in content.function_calls() if call.id)
-        told = [_quote(event.author, part) for part in content.parts if _is_told(part)]
+        told = [quote(event.author, part) for part in content.parts if is_told(part)]
         if not told:
             return None
         is_transfer = event.actions.transfer_to_agent is not None or any(
@@ -175,12 +175,12 @@ def _of_parts(role: str, parts: list[Part]) -> Content | None:
     return None if content.is_empty() else content
 
 
-def _is_told(part: Part) -> bool:
+def is_told(part: Part) -> bool:
     """True when others are told of it: it is no thought, and more than its model's signature."""
     return not part.thought and bool(part.text or not part.carries_only_text())
 
 
-def _quote(author: str, part: Part) -> Part:
+def quote(author: str, part: Part) -> Part:
     """What another did, told in words. Images and the like stay as they are."""
     if part.function_call is not None:
         call = part.function_call

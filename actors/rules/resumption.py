@@ -6,7 +6,7 @@ that waits, down to the agent that asked. Nor is one that was lost with its proc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.messages.event import Event
@@ -44,6 +44,12 @@ def child_towards(topology: Topology, parent: str, caller: str) -> str | None:
     return None
 
 
+def through_flows(callers: Sequence[str], so_far: TurnSoFar) -> list[str]:
+    """The callers, with the controller of the flow in the place of each that waits in one: it has noted them as `agents`."""
+    flows = {agent: controller for controller, (_, noted) in so_far.progress.items() for agent in noted.get("agents", ())}
+    return list(dict.fromkeys(flows.get(caller, caller) for caller in callers))
+
+
 def handover(so_far: TurnSoFar, agent: str, branch: str | None, since: int) -> Handover | None:
     """The first transfer by the agent on a branch behind a place of the log, or None: then it has the floor."""
     made = (each for each in so_far.handovers if each.seq > since and each.author == agent and each.branch == branch)
@@ -54,12 +60,15 @@ def begun_behind(noted: tuple[int, Mapping[str, Any]] | None, child: str, since:
     """The place of the log behind which the run of a supervisor's child began.
 
     Args:
-        noted: what the supervisor noted last, with its place. One that runs its children one by one notes each when it begins.
+        noted: what the supervisor noted last, with its place. One that runs its children one by one notes each when it begins,
+            and each does so when it begins one again; "begun" holds the places of those before.
         since: where the supervisor's own run began.
     """
-    if noted is None or noted[0] <= since or noted[1].get("child") != child:
+    if noted is None or noted[0] <= since:
         return since
-    return int(noted[1].get("since", noted[0]))
+    seq, told = noted
+    begun = told.get("since", seq) if told.get("child") == child else told.get("begun", {}).get(child, since)
+    return max(since, int(begun))
 
 
 def progress(so_far: TurnSoFar, agent: str, since: int) -> tuple[int, dict[str, Any]]:

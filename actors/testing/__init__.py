@@ -1,5 +1,6 @@
-"""Fakes that ship: models that answer from a script or by patterns, on every engine."""
+"""Fakes that ship: models that answer from a script or by patterns, on every engine, and a clock that need not be waited for."""
 
+from actors.testing.clock import ManualClock
 from actors.testing.models import PatternModel, ScriptedModel
 
-__all__ = ["PatternModel", "ScriptedModel"]
+__all__ = ["ManualClock", "PatternModel", "ScriptedModel"]

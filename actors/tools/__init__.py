@@ -6,6 +6,7 @@ from actors.tools.context import Actions, CallbackContext, ReadonlyContext, Stat
 from actors.tools.exit_loop import exit_loop
 from actors.tools.function import FunctionTool, LongRunningTool, tool
 from actors.tools.memory import load_memory
+from actors.tools.tasks import create_tasks
 
 __all__ = [
     "Actions",
@@ -16,6 +17,7 @@ __all__ = [
     "State",
     "Tool",
     "ToolContext",
+    "create_tasks",
     "exit_loop",
     "load_artifacts",
     "load_memory",

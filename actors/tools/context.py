@@ -124,7 +124,7 @@ class CallbackContext(ReadonlyContext):
         return self._writable
 
     async def save_artifact(self, filename: str, part: Part) -> int:
-        """Store an artifact and return its version, from 0. Raises InvalidIdError, ArtifactError or OSError."""
+        """Store an artifact and return its version, from 0. Raises InvalidIdError, ArtifactError."""
         version = await self._artifacts.save(filename, part)
         self.actions.artifact_delta[filename] = version
         return version

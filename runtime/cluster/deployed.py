@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 
@@ -15,7 +16,8 @@ from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol import Statistics
 from actors.runner import RunnerRef
 from actors.session import SessionRef
-from runtime.cluster.remote import Handle, RayLink, names
+from runtime.cluster.parcels import packed_plan
+from runtime.cluster.remote import Handle, RayLink, define, names
 from runtime.settings import Settings
 
 
@@ -46,6 +48,7 @@ class RayDeployment:
 
     session: SessionRef
     runner: RunnerRef
+    _runner_host: Handle
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -56,6 +59,11 @@ class RayDeployment:
         patience_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
         self.session = SessionRef(RayLink(session, "the Session actor", patience_s), max_bytes)
         self.runner = RunnerRef(RayLink(runner, "the Runner", patience_s), max_bytes)
+        self._runner_host = runner
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Send the definition of a flow to where all agents find it."""
+        await define(self._runner_host, name, packed_plan(plan.name, plan))
 
     async def answers(self) -> None:
         """See that both actors answer. Raises TimeoutError, ActorLostError."""

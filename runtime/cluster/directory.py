@@ -22,7 +22,7 @@ from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerRef
 from actors.session import SessionRef
-from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, evict, myself, start
+from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
 from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
@@ -153,4 +153,5 @@ def build_agent(
         resolve,
         name,
         as_task,
+        RemotePlans(runner, cloudpickle.loads).find,
     )

@@ -17,14 +17,13 @@ from actors.agents import AgentSpec
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
-from actors.messages.limits import Limits
 from actors.messages.topology import Topology
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.connection import RayConnection
 from runtime.cluster.deployed import RayDeployment, Terms, actor_name, agent_actor_name
 from runtime.cluster.directory import RayDirectory
-from runtime.cluster.parcels import packed, parcel
+from runtime.cluster.parcels import packed, packed_plan, parcel
 from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, named, start
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.settings import Settings
@@ -97,7 +96,7 @@ class RayEngine:
             deployment.memory_store,
             deployment.tree.topology,
             name("session"),
-            deployment.settings.limits,
+            deployment.settings,
         )
         terms = Terms(deployment.settings, deployment.artifact_store, deployment.auto_create_session)
         session = self._start(
@@ -116,19 +115,28 @@ class RayEngine:
             packed("the plugins cannot travel to the Runner", deployment.tree.plugins),
             deployment.app_name,
         )
+        plans = {flow: packed_plan(flow, plan) for flow, plan in deployment.plans().items()}
         runner = self._start(
             RunnerHost,
             name("runner"),
             deployment.settings.namespace,
             refusal="the agents cannot travel to the Runner",
-            content=build_the_runner,
+            content=(build_the_runner, plans),
         )
         self._deployed.meet(session, runner, deployment.settings)
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Send the definition of a flow to where all agents find it."""
+        await self._deployed.define(name, plan)
 
     def _start(self, host: type[Any], name: str, *args: str, refusal: str, content: object, restarts: int = FOR_EVER) -> Handle:
         settings = self._deployment.settings
         pieces = parcel(refusal, content, must_last=self._deployment.detached)
-        options = {"max_restarts": restarts, **({"lifetime": "detached"} if self._deployment.detached else {})}
+        options: dict[str, Any] = {"max_restarts": restarts}
+        if settings.core_resources:
+            options["resources"] = settings.core_resources
+        if self._deployment.detached:
+            options["lifetime"] = "detached"
         try:
             handle = start(host, name, settings.namespace, settings.max_concurrency, *args, *pieces, **options)
         except ValueError as error:
@@ -183,10 +191,17 @@ class RayEngine:
 
 
 def build_session(
-    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, limits: Limits
+    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, settings: Settings
 ) -> Actor:
     """Make the Session actor, in its own process."""
-    return SessionActor(open_session_store(store), topology, name, memory=open_memory_store(memory_store), limits=limits)
+    return SessionActor(
+        open_session_store(store, settings),
+        topology,
+        name,
+        memory=open_memory_store(memory_store, settings),
+        limits=settings.limits,
+        store_timeout_s=settings.store_timeout_s,
+    )
 
 
 def build_runner(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
 from actors.interfaces.stores import ArtifactStore
@@ -89,6 +90,10 @@ class JoinedEngine:
 
     def _not_found(self, hint: str) -> DeploymentNotFoundError:
         return DeploymentNotFoundError(self._app_name, self._settings.namespace, hint)
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Send the definition of a flow to where all agents find it."""
+        await self._deployed.define(name, plan)
 
     async def leave(self) -> None:
         """Leave the deployment as it is."""

@@ -27,6 +27,11 @@ def packed(refusal: str, value: object) -> bytes:
     return pickled
 
 
+def packed_plan(flow: str, plan: object) -> bytes:
+    """The definition of a flow as it travels. Raises DefinitionError."""
+    return packed(f"flow {flow!r} cannot travel to its agents", plan)
+
+
 def parcel(refusal: str, value: object, *, must_last: bool = False) -> list[bytes]:
     """A value of any size in pieces, each an argument that Ray keeps for as long as it may start the actor again.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,12 +15,13 @@ from ray.actor import ActorHandle
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from actors.actor import Actor
-from actors.errors import ActorLostError, ActorRestartsError, ClusterError
+from actors.errors import ActorLostError, ActorRestartsError, ClusterError, FlowNotFoundError
 from actors.interfaces.model import SharedModel
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import TakeOver
 from actors.messages.wire import decode, encode
 from runtime.cluster.parcels import unpacked
+from runtime.plans import PlanBook
 
 Handle = ActorHandle[Any]
 """What Ray gives for an actor: it can be sent to other processes."""
@@ -53,17 +55,34 @@ class SessionHost(Host):
 
 
 class RunnerHost(Host):
-    """The process of the Runner. When Ray has started it again, the Runner looks for the turns that it had.
+    """The process of the Runner, where agents find the definitions of flows as well.
+
+    When Ray has started it again, the Runner looks for the turns that it had.
 
     Args:
         namespace: its own.
-        pieces: a parcel with what makes the actor.
+        pieces: a parcel with what makes the actor, and with pickled definitions of the flows of the tree, by name.
     """
 
     def __init__(self, namespace: str, *pieces: bytes) -> None:
-        super().__init__(unpacked(pieces))
-        if ray.get_runtime_context().was_current_actor_reconstructed:
+        build, plans = unpacked(pieces)
+        super().__init__(build)
+        self._plans = PlanBook(plans)
+        with warnings.catch_warnings():
+            # Ray's own: it looks by a method that it has deprecated itself.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        if is_restarted:
             threading.Thread(target=_tell, args=(myself(namespace), encode(TakeOver())), daemon=True).start()
+
+    async def define(self, name: str, plan: bytes) -> None:
+        """Keep a pickled definition."""
+        self._plans.keep(name, plan)
+
+    async def plan(self, name: str) -> bytes | None:
+        """A pickled definition, or None."""
+        pickled: bytes | None = self._plans.get(name)
+        return pickled
 
 
 def _tell(actor: Handle, raw: bytes) -> None:
@@ -151,6 +170,14 @@ def names(namespace: str | None = None) -> list[tuple[str, str]]:
     return sorted(each for each in found if namespace is None or each[0] == namespace)
 
 
+async def define(runner: Handle, name: str, plan: bytes) -> None:
+    """Have the host of a Runner keep a pickled definition of a flow. Raises ActorLostError."""
+    try:
+        await runner.define.remote(name, plan)
+    except RayActorError as error:
+        raise ActorLostError("the Runner", _reason(error)) from error
+
+
 async def terms_of(session: Handle) -> Any:
     """What the host of a Session actor tells drivers that join. Raises ActorLostError, ClusterError."""
     try:
@@ -220,6 +247,34 @@ def _reason(error: RayActorError) -> str:
     """The last line that says something, of what Ray tells in many."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
+
+
+class RemotePlans:
+    """Definitions of flows as an agent in another process finds them. Each travels there once.
+
+    Args:
+        handle: the Runner's.
+        load: makes a definition of its pickled form.
+    """
+
+    def __init__(self, handle: Handle, load: Callable[[bytes], Any]) -> None:
+        self._handle = handle
+        self._load = load
+        self._known = PlanBook({})
+
+    async def find(self, name: str) -> Any:
+        """A definition. Raises FlowNotFoundError, ActorLostError."""
+        known = self._known.get(name)
+        if known is None:
+            try:
+                pickled: bytes | None = await self._handle.plan.remote(name)
+            except RayActorError as error:
+                raise ActorLostError("the Runner", _reason(error)) from error
+            if pickled is None:
+                raise FlowNotFoundError(name)
+            known = self._load(pickled)
+            self._known.keep(name, known)
+        return known
 
 
 class RemoteModel:

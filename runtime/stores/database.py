@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from actors.errors import RaygroveError, StoreError
+from actors.errors import RaygroveError, StoreError, StoreUnavailableError
+from runtime.stores.faults import is_transient
 
 LOCK_TIMEOUT_S = 30.0
-"""How long a write waits for another process that is writing to the same SQLite file, in seconds."""
+"""How long one request waits for what another process has locked, in seconds, unless a store is told otherwise."""
+
+CONNECT_TIMEOUT_S = 5
+"""How long a PostgreSQL server may take to answer the knock, if the URL does not say."""
+
+_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
+"""A machine that is gone does not say so: without these libpq would wait for its answer for hours."""
 
 _USAGE = "use 'sqlite:///folder/file.db', 'sqlite://' (in memory) or 'postgresql://user:password@host:5432/database'"
 
@@ -29,14 +39,16 @@ class Database:
     Args:
         url: `sqlite:///path` (relative), `sqlite:////path` (absolute), `sqlite://` (in memory) or `postgresql://…`.
         what: of what kind the store on it is, for messages.
+        lock_timeout_s: how long one request waits for what another process has locked.
 
     Raises:
         StoreError: the URL is none of these.
     """
 
-    def __init__(self, url: str, what: str = "session store") -> None:
+    def __init__(self, url: str, what: str = "session store", lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self._what = what
         self._url = _parse(url, what)
+        self._lock_timeout_s = lock_timeout_s
         self._engine: Engine | None = None
         self._connection: Connection | None = None
 
@@ -50,7 +62,7 @@ class Database:
             StoreError: the driver is not installed, or a folder cannot be made.
         """
         try:
-            self._engine = _engine(self._url)
+            self._engine = _engine(self._url, self._lock_timeout_s)
         except ModuleNotFoundError as error:
             raise StoreError(f"{self} needs the package {error.name!r}: pip install 'raygrove[postgres]'") from error
         except OSError as error:
@@ -90,9 +102,10 @@ class Database:
             raise self.failure(error) from error
 
     def failure(self, error: Exception) -> StoreError:
-        """The error that tells of another one, by the words of the database itself."""
+        """The error that tells of another one, by the words of the database itself; StoreUnavailableError if it may pass."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        return StoreError(f"{self}: {type(cause).__name__}: {cause}")
+        told = f"{type(cause).__name__}: {cause}"
+        return StoreUnavailableError(str(self), told) if is_transient(error) else StoreError(f"{self}: {told}")
 
     def close(self) -> None:
         """Let go of the connection and its file. Closing twice is no error."""
@@ -152,20 +165,42 @@ def _parse(text: str, what: str) -> URL:
     raise StoreError(f"{what} {url.render_as_string(hide_password=True)!r} is of an unknown kind: {_USAGE}")
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, lock_timeout_s: float) -> Engine:
     # Transactions are begun and ended in words, the same way for both databases; AUTOCOMMIT keeps the drivers from
     # beginning any of their own, which a read would leave open.
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
-    if url.database and url.database != ":memory:":
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    options = {"check_same_thread": False, "timeout": LOCK_TIMEOUT_S}
+        given = {"connect_timeout": CONNECT_TIMEOUT_S, **_KEEPALIVE}
+        options: dict[str, Any] = {name: value for name, value in given.items() if name not in url.query}
+        set_up: Callable[[Any, object], None] = partial(_set_up_postgres, lock_timeout_s)
+    else:
+        if url.database and url.database != ":memory:":
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        options = {"check_same_thread": False, "timeout": lock_timeout_s}
+        set_up = partial(_set_up_sqlite, lock_timeout_s)
     engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool, connect_args=options)
-    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "connect", set_up)
     return engine
 
 
-def _set_up_sqlite(connection: Any, _record: object) -> None:
-    connection.execute("PRAGMA journal_mode=WAL")
+def _set_up_sqlite(lock_timeout_s: float, connection: Any, _record: object) -> None:
+    _write_ahead(connection, lock_timeout_s)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _write_ahead(connection: Any, lock_timeout_s: float) -> None:
+    # When several open a new file at once, SQLite refuses this without waiting for the one who is at it.
+    until_s = time.monotonic() + lock_timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if not is_transient(error) or time.monotonic() > until_s:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _set_up_postgres(lock_timeout_s: float, connection: Any, _record: object) -> None:
+    connection.execute(f"SET lock_timeout = {int(lock_timeout_s * 1000)}")

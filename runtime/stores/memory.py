@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -43,11 +43,11 @@ from actors.errors import RaygroveError
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode, encode
-from runtime.stores.database import Database
-from runtime.stores.schema import prepare_tables
+from runtime.stores.database import LOCK_TIMEOUT_S, Database
+from runtime.stores.schema import add_release, prepare_tables, version_table
 
-VERSION = 1
-"""The version of the tables below."""
+VERSION = 2
+"""The version of the tables below; see the one of the session store's."""
 
 LONGEST_TEXT = 100_000
 """Characters of an entry that can be searched; PostgreSQL takes about a megabyte of words."""
@@ -62,7 +62,7 @@ _ID = BigInteger().with_variant(Integer, "sqlite")
 
 metadata = MetaData()
 
-schema_version = Table("raygrove_memory_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
+schema_version = version_table("raygrove_memory_schema", metadata)
 
 entries = Table(
     "raygrove_memory",
@@ -113,18 +113,23 @@ _SEARCH_TSVECTOR = (
 )
 
 
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: lambda connection: add_release(connection, "raygrove_memory_schema")}
+"""What makes of the tables of one version those of the next."""
+
+
 class SqlMemoryStore:
     """A `MemoryStore` on SQLite or PostgreSQL.
 
     Args:
         url: as for the session store. A PostgreSQL database may hold both.
+        lock_timeout_s: as for the session store.
 
     Raises:
         StoreError: the URL is of no known kind.
     """
 
-    def __init__(self, url: str) -> None:
-        self._database = Database(url, "memory store")
+    def __init__(self, url: str, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self._database = Database(url, "memory store", lock_timeout_s)
 
     def __str__(self) -> str:
         return str(self._database)
@@ -139,7 +144,7 @@ class SqlMemoryStore:
         self.close()
         try:
             self._database.open()
-            self._within(lambda connection: prepare_tables(connection, schema_version, VERSION, _create))
+            self._within(lambda connection: prepare_tables(connection, schema_version, VERSION, _create, MIGRATIONS))
         except RaygroveError:
             self.close()
             raise

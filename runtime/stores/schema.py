@@ -6,13 +6,16 @@ Rules of this file:
 - Nothing that a reader asks for on every turn may need a pass over a log. `EVENTS_BY_AUTHOR` and `TURNS_RUNNING` hold
   only the rows that are looked for, so both stay small however long a log gets.
 - Names begin with `raygrove_`, since a PostgreSQL database is often shared.
+- A migration is written in SQL of its own and never changed later: the tables below go on changing, those it finds do not.
 - Long values come last in a row: SQLite then reads the short columns without touching the pages of the long ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import metadata as packages
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -31,15 +34,20 @@ from sqlalchemy import (
     UniqueConstraint,
     false,
     insert,
+    inspect,
     literal_column,
     select,
     text,
+    update,
 )
 
 from actors.errors import SchemaVersionError
 
-VERSION = 1
-"""The version of the tables below. Raise it with every change that an older program could not work with."""
+VERSION = 2
+"""The version of the tables below. Raise it with every change of theirs, and add the way there to MIGRATIONS."""
+
+UNKNOWN = "of an unknown version"
+"""Told in place of a release, where raygrove runs from its sources without being installed."""
 
 RUNNING: ColumnElement[str] = literal_column("'running'")
 """The status of a turn that has not ended. A literal, since a planner matches a partial index with literals only."""
@@ -49,7 +57,18 @@ _SID = BigInteger().with_variant(Integer, "sqlite")
 
 metadata = MetaData()
 
-schema_version = Table("raygrove_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
+
+def version_table(name: str, metadata: MetaData) -> Table:
+    """The table of one row that tells the version of the others, and which release of raygrove has made them."""
+    return Table(
+        name,
+        metadata,
+        Column("version", Integer, primary_key=True, autoincrement=False),
+        Column("program", Text, nullable=False),
+    )
+
+
+schema_version = version_table("raygrove_schema", metadata)
 
 sessions = Table(
     "raygrove_sessions",
@@ -147,20 +166,49 @@ shared_state = Table(
 )
 
 
+def add_release(connection: Connection, table: str) -> None:
+    """Migration from version 1: the table of the version tells the release, too."""
+    connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN program TEXT NOT NULL DEFAULT '{UNKNOWN}'")
+
+
+def _from_version_1(connection: Connection) -> None:
+    """The release, and the `temp:` state of paused turns: it was all that their records carried, and is now the first thing."""
+    add_release(connection, "raygrove_schema")
+    carrying = connection.execute(text("SELECT sid, invocation_id, temp FROM raygrove_turns WHERE length(temp) > 0")).fetchall()
+    for sid, invocation_id, temp in carrying:
+        carried = msgspec.msgpack.decode(bytes(temp))
+        if isinstance(carried, dict):
+            connection.execute(
+                text("UPDATE raygrove_turns SET temp = :temp WHERE sid = :sid AND invocation_id = :id"),
+                {"temp": msgspec.msgpack.encode([carried]), "sid": sid, "id": invocation_id},
+            )
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _from_version_1}
+"""What makes of the tables of one version those of the next."""
+
+
 def prepare(connection: Connection) -> None:
-    """Make the tables, or check that this program can work with those that are there: see `prepare_tables`."""
-    prepare_tables(connection, schema_version, VERSION, metadata.create_all)
+    """Make the tables, or bring them to this program's version: see `prepare_tables`."""
+    prepare_tables(connection, schema_version, VERSION, metadata.create_all, MIGRATIONS)
 
 
-def prepare_tables(connection: Connection, schema_version: Table, known: int, create: Callable[[Connection], None]) -> None:
-    """Make tables, or check that this program can work with those that are there.
+def prepare_tables(
+    connection: Connection,
+    schema_version: Table,
+    known: int,
+    create: Callable[[Connection], None],
+    migrations: Mapping[int, Callable[[Connection], None]],
+) -> None:
+    """Make tables, or bring those that are there to the version that this program knows, keeping what is in them.
 
-    The caller has begun a transaction and ends it.
+    The caller has begun a transaction and ends it: a migration happens as a whole or not at all.
 
     Args:
-        schema_version: the table that holds the version of the others.
+        schema_version: the table that holds the version of the others: see `version_table`.
         known: the version that this program knows.
         create: makes all of them.
+        migrations: by version, what leads to the next one.
 
     Raises:
         SchemaVersionError: the tables were made by a newer version; nothing was changed.
@@ -170,8 +218,26 @@ def prepare_tables(connection: Connection, schema_version: Table, known: int, cr
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": schema_version.name})
     if not connection.dialect.has_table(connection, schema_version.name):
         create(connection)
-        connection.execute(insert(schema_version).values(version=known))
+        connection.execute(insert(schema_version).values(version=known, program=_this_release()))
         return
-    found = connection.execute(select(schema_version.c.version)).scalar_one()
+    found: int = connection.execute(select(schema_version.c.version)).scalar_one()
     if found > known:
-        raise SchemaVersionError(found, known)
+        raise SchemaVersionError(found, known, _release(connection, schema_version))
+    for version in range(found, known):
+        migrations[version](connection)
+    if found < known:
+        connection.execute(update(schema_version).values(version=known, program=_this_release()))
+
+
+def _this_release() -> str:
+    try:
+        return packages.version("raygrove")
+    except packages.PackageNotFoundError:
+        return UNKNOWN
+
+
+def _release(connection: Connection, schema_version: Table) -> str:
+    """Which release has made the tables. A later one may tell it elsewhere, or not at all."""
+    if not any(each["name"] == "program" for each in inspect(connection).get_columns(schema_version.name)):
+        return UNKNOWN
+    return str(connection.execute(select(schema_version.c.program)).scalar_one())

@@ -14,7 +14,7 @@ from actors.interfaces.stores import AddEvent, CallRow, CreateSession, SessionRo
 from actors.messages.session import SessionKey
 from runtime.stores import queries, schema
 from runtime.stores.batch import GONE, Batch, Sids
-from runtime.stores.database import Database, Rows
+from runtime.stores.database import LOCK_TIMEOUT_S, Database, Rows
 
 
 class SqlSessionStore:
@@ -26,13 +26,14 @@ class SqlSessionStore:
     Args:
         url: `sqlite:///path` (relative), `sqlite:////path` (absolute; missing folders are made), `sqlite://` (in memory,
             gone after `close`) or `postgresql://…`.
+        lock_timeout_s: how long one request waits for what another process has locked.
 
     Raises:
         StoreError: the URL is none of these.
     """
 
-    def __init__(self, url: str) -> None:
-        self._database = Database(url)
+    def __init__(self, url: str, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self._database = Database(url, lock_timeout_s=lock_timeout_s)
         self._sids = Sids()
 
     def __str__(self) -> str:
@@ -64,8 +65,9 @@ class SqlSessionStore:
             SessionExistsError: a session to create is there already.
             StoreConflictError: an event's place or id is taken, or the session is not there.
             NotEncodableError: a value of the state has no wire form.
-            StoreError: the database could not do it. Nothing of `writes` is stored then; only when the connection
-                broke while the database was committing may it have stored them.
+            StoreUnavailableError: the database cannot do it now. Nothing of `writes` is stored then; only when the
+                connection broke while the database was committing may it have stored them.
+            StoreError: the database cannot do it. Nothing of `writes` is stored then.
         """
         if not writes:
             return

@@ -6,7 +6,9 @@ import pytest
 
 from tests.helpers import Deploy
 
-pytest.register_assert_rewrite("tests.acceptance.areas", "tests.acceptance.hostile", "tests.acceptance.played")
+pytest.register_assert_rewrite(
+    "tests.acceptance.areas", "tests.acceptance.controlflow", "tests.acceptance.hostile", "tests.acceptance.played"
+)
 
 
 @pytest.fixture

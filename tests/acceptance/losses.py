@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors import Agent
+from actors import Agent, Flow
 from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.errors import ActorLostError, ActorRestartsError
@@ -22,6 +22,7 @@ from actors.messages import protocol as p
 from actors.messages.wire import encode
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
+from actors.testing import ManualClock
 from runtime import Runtime
 from runtime.deployment import Deployment, open_artifact_store, open_session_store
 from runtime.local import LocalEngine
@@ -133,6 +134,8 @@ class LossyEngine(LocalEngine):
     Attributes:
         messages: how many messages were sent that count.
         lost: who was.
+        decisions: the numbers of those messages that tell the log of what a supervisor has decided.
+        clock: the time of all agents: nobody waits.
     """
 
     def __init__(self, deployment: Deployment, losses: Sequence[Loss]) -> None:
@@ -141,6 +144,8 @@ class LossyEngine(LocalEngine):
         self._at_work = asyncio.Lock()
         self.messages = 0
         self.lost: list[str] = []
+        self.decisions: list[int] = []
+        self.clock = ManualClock()
         self.over = asyncio.Event()
         self._dead: list[Process] = []
 
@@ -153,7 +158,7 @@ class LossyEngine(LocalEngine):
 
     def _start_session(self) -> None:
         process = Process("session")
-        store = open_session_store(self._deployment.session_store)
+        store = open_session_store(self._deployment.session_store, self._deployment.settings)
         process.actor = SessionActor(store, self._deployment.tree.topology)
         self._session = process
 
@@ -169,7 +174,15 @@ class LossyEngine(LocalEngine):
         runner = self._runner
         runner_ref = RunnerRef(LossyLink(self, process, lambda: runner, restarts=False))
         spec = self._deployment.tree.spec(name)
-        process.actor = AgentActor(spec, self._to_session(process), lambda: runner_ref, self._artifacts, resolve)
+        process.actor = AgentActor(
+            spec,
+            self._to_session(process),
+            lambda: runner_ref,
+            self._artifacts,
+            resolve,
+            clock=self.clock,
+            plans=self._plans.find,
+        )
         return process
 
     def _to_session(self, sender: Process) -> SessionRef:
@@ -179,6 +192,8 @@ class LossyEngine(LocalEngine):
         """The number of a message; -1 of one that does not count."""
         if not isinstance(_decoder.decode(raw), COUNTED):
             return -1
+        if b"supervision" in raw:
+            self.decisions.append(self.messages)
         self.messages += 1
         return self.messages - 1
 
@@ -193,6 +208,10 @@ class LossyEngine(LocalEngine):
             if loss.who in ("sender", "receiver")
             else loss.who.split(" and ")
         )
+        # Whoever sends the message may be stopped meanwhile, by those that hear of the loss.
+        await asyncio.shield(asyncio.create_task(self._lose(parts, who)))
+
+    async def _lose(self, parts: Sequence[str], who: Process | None) -> None:
         async with self._at_work:
             for part in parts:
                 if part == "session":
@@ -248,7 +267,7 @@ async def _cancelled(process: Process) -> None:
     await asyncio.gather(*process.work, return_exceptions=True)
 
 
-def lossy(root: Agent, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
+def lossy(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
     """A Runtime that loses actors."""
     rt = Deploy("local", folder)(root)
     engine = rt._engine = LossyEngine(rt._engine._deployment, losses)  # type: ignore[attr-defined]

@@ -25,6 +25,7 @@ from actors import (
     LlmResponse,
     Model,
     Part,
+    Paused,
     Plugin,
     ReadonlyContext,
     Tool,
@@ -188,6 +189,8 @@ class Supervisor(CustomAgent):
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         for child in self.plan:
             outcome = await context.run_agent(child)
+            if isinstance(outcome, Paused):
+                return
             yield Event(content=Content.of_text(f"{child}: {type(outcome).__name__}", role="model"))
 
 

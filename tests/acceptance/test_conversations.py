@@ -65,7 +65,7 @@ def test_another_runtime_goes_on_where_the_first_one_stopped(deploy: Deploy) -> 
     assert [content.text for content in request.contents[-2:]] == ["it is late", "when?"]
 
 
-def test_a_driver_in_another_process_is_followed_by_this_one(local_ray: None, tmp_path: Path) -> None:
+def test_a_driver_in_another_process_is_followed_by_this_one(local_ray: str, tmp_path: Path) -> None:
     address = ray.get_runtime_context().gcs_address
     other = subprocess.run(
         [sys.executable, "-m", "tests.acceptance.other_driver", address, str(tmp_path), "my bill for order 42"],

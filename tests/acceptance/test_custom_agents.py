@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors import Event, LlmAgent, RunConfig
+from actors import Event, Finished, LlmAgent, LongRunningTool, Paused, RunConfig
 from actors.errors import AgentFailedError, UnknownAgentError
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.acceptance.props import Accountant, Reader, Supervisor, greet, note_run, sign
+from tests.acceptance.workflows import answer
 from tests.helpers import Deploy, say, told
 
 
@@ -91,3 +92,25 @@ def test_its_callbacks_run_before_and_after_it(deploy: Deploy) -> None:
         assert session.state["runs"] == 1
     with deploy(Accountant(name="root", before_agent_callback=greet, after_agent_callback=sign)) as rt:
         assert told(say(rt, "add")) == [("root", "before you ask")]
+
+
+def ask() -> None:
+    """Ask a human."""
+
+
+def test_a_run_that_was_paused_goes_on_behind_what_it_has_said_and_done(deploy: Deploy) -> None:
+    model = ScriptedModel(["once", {"call": "ask"}, "heard", "the end"])
+    asks = LlmAgent(name="asks", model=model, tools=[LongRunningTool(ask)])
+    children = [LlmAgent(name="first", model=model), asks, LlmAgent(name="last", model=model)]
+    with deploy(Supervisor(name="root", plan=["first", "asks", "last"], sub_agents=children)) as rt:
+        paused = rt.run(user_id="ada", session_id="s1", message="go").result()
+        assert isinstance(paused.outcome, Paused)
+        assert shown(list(paused.events)) == [("first", "once"), ("root", "first: Finished"), ("asks", "call")]
+        answered = rt.run(user_id="ada", session_id="s1", message=answer(rt, "asks")).result()
+        assert (type(answered.outcome), answered.invocation_id) == (Finished, paused.invocation_id)
+        assert shown(list(answered.events)) == [
+            ("asks", "heard"),
+            ("root", "asks: Finished"),
+            ("last", "the end"),
+            ("root", "last: Finished"),
+        ]

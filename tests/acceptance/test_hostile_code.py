@@ -186,7 +186,7 @@ def test_whatever_a_model_raises_its_turn_fails_and_the_next_one_works(local: De
 
 
 # -------------------------------------------------------------------------------------------------------------- on Ray
-def test_on_ray_too_an_actor_outlives_what_its_agent_does(local_ray: None, tmp_path: Path) -> None:
+def test_on_ray_too_an_actor_outlives_what_its_agent_does(local_ray: str, tmp_path: Path) -> None:
     names = ("exits", "leaves", "floods")
     agent = LlmAgent(name="root", model=Asks(*names), tools=[hostile.exits, hostile.leaves, hostile.floods])
     with Deploy("ray", tmp_path)(agent, settings=Settings(max_message_bytes=5_000_000)) as rt:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from actors import Agent, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
 from actors.testing import PatternModel
 from runtime import Runtime
+from tests.acceptance.failing import SKIP, decided, restart, unsteady
 from tests.acceptance.losses import Loss, LossyEngine, Victim, lossy
 from tests.acceptance.mocks import Say
-from tests.acceptance.workflows import Leaves, answer, loop, par, seq, short, stored
+from tests.acceptance.workflows import Leaves, answer, loop, par, says, seq, short, stored
 from tests.helpers import say
 
 Tree = Callable[[], Agent]
@@ -70,7 +71,27 @@ def pausing() -> Agent:
     return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), most=1)
 
 
-TREES: dict[str, Tree] = {tree.__name__: tree for tree in (transfers, nested, side_by_side, pausing)}
+def supervised() -> Agent:
+    """Runs again who fails once, and goes on without the loop's workers, who fail whenever they are run."""
+    worker = seq("worker", says("b"), unsteady("c"), supervision=restart(1))
+    steady = unsteady("e", 2, ("tool:", "e has counted"), (".*", {"call": "count", "args": {"key": "e"}}), tools=[count])
+    return seq(
+        "root",
+        loop("lp", worker, says("d"), most=2, supervision=SKIP),
+        seq("s", steady, supervision=restart(2, backoff_s=5)),
+    )
+
+
+def supervised_side_by_side() -> Agent:
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
+    again = par("p", seq("x", says("x1"), unsteady("x2", 1)), unsteady("y", 1), wait, supervision=restart(2, backoff_s=5))
+    without = par("q", says("z"), unsteady("u"), unsteady("v"), supervision=SKIP)
+    return seq("root", again, without)
+
+
+TREES: dict[str, Tree] = {
+    tree.__name__: tree for tree in (transfers, nested, side_by_side, pausing, supervised, supervised_side_by_side)
+}
 
 
 def play(rt: Runtime) -> list[Event]:
@@ -91,30 +112,40 @@ def play(rt: Runtime) -> list[Event]:
 
 
 def is_note(event: Event) -> bool:
-    return event.actions.agent_state is not None
+    return event.actions.agent_state is not None and not decided([event])
 
 
 def told(log: list[Event]) -> Any:
-    """A log without ids and times, one branch after the other: those that run side by side may come in any order."""
+    """A log without ids and times, one branch after the other: those that run side by side may come in any order.
+
+    So may what is decided about them; about each child it may not.
+    """
     branches: dict[str | None, list[str]] = {}
     for event in log:
         if not is_note(event):
-            branches.setdefault(event.branch, []).append(_told(event))
+            branches.setdefault(about(event), []).append(_told(event))
     return branches
+
+
+def about(event: Event) -> str | None:
+    """The branch of an event, or whom a decision is about."""
+    return " about ".join(decided([event])[0].split()[0:3:2]) if decided([event]) else event.branch
 
 
 def _told(event: Event) -> str:
     if event.text:
         return short([event])[0]
+    if decided([event]):
+        return decided([event])[0]
     calls = [(call.name, dict(call.args or {})) for call in event.function_calls()]
     answers = [response.response for response in event.function_responses()]
     return f"{event.author} {calls} {answers} {event.error_code} {dict(event.actions.state_delta)}"
 
 
-def undisturbed(name: str) -> tuple[Any, int]:
+def undisturbed(name: str) -> tuple[Any, int, list[int]]:
     with TemporaryDirectory() as folder:
         rt, engine = lossy(TREES[name](), Path(folder))
-        return told(play(rt)), engine.messages
+        return told(play(rt)), engine.messages, engine.decisions
 
 
 def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
@@ -126,7 +157,7 @@ def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, who: Victim) -> None:
-    expected, messages = undisturbed(name)
+    expected, messages, _ = undisturbed(name)
     lost: Counter[str] = Counter()
     for at in range(0, messages, max(1, messages // PLACES)):
         for before in (True, False):
@@ -134,6 +165,16 @@ def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, 
             assert said == expected, (at, before, engine.lost)
             lost.update(engine.lost)
     assert lost
+
+
+@pytest.mark.parametrize("name", ["supervised", "supervised_side_by_side"])
+@pytest.mark.parametrize("before", [True, False])
+def test_what_a_supervisor_decides_is_decided_once_though_it_is_lost_just_then(name: str, before: bool) -> None:
+    expected, _, decisions = undisturbed(name)
+    assert decisions
+    for at in decisions:
+        said, engine = with_losses(name, [Loss(at, "agents", before)])
+        assert said == expected, (at, engine.lost)
 
 
 @settings(max_examples=40, deadline=None)

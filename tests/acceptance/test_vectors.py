@@ -1,6 +1,6 @@
 """Every case of the vectors, on both engines.
 
-The file is tests/vectors.yaml, or the one that RAYGROVE_VECTORS names. `pytest -rs` lists the cases that cannot run yet.
+The file is tests/vectors.yaml, or the one that RAYGROVE_VECTORS names.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import areas
+from tests.acceptance import areas, controlflow
 from tests.acceptance.stage import Fresh, Stage, Stages, shared_by
-from tests.acceptance.vectors import Case, VectorError, load, not_yet_supported
+from tests.acceptance.vectors import Case, VectorError, load
 
 PLAYED: Mapping[str, Callable[[Case, Stage], None]] = {
     "flow": areas.check_flow,
@@ -26,10 +26,16 @@ MADE: Mapping[str, Callable[[Case, Fresh], None]] = {
     "construct": areas.check_construct,
 }
 
+
+def is_played(case: Case) -> bool:
+    """True for cases with a script: they need a stage."""
+    return case.area in PLAYED or controlflow.is_run(case)
+
+
 CASES: Mapping[str, Sequence[Case]] = {
     "local": load(),
     # Cases that share a tree stand together, and can share its processes.
-    "ray": sorted(load(), key=lambda case: (case.area in PLAYED and not not_yet_supported(case) and shared_by(case)) or ""),
+    "ray": sorted(load(), key=lambda case: (is_played(case) and shared_by(case)) or ""),
 }
 
 
@@ -37,7 +43,7 @@ CASES: Mapping[str, Sequence[Case]] = {
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Stages]]:
     made = {}
     for engine, cases in CASES.items():
-        played = [case for case in cases if case.area in PLAYED and not not_yet_supported(case)]
+        played = [case for case in cases if is_played(case)]
         made[engine] = Stages(Fresh(engine, tmp_path_factory.mktemp(engine)), played)
     yield made
     for each in made.values():
@@ -53,13 +59,14 @@ def test_vector(
 ) -> None:
     if case.area not in (*PLAYED, *MADE, "selection", "controlflow"):
         raise VectorError(f"{case.id}: unknown area {case.area!r}")
-    missing = not_yet_supported(case)
-    if missing is not None:
-        pytest.skip(f"not yet supported: {missing} ({case.id})")
-    if engine_name == "ray" and case.area != "construct":
+    if engine_name == "ray" and (is_played(case) or case.area in (*MADE, "selection")) and case.area != "construct":
         request.getfixturevalue("local_ray")
     if case.area == "selection":
         areas.check_selection(case, stages[engine_name])
+    elif controlflow.is_run(case):
+        controlflow.check_run(case, stages[engine_name].of_case(case))
+    elif case.area == "controlflow":
+        controlflow.check_rules(case)
     elif case.area in MADE:
         MADE[case.area](case, Fresh(engine_name, tmp_path))
     else:

@@ -72,13 +72,11 @@ def _case(given: dict[str, Any], trees: Mapping[str, Any]) -> Case:
     rest.pop("note", None)
     if isinstance(rest.get("tree"), str):
         rest["tree"] = trees[rest["tree"]]
+    if area == "controlflow" and rest.get("ask") == "run":
+        # The flow is given to a Runtime that has its agents.
+        workers = [{"n": agent, "tools": (rest.get("own") or {}).get(agent, [])} for agent in rest["agents"]]
+        rest["tree"] = {"n": "office", "k": "custom", "sub": workers}
     return Case(case_id, area, rest)
-
-
-# --------------------------------------------------------------------------------------------------- what a case needs
-def not_yet_supported(case: Case) -> str | None:
-    """What of a case cannot run yet: the controller. None when all of it can."""
-    return "the controller" if case.area == "controlflow" else None
 
 
 def nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -219,6 +217,12 @@ def _piece(given: Any) -> Reply:
             return {"transfer": agent}
         case {"thought": str(text)} if len(given) == 1:
             return {"thought": text}
+        case {"succeed": str(task), **rest} if rest.keys() <= {"result"}:
+            return {"call": f"succeed_{task}", "args": rest}
+        case {"fail": str(task), **rest} if rest.keys() <= {"reason"}:
+            return {"call": f"fail_{task}", "args": rest}
+        case {"end_turn": named} if len(given) == 1:
+            return {"call": "end_turn", "args": {} if named is None else {"next_agent": named}}
         case _:
             raise VectorError(f"{given!r} is no reply of a model")
 

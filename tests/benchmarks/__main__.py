@@ -17,12 +17,12 @@ import typer
 from rich.console import Console
 
 from runtime.settings import Settings
-from tests.benchmarks import gemini, loop, peers, profiling, startup, streaming, throughput, transfer, turns
+from tests.benchmarks import flow, gemini, loop, peers, profiling, recovery, startup, streaming, throughput, transfer, turns
 from tests.benchmarks.figures import Figure, table, timed_ms
 from tests.benchmarks.plan import FULL, QUICK, Plan
 
 BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
-    module.NAME: module.measure for module in (startup, turns, throughput, transfer, loop, streaming, gemini)
+    module.NAME: module.measure for module in (startup, turns, throughput, transfer, loop, flow, streaming, gemini, recovery)
 }
 
 Names = Annotated[list[str] | None, typer.Option("--only", help=f"One of {', '.join(BENCHMARKS)}; may be given again.")]
@@ -36,7 +36,7 @@ def main(
     profile: Annotated[profiling.Process | None, typer.Option(help="Only sample this process under load, by py-spy.")] = None,
     seconds: Annotated[int, typer.Option(help="How long to sample.")] = 10,
 ) -> None:
-    """Measure what turns, transfers, loops, streams and starts cost, against raw Ray in the same run."""
+    """Measure what turns, transfers, loops, streams, starts and losses cost, against raw Ray in the same run."""
     console = Console() if sys.stdout.isatty() else Console(width=120)
     unknown = sorted(set(only or ()) - set(BENCHMARKS))
     if unknown:

@@ -19,11 +19,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         load_rounds: rounds, of which the median counts.
         iterations: of one loop.
         loops: loops measured one after the other.
+        tasks: of one flow.
+        flows: flows measured one after the other.
         chunks: pieces of one streamed answer.
         streams: streamed answers.
         contents: length of the conversation in a model request.
         requests: model requests.
         starts: Runtimes started.
+        losses: processes killed of each kind.
         peer_turns: turns measured of each peer, per history.
     """
 
@@ -35,11 +38,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     load_rounds: int = 3
     iterations: int = 100
     loops: int = 10
+    tasks: int = 200
+    flows: int = 5
     chunks: int = 2_000
     streams: int = 5
     contents: int = 2_000
     requests: int = 20
     starts: int = 3
+    losses: int = 5
     peer_turns: int = 30
 
     @property
@@ -50,7 +56,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 FULL = Plan()
 QUICK = Plan(
-    turns=200, concurrency=(1, 64), load=512, load_rounds=1, loops=3, chunks=1_000, streams=3, requests=8, starts=1, peer_turns=10
+    turns=200,
+    concurrency=(1, 64),
+    load=512,
+    load_rounds=1,
+    loops=3,
+    flows=2,
+    chunks=1_000,
+    streams=3,
+    requests=8,
+    starts=1,
+    losses=2,
+    peer_turns=10,
 )
 TINY = Plan(
     engine="local",
@@ -61,6 +78,8 @@ TINY = Plan(
     load_rounds=1,
     iterations=5,
     loops=1,
+    tasks=12,
+    flows=1,
     chunks=20,
     streams=1,
     contents=10,

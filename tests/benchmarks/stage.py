@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors import Agent, Content, Event, LlmAgent, RunConfig
+from actors import Agent, Content, Event, Flow, LlmAgent, RunConfig
 from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, Write
 from actors.messages.event import USER, new_event_id, new_invocation_id, now_s
 from actors.messages.session import SessionKey
@@ -36,7 +36,7 @@ def store_url(folder: Path) -> str:
     return f"sqlite:///{folder}/sessions.db"
 
 
-def runtime(plan: Plan, root: Agent, folder: Path) -> Runtime:
+def runtime(plan: Plan, root: Agent | Flow, folder: Path) -> Runtime:
     """A Runtime, not started, that keeps everything in a folder."""
     return Runtime(
         root,

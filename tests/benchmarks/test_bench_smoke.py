@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import profiling
+from tests.benchmarks import profiling, recovery
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import table
 from tests.benchmarks.floor import CALLS, Floor, StaleFloorError
@@ -17,7 +17,8 @@ from tests.benchmarks.recorded import record
 from tests.benchmarks.stage import load
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+# What a loss costs can only be measured where processes can be killed.
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != recovery.NAME])
 def test_every_benchmark_gives_positive_figures(name: str) -> None:
     figures = BENCHMARKS[name](TINY)
     assert figures
@@ -25,7 +26,7 @@ def test_every_benchmark_gives_positive_figures(name: str) -> None:
     assert table(figures, name).row_count == len(figures)
 
 
-def test_the_floor_runs_turns_with_and_without_commits(local_ray: None, tmp_path: Path) -> None:
+def test_the_floor_runs_turns_with_and_without_commits(local_ray: str, tmp_path: Path) -> None:
     for folder in (None, tmp_path):
         with Floor(folder) as floor:
             floor.turn_sync()
@@ -40,8 +41,8 @@ def test_the_floor_makes_the_calls_of_a_turn_and_refuses_to_stand_for_another(mo
 
 def test_what_an_iteration_of_a_loop_sends_does_not_grow_with_the_log() -> None:
     recorded = record(tree(iterations=20))
-    assert recorded.calls["Fetch"] == 20
-    # State alone. The log, at the end of these turns some 800 events, would be over 100 kB.
+    assert recorded.calls["Fetch"] == 1
+    # State alone, and once a turn. The log, at the end of these turns some 800 events, would be over 100 kB.
     assert recorded.replies["Fetch"] < 200
 
 

@@ -28,7 +28,7 @@ from tests.acceptance.props import archive, forever
 from tests.helpers import Deploy, say, told
 
 DRIVERS = 5
-NAMESPACE = "far away"
+NAMESPACE = f"{Settings().namespace}, far away"
 """Another one than that of the tests' Ray: a deployment's actors find each other wherever they are."""
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -40,7 +40,7 @@ def settings() -> Settings:
 
 
 @pytest.fixture(scope="module")
-def drivers(local_ray: None, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Runtime]]:
+def drivers(local_ray: str, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Runtime]]:
     """Five of them, none of which has started the deployment."""
     model = PatternModel(
         [("hang", {"call": "forever"}), ("keep", {"call": "archive", "args": {"name": "n", "text": "t"}}), ("tool:", "done")],
@@ -152,10 +152,10 @@ async def test_it_works_on_an_event_loop_and_leaving_it_stops_nothing(drivers: l
 
 def test_an_app_that_is_not_there_is_named_with_those_that_are(drivers: list[Runtime], tmp_path: Path) -> None:
     with pytest.raises(
-        DeploymentNotFoundError, match=r"'joint' is not deployed in Ray namespace 'far away'.*joined.*Did you mean"
+        DeploymentNotFoundError, match=r"'joint' is not deployed in Ray namespace '.*, far away'.*joined.*Did you mean"
     ):
         Runtime.connect("joint", settings=Settings(namespace=NAMESPACE)).start()
-    with pytest.raises(DeploymentNotFoundError, match=r"It is in namespace 'far away': give settings=Settings\(namespace="):
+    with pytest.raises(DeploymentNotFoundError, match=r"It is in namespace '.*, far away': give settings=Settings\(namespace="):
         Runtime.connect("joined").start()
     with pytest.raises(DeploymentNotFoundError, match="No app is"):
         Runtime.connect("nobody", settings=Settings(namespace="nowhere")).start()

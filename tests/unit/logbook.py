@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from actors import Content, Event, EventActions, FunctionCall, Part
-from actors.errors import StoreError
+from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.stores import SessionRow, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
@@ -24,26 +24,53 @@ TREE = Topology((AgentNode(name="root", children=("a",)), AgentNode(name="a", pa
 
 
 class FailingStore(SqlSessionStore):
-    """A store whose next commits fail, as many as `failures` says; those of `broken` fail always, all while `down`."""
+    """A store whose next commits fail, as many as `failures` says; those of `broken` fail always, all while `down`.
+
+    It is not available while `away`. The connection breaks behind a commit as often as `breaks` says; with `leaves` the store
+    is away from then on.
+    """
 
     failures = 0
     broken: SessionKey | None = None
     down = False
+    away = False
+    breaks = 0
+    leaves = False
     commits = 0
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Fail, or do it."""
+        self._answer()
         if self.down or self.failures > 0 or any(write.key == self.broken for write in writes):
             self.failures -= 1
             raise StoreError("the disk is full")
         self.commits += 1
         super().commit(writes)
+        if self.breaks > 0 or self.leaves:
+            self.breaks -= 1
+            self.away = self.leaves
+            raise StoreUnavailableError(str(self), "the connection broke")
+
+    def _answer(self) -> None:
+        if self.away:
+            raise StoreUnavailableError(str(self), "nobody answers")
 
     def session(self, key: SessionKey) -> SessionRow | None:
         """Fail, or tell."""
         if self.down:
             raise StoreError("the store is down")
+        self._answer()
         return super().session(key)
+
+    def events(self, key: SessionKey, **options: Any) -> list[tuple[int, bytes]]:
+        """Fail, or tell."""
+        self._answer()
+        return super().events(key, **options)
+
+    def state(self, app: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Fail, or tell."""
+        self._answer()
+        return super().state(app, user)
 
 
 class Clock:
@@ -60,11 +87,11 @@ class Clock:
 class Desk:
     """A Session actor with short ways to use it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store_timeout_s: float = 30.0) -> None:
         self.folder = folder
         self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
         self.clock = Clock()
-        self.actor = SessionActor(self.store, TREE, clock=self.clock)
+        self.actor = SessionActor(self.store, TREE, clock=self.clock, store_timeout_s=store_timeout_s)
         self.ref = SessionRef(LocalLink(self.actor))
         self._events = 0
 
@@ -129,9 +156,7 @@ class Desk:
 
     async def state(self, key: SessionKey = KEY) -> dict[str, Any]:
         """The session's state, all scopes."""
-        found = (await self.ref.get_session(p.GetSessionRequest(key=key, num_recent_events=0))).session
-        assert found is not None
-        return found.state
+        return decode((await self.ref.fetch(p.Fetch(key=key, state_only=True))).state, dict)
 
     async def news(self, subscriber: str, ack: int = 0) -> tuple[int, list[tuple[int, str]], list[str]]:
         """Number of the news, the events told as (place, text), and the kinds of the outcomes."""

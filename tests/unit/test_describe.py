@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from actors import Blob, Content, Event, EventActions, FileData, FunctionCall, FunctionResponse, Part
+from actors import (
+    Blob,
+    Content,
+    Event,
+    EventActions,
+    FileData,
+    FlowMark,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    TaskChange,
+    TaskNode,
+)
 from actors.messages.content import CodeExecutionResult, ExecutableCode
 from runtime.describe import describe
 
@@ -55,3 +67,25 @@ def test_changes_of_state_and_rewinds_and_errors_are_told() -> None:
 
 def test_an_event_that_does_nothing_is_not_told() -> None:
     assert list(describe(Event(author="a"))) == []
+
+
+def test_what_becomes_of_tasks_and_whose_turn_it_is_are_told() -> None:
+    mark = FlowMark(
+        run="r",
+        created=(TaskNode(name="t", objective="find it"),),
+        ready=("t", "u"),
+        changes={"t": TaskChange(status="successful", result="gold"), "u": TaskChange(status="failed", reason="no time")},
+        turns={"a": ("t", "u")},
+        ends_turn=True,
+    )
+    assert list(describe(Event(author="a", flow=mark))) == [
+        ("task", "t: find it"),
+        ("task", "ready: t, u"),
+        ("task", 't is successful: "gold"'),
+        ("task", "u is failed: no time"),
+        ("turn", "a works on t, u"),
+        ("turn", "a ends its turn"),
+    ]
+    assert list(describe(Event(author="a", flow=FlowMark(run="r", ends_turn=True, next_agent="b")))) == [
+        ("turn", "a hands over to b")
+    ]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.commit import GroupCommit
-from actors.errors import StoreError
+from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.stores import PutState, Write
 from actors.messages.session import SessionKey
 
@@ -134,3 +134,29 @@ async def test_a_session_never_has_a_hole(requests: list[tuple[SessionKey, bool]
         stored = [number for owner, number in disk.stored if owner == key]
         assert stored == [number for number, _ in mine[:until]]
         assert [futures[number].exception() is None for number, _ in mine] == [True] * until + [False] * (len(mine) - until)
+
+
+async def test_a_store_that_is_away_is_not_asked_again_for_each_request() -> None:
+    tries = 0
+
+    async def commit(_: Sequence[Write]) -> None:
+        nonlocal tries
+        tries += 1
+        raise StoreUnavailableError("store", "away")
+
+    commits = GroupCommit(commit)
+    futures = [commits.submit(key, [write(key, 1)]) for key in KEYS]
+    results = await asyncio.gather(*futures, return_exceptions=True)
+    assert [type(result) for result in results] == [StoreUnavailableError] * len(KEYS)
+    assert tries == 1
+
+
+async def test_a_session_that_has_failed_does_not_keep_others_from_sharing_a_transaction() -> None:
+    disk = Disk()
+    commits = GroupCommit(disk.commit)
+    with pytest.raises(StoreError):
+        await commits.submit(KEYS[0], [write(KEYS[0], 1, fails=True)])
+    refused = commits.submit(KEYS[0], [write(KEYS[0], 2)])
+    await asyncio.gather(*(commits.submit(key, [write(key, 3)]) for key in KEYS[1:]))
+    assert isinstance(refused.exception(), StoreError)
+    assert disk.transactions == [[3, 3]]

@@ -6,11 +6,32 @@ import asyncio
 
 import msgspec
 
+from actors import Content, Event
 from actors.followers import Followers
 from actors.mailbox import FORGET_S, Mailbox
 from actors.messages import protocol as p
+from actors.messages.session import SessionKey
 from actors.messages.wire import encode
 from tests.unit.logbook import KEY, OTHER, Clock, Desk, settled
+
+WHERE = (KEY, "e-1")
+
+
+async def nothing(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
+    """A log that nobody reads."""
+    raise AssertionError((key, invocation_id, after_seq))
+
+
+def raw(text: str, author: str = "root") -> bytes:
+    return encode(Event(author=author, content=Content.of_text(text, role="model")))
+
+
+def mailbox(clock: Clock | None = None) -> Mailbox:
+    """A mailbox of a subscriber that follows two turns."""
+    made = Mailbox(clock or Clock(), nothing)
+    made.follow(WHERE, 0, 0)
+    made.follow((OTHER, "e-1"), 0, 0)
+    return made
 
 
 async def test_a_subscriber_is_told_everything_in_order_but_not_the_users_message(desk: Desk) -> None:
@@ -83,7 +104,11 @@ async def test_a_long_turn_is_told_from_the_store_where_memory_ends(desk: Desk) 
     await desk.open("e-1")
     await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(300)))
     await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
-    _, told, _ = await desk.news("d")
+    told: list[tuple[int, str]] = []
+    ack = 0
+    while len(told) < 300:
+        ack, events, _ = await desk.news("d", ack)
+        told += events
     assert told == [(number + 2, f"{number}") for number in range(300)]
 
 
@@ -139,14 +164,46 @@ async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(de
     assert (await desk.news("new"))[1] == [(2, "one"), (3, "two")]
 
 
+async def test_of_many_subscribers_who_never_ask_none_is_kept_for_long(desk: Desk) -> None:
+    await desk.open(subscriber="d")
+    for number in range(100):
+        await desk.ref.subscribe(p.Subscribe(subscriber=f"gone-{number}", key=KEY, invocation_id="e-1"))
+    await desk.say(desk.event("root", "one"))
+    counts = (await desk.ref.statistics()).counts
+    assert counts["subscribers"] == 101
+    assert counts["bytes_untold"] > 0
+    desk.clock.now_s = FORGET_S + 1
+    await desk.ref.subscribe(p.Subscribe(subscriber="new", key=KEY, invocation_id="e-1", after_seq=2))
+    counts = (await desk.ref.statistics()).counts
+    assert (counts["subscribers"], counts["bytes_untold"]) == (1, 0)
+    await desk.say(desk.event("root", "two"))
+    assert (await desk.news("new"))[1] == [(3, "two")]
+
+
+async def test_a_turn_of_any_length_is_told_in_replies_of_bounded_size_to_who_comes_late(desk: Desk) -> None:
+    await desk.open("e-1")
+    for _ in range(40):
+        await desk.say(desk.event("root", "x" * 100_000))
+    await desk.close()
+    await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    told: list[int] = []
+    ack, ends = 0, list[str]()
+    while not ends:
+        ack, events, ends = await desk.news("d", ack)
+        assert len(events) <= 10
+        told += [seq for seq, _ in events]
+        assert (await desk.ref.statistics()).counts["bytes_untold"] <= 1_000_000
+    assert told == list(range(2, 42))
+
+
 async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
     clock = Clock()
-    box = Mailbox(clock)
+    box = mailbox(clock)
     polling = asyncio.create_task(box.poll(0))
     await settled()
     clock.now_s = FORGET_S + 1
     assert not box.is_abandoned()
-    box.end(KEY, "e-1", p.Finished())
+    box.end(WHERE, p.Finished())
     await polling
     assert not box.is_abandoned()
     clock.now_s += FORGET_S + 1
@@ -154,11 +211,11 @@ async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
 
 
 async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
-    box = Mailbox(Clock())
-    box.put(KEY, "e-1", p.StoredEvent(1, b"a"))
-    box.put(OTHER, "e-1", p.StoredEvent(1, b"b"))
-    box.put(KEY, "e-1", p.StoredEvent(2, b"c"))
-    box.end(KEY, "e-1", p.Finished())
+    box = mailbox()
+    box.put(WHERE, [p.StoredEvent(1, raw("a"))])
+    box.put((OTHER, "e-1"), [p.StoredEvent(1, raw("b"))])
+    box.put(WHERE, [p.StoredEvent(2, raw("c"))])
+    box.end(WHERE, p.Finished())
     news = await box.poll(0)
     assert [(turn.key, [event.seq for event in turn.events], turn.outcome) for turn in news.turns] == [
         (KEY, [1, 2], p.Finished()),
@@ -167,21 +224,21 @@ async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
 
 
 async def test_a_poll_that_is_cancelled_takes_nothing_along() -> None:
-    box = Mailbox(Clock())
+    box = mailbox()
     polling = asyncio.create_task(box.poll(0))
     await settled()
     polling.cancel()
     await settled()
-    box.put(KEY, "e-1", p.StoredEvent(1, b"a"))
+    box.put(WHERE, [p.StoredEvent(1, raw("a"))])
     assert [event.seq for event in (await box.poll(0)).turns[0].events] == [1]
 
 
 async def test_nobody_follows_a_turn_that_has_ended() -> None:
-    followers = Followers(Clock())
-    followers.add("d", KEY, "e-1")
-    followers.add("", KEY, "e-1")
+    followers = Followers(nothing, Clock())
+    followers.add("d", KEY, "e-1", 0)
+    followers.add("", KEY, "e-1", 0)
     followers.tell_end(KEY, "e-1", p.Finished())
-    followers.tell(KEY, "e-1", p.StoredEvent(9, b"late"))
+    followers.tell(KEY, "e-1", [p.StoredEvent(9, raw("late"))])
     followers.tell_end(KEY, "e-1", p.Cancelled())
     news = await followers.poll(p.Poll(subscriber="d"))
     assert [(turn.events, turn.outcome) for turn in news.turns] == [([], p.Finished())]

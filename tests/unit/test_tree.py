@@ -22,6 +22,8 @@ from actors import (
 )
 from actors.agents.tree import AgentTree
 from actors.errors import AgentTreeError, DefinitionError
+from actors.messages.flow import CONTROLLER
+from actors.messages.topology import AgentNode
 from actors.testing import PatternModel, ScriptedModel
 
 
@@ -29,10 +31,18 @@ def llm(name: str, *children: Agent, **more: Any) -> LlmAgent:
     return LlmAgent(name=name, sub_agents=list(children), **more)
 
 
+def defined(tree: AgentTree) -> list[AgentNode]:
+    """The nodes of the agents that a user has defined."""
+    *nodes, controller = tree.topology.nodes
+    assert controller.name == CONTROLLER
+    assert tree.topology.is_beside(CONTROLLER)
+    return nodes
+
+
 def test_the_root_comes_first_and_parents_before_their_children() -> None:
     tree = AgentTree(llm("root", llm("a", llm("a1")), SequentialAgent(name="s", sub_agents=[llm("s1")]), CustomAgent(name="c")))
-    assert [node.name for node in tree.topology.nodes] == ["root", "a", "s", "c", "a1", "s1"]
-    assert [(node.kind, node.parent) for node in tree.topology.nodes] == [
+    assert [node.name for node in defined(tree)] == ["root", "a", "s", "c", "a1", "s1"]
+    assert [(node.kind, node.parent) for node in defined(tree)] == [
         ("llm", None),
         ("llm", "root"),
         ("sequential", "root"),
@@ -53,7 +63,7 @@ def test_flags_and_descriptions_are_on_the_map() -> None:
 
 def test_the_kinds_of_agents_have_their_names_on_the_map() -> None:
     root = llm("root", LoopAgent(name="l"), ParallelAgent(name="p"), SequentialAgent(name="s"))
-    assert [node.kind for node in AgentTree(root).topology.nodes] == ["llm", "loop", "parallel", "sequential"]
+    assert [node.kind for node in defined(AgentTree(root))] == ["llm", "loop", "parallel", "sequential"]
 
 
 def test_no_root_agent_is_an_error() -> None:
@@ -214,7 +224,7 @@ def test_agents_that_are_tools_stand_beside_the_tree_once_however_many_have_them
     deep = llm("deep", model="gemini-2.5-flash")
     expert = llm("expert", llm("helper", tools=[AgentTool(deep)]))
     tree = AgentTree(llm("root", llm("a", tools=[AgentTool(expert)]), tools=[AgentTool(expert)], model="gemini-2.5-pro"))
-    assert [(node.name, node.parent, node.tool_agents) for node in tree.topology.nodes] == [
+    assert [(node.name, node.parent, node.tool_agents) for node in defined(tree)] == [
         ("root", None, ("expert",)),
         ("a", "root", ("expert",)),
         ("expert", None, ()),

@@ -1,0 +1,101 @@
+"""One run in a flow, as a behaviour sees it: an agent's round, or the run of a flow's controller."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import msgspec
+
+from actors.errors import FencedError, FlowNotFoundError
+from actors.invocation import Invocation
+from actors.messages import protocol as p
+from actors.messages.event import Event
+from actors.messages.flow import FlowMark, Work
+from actors.messages.wire import decode_event
+from actors.rules.contents import tool_root
+from actors.rules.limits import encoded
+from actors.rules.relevance import TaskView
+
+PlanSource = Callable[[str], Awaitable[Any]]
+"""Gives the definition of a flow, a FlowPlan, by its name. Raises FlowNotFoundError."""
+
+
+async def no_plans(definition: str) -> Any:
+    """The source of whoever has no definitions of flows. Raises FlowNotFoundError."""
+    raise FlowNotFoundError(definition)
+
+
+class FlowInvocation(Invocation):
+    """Implements `WorkContext` and `ControllerContext` of actors.interfaces.context.
+
+    Args:
+        plans: where definitions are found.
+        rest: see Invocation.
+    """
+
+    def __init__(self, plans: PlanSource, *rest: Any) -> None:
+        super().__init__(*rest)
+        self._plans = plans
+        self.opened_seq = self._message.user_event.seq
+        self.is_turn = bool(self._message.closes)
+
+    @property
+    def work(self) -> Work:
+        """The round that is wanted."""
+        assert self._message.work is not None, "only rounds of a flow have it"
+        return self._message.work
+
+    async def plan(self, definition: str) -> Any:
+        """The definition of a flow: see WorkContext."""
+        return await self._plans(definition)
+
+    async def emit_both(self, first: Event, second: Event) -> None:
+        """Make two events known together: see WorkContext."""
+        events = [self._addressed(await self._seen_by_plugins(event)) for event in (first, second)]
+        if any(event.actions.state_delta for event in events):
+            # Rare, and state has its own way into the log.
+            for event in events:
+                await self.record(event)
+            return
+        if self.is_stopped:
+            raise FencedError(self.invocation_id, self._turn.epoch)
+        await self._partials.flush()
+        appended = await self._session.append(
+            p.Append(turn=self._turn, events=[encoded(event, self._spec.limits) for event in events])
+        )
+        for place, event in enumerate(events):
+            self._stored(event, msgspec.structs.replace(appended, first_seq=appended.first_seq + place), {})
+
+    async def task_view(self) -> TaskView:
+        """The log as the agent sees it: see WorkContext."""
+        return cast(TaskView, await self.view())
+
+    def _addressed(self, event: Event) -> Event:
+        """The event with all that it needs, its tasks among it: also when it tells of a failure, or is a piece of an answer."""
+        work = self._message.work
+        if work is not None and event.flow is None:
+            event = msgspec.structs.replace(event, flow=FlowMark(run=work.run, tasks=work.tasks, round=work.round))
+        return super()._addressed(event)
+
+    async def work_round(self, agent: str, work: Work) -> p.AnyOutcome:
+        """Have an agent do a round: see ControllerContext."""
+        # Only an agent that is asked as a tool is asked something else than what the turn was opened with.
+        asked = self._message.user_event if tool_root(self.branch) is not None else None
+        return await self._runner_ref().run_child(
+            p.RunChild(turn=self._turn, parent=self.agent_name, child=agent, branch=self.branch, user_event=asked, work=work)
+        )
+
+    async def stop_rounds(self) -> None:
+        """Stop the rounds that are under way: see ControllerContext."""
+        await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn))
+
+    async def marks(self, run: str, after_seq: int) -> list[tuple[str, FlowMark]]:
+        """What the log says of a run of a flow: see ControllerContext."""
+        found: list[tuple[str, FlowMark]] = []
+        async for fetched in self._news(after_seq, self._message.generation):
+            for stored in fetched.events:
+                event = decode_event(stored.raw, stored.seq)
+                if event.flow is not None and event.flow.run == run:
+                    found.append((event.author, event.flow))
+        return found

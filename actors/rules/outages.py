@@ -1,0 +1,44 @@
+"""How long a store that fails is waited for.
+
+- Somebody who finds the store away tries again, soon and then less often, until it has been away for its time. From then
+  on nobody waits: each request is tried once, and fails at once, until the store is back.
+- It is the outage that has a time, not the request: what is asked for in the middle of one waits for the rest of it. So
+  a turn that needs the store five times to come to its end does not wait five times.
+- A store that is full, or locked, can be read. So what has failed in writing is over only when something was written.
+- Nobody asks a store that nobody needs: when nothing has been heard for long, the next failure begins another outage.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 1.0
+
+
+class Outage(NamedTuple):
+    """A store is away: since when, when it was last found so (both in seconds of one clock), and whether in writing."""
+
+    began_s: float
+    last_s: float
+    writing: bool
+
+
+def after_failure(outage: Outage | None, *, asked_s: float, now_s: float, writing: bool, timeout_s: float) -> Outage:
+    """The outage after a request failed that was sent at `asked_s`."""
+    if outage is None or asked_s - outage.last_s > timeout_s + LONGEST_PAUSE_S:
+        return Outage(asked_s, now_s, writing)
+    return Outage(min(outage.began_s, asked_s), max(outage.last_s, now_s), outage.writing or writing)
+
+
+def after_success(outage: Outage | None, *, writing: bool) -> Outage | None:
+    """The outage, if it goes on, after a request succeeded."""
+    return outage if outage is not None and outage.writing and not writing else None
+
+
+def pause_s(outage: Outage, *, now_s: float, timeout_s: float) -> float | None:
+    """How long to wait before the next try; None when the store is given up."""
+    left_s = outage.began_s + timeout_s - now_s
+    if left_s <= 0:
+        return None
+    return min(max(FIRST_PAUSE_S, (now_s - outage.began_s) / 2), LONGEST_PAUSE_S, left_s)

@@ -1,0 +1,60 @@
+"""An agent that was only asleep finds, when it wakes up, that its turn is somebody else's: what it says then is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from actors import Content, Event, LlmAgent
+from actors.messages import protocol as p
+from actors.messages.event import new_event_id, now_s
+from actors.messages.session import SessionKey
+from actors.messages.wire import encode
+from runtime import Runtime
+from tests.helpers import Deploy, told
+from tests.waiting import Waiting
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
+    """Be the one who goes on with the turn, and answer in the agent's place."""
+    opened = await rt.session.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner="another"))
+    answer = Event(
+        id=new_event_id(),
+        invocation_id=invocation_id,
+        author="root",
+        timestamp=now_s(),
+        content=Content.of_text("said in time", role="model"),
+    )
+    turn = p.TurnRef(key, invocation_id, opened.epoch)
+    await rt.session.append(p.Append(turn=turn, events=[encode(answer)], outcome=p.Finished(agent="root"), selected="root"))
+
+
+def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) -> None:
+    model = Waiting(tmp_path, "said late")
+    with Deploy("ray", tmp_path)(LlmAgent(name="root", model=model)) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="go")
+        model.is_asked()
+        zombie = rt.statistics().agents["root"].pid
+        os.kill(zombie, signal.SIGSTOP)
+        try:
+            rt.call(take_over(rt, SessionKey("test", "ada", "s1"), turn.invocation_id))
+            assert told(list(turn)) == [("root", "said in time")]
+        finally:
+            os.kill(zombie, signal.SIGCONT)
+        model.let()
+        while rt.statistics().runner.counts["running"]:
+            pass
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert told(list(session.events)) == [("user", "go"), ("root", "said in time")]
+        seen = rt.statistics().agents["root"]
+        assert (seen.pid, seen.counts["runs"], seen.counts["events"]) == (zombie, 1, 0)
+        following = rt.run(user_id="ada", session_id="s1", message="again")
+        model.is_asked()
+        model.let()
+        assert following.result().text == "said late"

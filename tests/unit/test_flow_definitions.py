@@ -1,0 +1,140 @@
+"""What cannot be a task or a flow is refused when it is defined, with words that help."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import AgentTool, Flow, FlowAgent, LlmAgent, SequentialAgent, Task, create_tasks, exit_loop
+from actors.errors import DefinitionError
+from actors.testing import ScriptedModel
+
+
+def agent(name: str = "a", **more: Any) -> LlmAgent:
+    return LlmAgent(name=name, model=ScriptedModel([]), **more)
+
+
+def dig() -> str:
+    """Dig."""
+    return "gold"
+
+
+def other_dig() -> str:
+    """Dig elsewhere."""
+    return "iron"
+
+
+other_dig.__name__ = "dig"
+
+
+def fail_safe() -> None:
+    """Has a name that is taken."""
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: Task(), "objective"),
+    (lambda: Task("x", nmae="t"), "nmae"),
+    (lambda: Task("x", name="no way"), "no identifier"),
+    (lambda: Task("x", name="t" * 49), "at most 48"),
+    (lambda: Task("x", result_type=[]), "empty list"),
+    (lambda: Task("x", result_type=3), "result_type is a type"),
+    (lambda: Task("x", result_type=[object()]), "result_type is a type"),
+    (lambda: Task("x", max_llm_calls=0), "max_llm_calls"),
+    (lambda: Task("x", on_failed_dependency="wait"), "on_failed_dependency"),
+    (lambda: Task("x", tools=[AgentTool(agent())]), "give it to the agents"),
+    (lambda: Task("x", tools=[fail_safe]), "'fail_safe' is taken"),
+    (lambda: Flow([Task("x")]), "no agents"),
+    (lambda: Flow([Task("x")], agents=[agent()], name="my flow"), "no identifier"),
+    (lambda: Flow([Task("x", name="t"), Task("y", name="t")], agents=[agent()]), "two tasks are called 't'"),
+    (
+        lambda: Flow([Task("x", name="tea", depends_on=["te"])], agents=[agent()]),
+        "names 'te', which is no task.*Did you mean 'tea'",
+    ),
+    (lambda: Flow([Task("x", name="t", depends_on=["t"])], agents=[agent()]), "t needs t"),
+    (lambda: Flow([Task("x", name="t"), Task("y", name="u", parent="t", depends_on=["t"])], agents=[agent()]), "circle"),
+    (lambda: Flow([Task("x", agents=["ab"])], agents=[agent("abc")]), "names agent 'ab'.*Did you mean 'abc'"),
+    (lambda: Flow([Task("x")], agents=[agent(), agent()]), "two agents are called 'a'"),
+    (lambda: Flow([Task("x")], agents=[SequentialAgent(name="s")]), "only LLM agents"),
+    (lambda: Flow([Task("x")], agents=[agent(tools=[fail_safe])]), "agent 'a': the tool name 'fail_safe' is taken"),
+    (lambda: Flow([Task("x", tools=[other_dig])], agents=[agent(tools=[dig])]), "two tools called 'dig'"),
+    (lambda: Flow([Task("x")], agents=[agent()], turn_strategy="robin"), "turn_strategy"),
+    (lambda: Flow([Task("x")], agents=[agent()], moderator="b"), "moderator 'b'"),
+    (lambda: Flow([Task("x")], agents=[agent()], max_parallel=0), "max_parallel"),
+    (lambda: FlowAgent(agent()), "needs a Flow, not LlmAgent"),  # type: ignore[arg-type]
+    (lambda: FlowAgent(Flow([Task("x")], agents=[agent()]), sub_agents=[agent("b")]), "give no sub_agents"),
+    (lambda: Flow([Task("x")], agents=[agent()]).name_of("y"), "no task 'y'"),
+]
+
+
+@pytest.mark.parametrize(("define", "words"), REFUSED)
+def test_what_cannot_be_is_refused(define: Callable[[], object], words: str) -> None:
+    with pytest.raises(DefinitionError, match=words):
+        define()
+
+
+def test_a_flow_holds_what_its_tasks_need_without_being_told() -> None:
+    first = Task("first")
+    part = Task("part")
+    whole = Task("whole", name="whole", subtasks=[part], depends_on=[first], agents=["b"])
+    flow = Flow([whole], agents=[agent("a"), agent("b")])
+    assert [(node.name, node.depends_on, node.parent, node.agents) for node in flow.plan.nodes] == [
+        ("task_1", (), None, ("a", "b")),
+        ("task_2", (), "whole", ("a", "b")),
+        ("whole", ("task_1",), None, ("b",)),
+    ]
+    assert [flow.name_of(task) for task in (first, part, whole)] == ["task_1", "task_2", "whole"]
+
+
+def test_names_that_are_given_are_not_given_again() -> None:
+    flow = Flow([Task("x"), Task("y", name="task_1"), Task("z")], agents=[agent()])
+    assert [node.name for node in flow.plan.nodes] == ["task_2", "task_1", "task_3"]
+
+
+def test_a_chain_of_tasks_may_be_long() -> None:
+    tasks = [Task("x", name="t0")]
+    for number in range(1, 1_500):
+        tasks.append(Task("x", name=f"t{number}", depends_on=[tasks[-1]]))
+    assert len(Flow([tasks[-1]], agents=[agent()]).plan.nodes) == 1_500
+
+
+def test_planners_and_ordinary_tools_may_stand_together() -> None:
+    planner = agent(tools=[create_tasks, exit_loop])
+    assert Flow([Task("x", tools=[create_tasks])], agents=[planner]).plan.tools
+
+
+PROGRAM = """
+from __future__ import annotations
+import sys
+from dataclasses import dataclass
+from ray import cloudpickle
+from actors import Flow, Task
+
+@dataclass
+class Inner:
+    x: int
+
+@dataclass
+class Outer:
+    items: list[Inner]
+    note: str | None = None
+
+flow = Flow([Task("x", name="t", result_type=Outer)], agents=["a"])
+sys.stdout.buffer.write(cloudpickle.dumps(flow.plan))
+"""
+
+
+def test_a_result_type_of_a_program_itself_is_checked_in_other_processes(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    pickled = subprocess.run([sys.executable, str(program)], capture_output=True, check=True, env={**os.environ}).stdout
+    result = pickle.loads(pickled).results["t"]
+    assert result.checked({"items": [{"x": 1}]}) == {"items": [{"x": 1}], "note": None}
+    with pytest.raises(ValueError, match=r"items.0.x: Input should be a valid integer"):
+        result.checked({"items": [{"x": "one"}]})
