@@ -46,6 +46,7 @@
         ├── ActorLostError
         │   └── ActorRestartsError
         ├── DeploymentExistsError
+        ├── DeploymentNotFoundError
         └── RuntimeClosedError
 
 An error holds its facts as positional arguments, which are plain data, and makes its sentence from them: so it survives
@@ -339,7 +340,16 @@ class ActorRestartsError(ActorLostError):
 class DeploymentExistsError(ClusterError):
     """The app runs already. Arguments: app."""
 
-    sentence = "app {0!r} is already deployed on this cluster: close that deployment first, or use another app_name"
+    sentence = (
+        "app {0!r} is already deployed on this cluster: join it with Runtime.connect({0!r}), stop it first, "
+        "or use another app_name"
+    )
+
+
+class DeploymentNotFoundError(ClusterError, LookupError):
+    """The app does not run. Arguments: app, namespace, which apps are there."""
+
+    sentence = "app {0!r} is not deployed in Ray namespace {1!r}. {2}"
 
 
 class RuntimeClosedError(ClusterError):

@@ -159,12 +159,18 @@ class OpenTurn:
 
 
 class Waiter:
-    """A turn in line, and the Runner that wants to run it."""
+    """A turn in line, and the Runner that wants to run it.
 
-    def __init__(self, invocation_id: str, runner: str) -> None:
+    Attributes:
+        interrupts: it waits only for the turn that is being cancelled for it.
+        admitted: True when it may begin; False when another has begun that it has to interrupt.
+    """
+
+    def __init__(self, invocation_id: str, runner: str, *, interrupts: bool = False) -> None:
         self.invocation_id = invocation_id
         self.runner = runner
-        self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.interrupts = interrupts
+        self.admitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 
 class HotLog:
@@ -264,12 +270,27 @@ class HotLog:
         self._tail.clear()
         self._tail_after = self.head_seq
 
+    async def stand_in_line(self, waiter: Waiter) -> bool:
+        """Wait for the end of the turns before: see Waiter. One that interrupts stands at the head of the line."""
+        if waiter.interrupts:
+            self.queue.appendleft(waiter)
+        else:
+            self.queue.append(waiter)
+        return await waiter.admitted
+
+    def meet_interrupter(self) -> None:
+        """A turn has begun: who came to interrupt when none ran, although the session was taken, is told of it."""
+        if self.queue and self.queue[0].interrupts:
+            waiter = self.queue.popleft()
+            if not waiter.admitted.done():
+                waiter.admitted.set_result(False)
+
     def admit_next(self) -> None:
         """Let the next turn in line begin. The session stays taken meanwhile, so that nobody can step in between."""
         while self.queue:
             waiter = self.queue.popleft()
             if not waiter.admitted.done():
-                waiter.admitted.set_result(None)
+                waiter.admitted.set_result(True)
                 return
         self.is_taken = False
 

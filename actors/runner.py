@@ -40,6 +40,7 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.wire import decode_event, encode_event
+from actors.openings import Openings
 from actors.rules import messages, resumption
 from actors.rules.selection import select_agent
 from actors.running import Run, RunningTurn
@@ -47,6 +48,9 @@ from actors.session import SessionRef
 from actors.turnhooks import TurnHooks
 
 logger = logging.getLogger(__name__)
+
+CANCEL_AGAIN_S = 0.1
+"""A turn that is being opened may reach the line just behind the one who takes it out: that one comes again."""
 
 
 class RunnerRef(Ref):
@@ -122,6 +126,7 @@ class RunnerActor(Actor):
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._dispatch = Dispatch(session, directory, self._counts, may_close=not self._hooks.at_end)
         self._turns: dict[tuple[SessionKey, str], RunningTurn] = {}
+        self._openings = Openings()
         self._saving: dict[tuple[SessionKey, str], asyncio.Task[Prepared]] = {}
         self._taking: dict[tuple[SessionKey, str], asyncio.Lock] = {}
 
@@ -142,6 +147,10 @@ class RunnerActor(Actor):
     # ------------------------------------------------------------------------------------------------- starting a turn
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Check the message, select the agent, store the message and let the agent run."""
+        with self._openings.opening((message.key, message.invocation_id)):
+            return await self._start_turn(message)
+
+    async def _start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         topology = await self._tree()
         content = messages.checked(message.content)
         if message.repeatable and saves(message, content) and not messages.answers(content):
@@ -181,7 +190,8 @@ class RunnerActor(Actor):
             return p.TurnStarted(invocation_id=invocation_id, agent=running.agent, attached=True, seq=running.user_event.seq)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         raw = encode_event(user_event(message, content, invocation_id, actions.artifact_delta))
-        opened = await self._opened(message, invocation_id, content, raw)
+        with self._openings.opening((message.key, invocation_id)):
+            opened = await self._opened(message, invocation_id, content, raw)
         if opened.attached:
             if opened.lost:
                 await self._take_up(message.key, opened.lost)
@@ -221,13 +231,23 @@ class RunnerActor(Actor):
             runner=self._me,
         )
         while True:
-            opened = await self._session.open_turn(request)
+            opened = await self._session.open_turn(request) if not request.interrupting else await self._interrupt(request)
             if opened.interrupted:
-                await self.cancel_turn(p.CancelTurn(key=message.key, invocation_id=opened.interrupted))
+                request = msgspec.structs.replace(request, interrupting=opened.interrupted)
             elif opened.lost and not opened.attached:
                 await self._take_up(message.key, opened.lost)
             else:
                 return opened
+
+    async def _interrupt(self, request: p.OpenTurn) -> p.TurnOpened:
+        """Cancel the running turn, and have the new one stand at the head of the line by then, before those that wait there."""
+        stop = p.CancelTurn(key=request.key, invocation_id=request.interrupting)
+        opened, stopped = await asyncio.gather(self._session.open_turn(request), self.cancel_turn(stop), return_exceptions=True)
+        if isinstance(stopped, BaseException):
+            logger.error("turn %s could not be interrupted: %s", request.interrupting, stopped)
+        if isinstance(opened, BaseException):
+            raise opened
+        return opened
 
     # ------------------------------------------------------------------------------------------------- running a turn
     def _launch(self, turn: RunningTurn) -> None:
@@ -345,7 +365,8 @@ class RunnerActor(Actor):
     async def take_up(self, message: p.TakeUp) -> p.Done:
         """See that a turn runs, if it has not ended."""
         await self._tree()
-        await self._take_up(message.key, message.invocation_id)
+        if (message.key, message.invocation_id) not in self._openings:
+            await self._take_up(message.key, message.invocation_id)
         return p.Done()
 
     async def _take_up(self, key: SessionKey, invocation_id: str) -> None:
@@ -395,11 +416,13 @@ class RunnerActor(Actor):
 
     # ------------------------------------------------------------------------------------------------- stopping
     async def cancel_turn(self, message: p.CancelTurn) -> p.Done:
-        """Stop a turn that runs or waits in line; returns when it is closed."""
-        turn = self._turns.get((message.key, message.invocation_id))
-        if turn is None or turn.task is None:
+        """Stop a turn that runs, waits in line or is about to begin; returns when it is closed."""
+        where = (message.key, message.invocation_id)
+        while (turn := self._turns.get(where)) is None or turn.task is None:
             await self._session.cancel_turn(message)
-            return p.Done()
+            if where not in self._openings and where not in self._turns:
+                return p.Done()
+            await self._openings.over(where, CANCEL_AGAIN_S)
         if not turn.is_cancelled:
             turn.is_cancelled = True
             turn.task.cancel()

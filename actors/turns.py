@@ -104,11 +104,11 @@ class Turns:
                 return p.TurnOpened(lost=hot.busy_with())
             if message.config.on_concurrent_turn == "reject":
                 raise SessionBusyError(message.key.session, hot.busy_with())
-            if message.config.on_concurrent_turn == "interrupt" and hot.turn is not None:
+            interrupts = message.config.on_concurrent_turn == "interrupt"
+            if interrupts and hot.turn is not None and hot.busy_with() != message.interrupting:
                 return p.TurnOpened(interrupted=hot.busy_with())
-            waiter = Waiter(message.invocation_id, message.runner)
-            hot.queue.append(waiter)
-            await waiter.admitted
+            if not await hot.stand_in_line(Waiter(message.invocation_id, message.runner, interrupts=interrupts)):
+                return p.TurnOpened(interrupted=hot.busy_with())
         hot.is_taken = True
         try:
             # While it waited, another request of the same id may have been before it.
@@ -190,6 +190,7 @@ class Turns:
         # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
         self._followers.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
         self._counts["turns"] += 1
+        hot.meet_interrupter()
         return p.TurnOpened(
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,

@@ -21,6 +21,8 @@ class Deployment:
 
     Attributes:
         session_store, artifact_store, memory_store: URLs with absolute paths, or the stores themselves; without memory, None.
+        auto_create_session: what turns do that do not say it themselves.
+        detached: it is there until somebody stops it, whatever becomes of its driver.
     """
 
     app_name: str
@@ -29,6 +31,8 @@ class Deployment:
     artifact_store: str | ArtifactStore
     memory_store: str | MemoryStore | None
     settings: Settings
+    auto_create_session: bool = True
+    detached: bool = False
 
     def plans(self) -> dict[str, Any]:
         """The definitions of the flows that are part of the tree, by the names of their agents."""

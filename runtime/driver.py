@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from actors.agents import Agent, AgentTree, Plugin
-from actors.errors import DefinitionError, InvalidMessageError, RaygroveError, RuntimeClosedError
-from actors.flows import Flow, FlowAgent, FlowPlan, Task
+from actors.errors import DefinitionError, RaygroveError, RuntimeClosedError
+from actors.flows import Flow, FlowAgent, FlowPlan, ResultType, Task
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
-from actors.messages.content import Content
 from actors.messages.event import USER, new_event_id, new_invocation_id
 from actors.rules.ids import checked_app_name, checked_id, checked_key
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
+from runtime.driving import Driver
 from runtime.engine import Engine
 from runtime.flows import flow_of, planned, result_of
-from runtime.following import Follower
 from runtime.local import LocalEngine
 from runtime.memory import MemoryService
+from runtime.message import as_content, has_answers
 from runtime.portal import Portal
 from runtime.services import ArtifactsService, AsyncServices, SessionsService, as_mapping
 from runtime.settings import Settings
@@ -49,121 +49,6 @@ class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, p.Statistics]
 
 
-class Driver:
-    """Starts turns, joins them and stops them. Lives on the portal's loop."""
-
-    def __init__(self, app_name: str, portal: Portal, engine: Engine) -> None:
-        self._app_name = app_name
-        self.portal = portal
-        self.engine = engine
-        self._name = f"driver-{uuid.uuid4().hex}"
-        self._own = Follower(engine.session, self._name, lasts=True)
-        self._joined: list[Follower] = []
-        self._work: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-
-    def start_soon(self, turn: Turn, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
-        """Start a turn, which carries out `plan` if there is one. May be called from any thread."""
-        self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._start(turn, message, plan)))
-
-    def attach_soon(self, turn: Turn, after_seq: int) -> None:
-        """Follow a turn that somebody else has started. May be called from any thread."""
-        self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._attach(turn, after_seq)))
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-
-    async def _start(self, turn: Turn, message: p.StartTurn, plan: FlowPlan | None) -> None:
-        # A turn that may be there already is told from its first event on, beside whatever else is heard of it here.
-        follower = self._joining() if message.repeatable else self._own
-        follower.follow(turn)
-        follower.expect()
-        try:
-            if plan is not None:
-                await self.engine.define(message.flow, plan)
-            started = await self.engine.runner.start_turn(msgspec.structs.replace(message, subscriber=follower.name))
-        except Exception as error:
-            # Whatever kept the turn from starting is the user's to see.
-            follower.leave(turn)
-            turn.fail(error)
-            return
-        else:
-            if started.invocation_id != turn.where[1]:
-                follower.rename(turn, started.invocation_id)
-            turn.started(started.agent, started.seq)
-        finally:
-            follower.known()
-        if turn.is_cancelled:
-            # The wish came before there was anything to cancel.
-            await self.cancel(turn)
-
-    async def _attach(self, turn: Turn, after_seq: int) -> None:
-        follower = self._joining()
-        follower.follow(turn)
-        key, invocation_id = turn.where
-        try:
-            await self.engine.session.subscribe(
-                p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
-            )
-            # Whoever ran it may be gone, with the whole deployment that it belonged to.
-            await self.engine.runner.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=""))
-        except RaygroveError as error:
-            follower.leave(turn)
-            turn.fail(error)
-        else:
-            turn.started("")
-
-    def _joining(self) -> Follower:
-        """A subscriber of its own: what it is told again must come before what is new, and after nothing."""
-        self._joined = [follower for follower in self._joined if not follower.is_done()]
-        follower = Follower(self.engine.session, f"{self._name}/{uuid.uuid4().hex}", lasts=False)
-        self._joined.append(follower)
-        return follower
-
-    async def cancel(self, turn: Turn) -> None:
-        """Stop a turn, wherever it runs."""
-        turn.is_cancelled = True
-        key, invocation_id = turn.where
-        await self.engine.runner.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
-
-    def cancel_from_anywhere(self, turn: Turn) -> None:
-        """Stop a turn and wait for it; on the portal's own thread, which may not wait, only have it stopped."""
-        if self.portal.is_here():
-            self._begin(self.cancel(turn))
-        else:
-            self.portal.run(self.cancel(turn))
-
-    async def read_turn(self, turn: Turn, after_seq: int) -> p.TurnRead:
-        """A page of what the log has of a turn."""
-        key, invocation_id = turn.where
-        return await self.engine.session.read_turn(p.ReadTurn(key=key, invocation_id=invocation_id, after_seq=after_seq))
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the portal's loop and wait for it. Raises RuntimeClosedError."""
-        return self._open_portal(work).run(work)
-
-    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for a caller on an event loop."""
-        return await self._open_portal(work).run_async(work)
-
-    def _open_portal(self, work: Coroutine[Any, Any, T]) -> Portal:
-        if self._is_closed:
-            work.close()
-            raise RuntimeClosedError(self._app_name)
-        return self.portal
-
-    async def close(self) -> None:
-        """Follow nothing any more."""
-        self._is_closed = True
-        for task in self._work:
-            task.cancel()
-        closed = RuntimeClosedError(self._app_name)
-        for follower in (self._own, *self._joined):
-            await follower.close(closed)
-
-
 class Runtime:
     """A tree of agents made live. Use it as a context manager, sync or async.
 
@@ -179,6 +64,8 @@ class Runtime:
             store: the same PostgreSQL database, or `<name>.memory.db` for the SQLite file `<name>.db`.
         plugins: callbacks for all agents and for turns; they run before the agents' own, in this order.
         settings: everything else; by default from the environment.
+        detached: leave the deployment running on its cluster when this program leaves it, or dies; `Runtime.connect` joins it,
+            `shutdown` stops it. It needs a Ray that outlives the program, at an `address` or initialised before.
 
     Raises:
         DefinitionError: something above is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
@@ -201,35 +88,68 @@ class Runtime:
         memory_store: str | MemoryStore | None = _DEFAULT,
         plugins: Sequence[Plugin] = (),
         settings: Settings | None = None,
+        detached: bool = False,
     ) -> None:
-        self._settings = settings or Settings()
-        self.app_name = checked_app_name(app_name)
+        app_name = checked_app_name(app_name)
+        settings = settings or Settings()
         root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else root_agent
-        tree = AgentTree(root, plugins, self._settings.limits)
+        tree = AgentTree(root, plugins, settings.limits)
         deployments.check_models(tree)
         if session_store is _DEFAULT:
-            session_store = deployments.default_session_store(app_name, self._settings)
+            session_store = deployments.default_session_store(app_name, settings)
         if artifact_store is _DEFAULT:
-            artifact_store = deployments.default_artifact_store(self._settings)
+            artifact_store = deployments.default_artifact_store(settings)
         if session_store is None:
             raise DefinitionError("session service is required")
         if artifact_store is None:
             raise DefinitionError("artifact service is required")
         if memory_store is _DEFAULT:
-            memory_store = deployments.default_memory_store(session_store, app_name, self._settings)
+            memory_store = deployments.default_memory_store(session_store, app_name, settings)
         deployment = Deployment(
-            app_name=self.app_name,
+            app_name=app_name,
             tree=tree,
             session_store=deployments.absolute(session_store) if isinstance(session_store, str) else session_store,
             artifact_store=deployments.absolute(artifact_store) if isinstance(artifact_store, str) else artifact_store,
             memory_store=deployments.absolute(memory_store) if isinstance(memory_store, str) else memory_store,
-            settings=self._settings,
+            settings=settings,
+            auto_create_session=auto_create_session,
+            detached=detached,
         )
+        self._set_up(app_name, _engine(engine, deployment, address), tree)
+        self._types.update({flow: plan.results for flow, plan in deployment.plans().items()})
+
+    @classmethod
+    def connect(cls, app_name: str, *, address: str | None = None, settings: Settings | None = None) -> Runtime:
+        """Join a deployment that another program has started, detached or not.
+
+        What comes is a Runtime like any other, to be used as a context manager, sync or async: only the agents are already
+        there, and so are the flows: `run_flow` and `run_task` need the tree. Leaving it stops nothing, and its turns go on;
+        `shutdown` stops the deployment for everybody. How much may be sent and where artifacts last is as the deployment was
+        started. A store of artifacts in files has to be seen from here, too.
+
+        Args:
+            app_name: the app.
+            address: of the Ray cluster; None uses the Ray that is initialised, else one that is found on this machine.
+            settings: of this program, by default from the environment. Its namespace has to be that of the deployment.
+
+        Returns:
+            The Runtime, not started yet. Starting it raises DeploymentNotFoundError when the app does not run, and ClusterError
+            when its actors, or Ray, do not answer.
+
+        Raises:
+            InvalidIdError: `app_name` cannot be one.
+        """
+        from runtime.cluster.joined import JoinedEngine
+
+        runtime = cls.__new__(cls)
+        runtime._set_up(checked_app_name(app_name), JoinedEngine(app_name, settings or Settings(), address), None)
+        return runtime
+
+    def _set_up(self, app_name: str, engine: Engine, tree: AgentTree | None) -> None:
+        self.app_name = app_name
+        self._engine = engine
         self._tree = tree
-        self._types = {flow: plan.results for flow, plan in deployment.plans().items()}
-        self._artifact_store = deployment.artifact_store
-        self._engine = _engine(engine, deployment, address)
-        self._auto_create_session = auto_create_session
+        self._types: dict[str, Mapping[str, ResultType]] = {}
         self._portal: Portal | None = None
         self._driver: Driver | None = None
         self.sessions = SessionsService(self)
@@ -253,7 +173,14 @@ class Runtime:
         await asyncio.to_thread(self.close)
 
     def start(self) -> None:
-        """Bring the deployment to life. Raises ClusterError, DeploymentExistsError, StoreError."""
+        """Bring the deployment to life, or join it.
+
+        Raises:
+            DeploymentExistsError: the app runs already.
+            DeploymentNotFoundError: the app that is to be joined does not run.
+            ClusterError: there is no Ray, or actors do not answer.
+            StoreError: a store cannot be used.
+        """
         if self._driver is not None:
             raise RaygroveError(f"the runtime of app {self.app_name!r} is started already")
         self._engine.prepare()
@@ -267,16 +194,30 @@ class Runtime:
         self._driver = Driver(self.app_name, self._portal, self._engine)
 
     def close(self) -> None:
-        """Stop everything that was started. Turns that still run are cancelled."""
-        if self._driver is None or self._portal is None:
+        """Leave. A deployment that is detached, or was joined, goes on; any other is stopped, and its turns are cancelled."""
+        if self._driver is None:
             return
-        driver, self._driver = self._driver, None
+        if self._engine.lasts:
+            self._end(self._driver.leave, self._engine.leave)
+        else:
+            self._end(self._engine.stop, self._driver.close)
+
+    def shutdown(self) -> None:
+        """Stop the deployment for good, whoever has started it. Turns that still run are cancelled.
+
+        Raises:
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        self._end(self._engine.stop, self._live().close)
+
+    def _end(self, *steps: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        portal, self._portal, self._driver = self._portal, None, None
+        assert portal is not None
         try:
-            self._portal.run(self._engine.stop())
-            self._portal.run(driver.close())
+            for step in steps:
+                portal.run(step())
         finally:
-            self._portal.close()
-            self._portal = None
+            portal.close()
 
     # ------------------------------------------------------------------------------------------------- turns
     def run(
@@ -338,7 +279,7 @@ class Runtime:
             DefinitionError: the flow has no tasks, or not those; or its agents are not in the tree.
             InvalidMessageError, InvalidIdError, RuntimeClosedError: see `run`.
         """
-        name, plan = planned(self._tree, flow, tasks)
+        name, plan = planned(self._own_tree(), flow, tasks)
         said = f"Complete the tasks of the flow {flow.name!r}." if message is None else message
         start = self._start_of(user_id, session_id, said, run_config, state_delta, invocation_id, auto_create_session)
         turn = self._started(msgspec.structs.replace(start, flow=name), plan)
@@ -375,7 +316,7 @@ class Runtime:
             TurnError: the turn failed.
             DefinitionError: the task is defined wrongly, or its agents are not in the tree.
         """
-        flow = flow_of(self._tree, objective, agents, options)
+        flow = flow_of(self._own_tree(), objective, agents, options)
         turn = self.run_flow(
             flow,
             user_id=user_id,
@@ -403,15 +344,15 @@ class Runtime:
             invocation_id=invocation_id or new_invocation_id(),
             repeatable=invocation_id is not None,
             event_id=new_event_id(),
-            content=_as_content(message),
+            content=as_content(message),
             config=run_config or RunConfig(),
             state_delta=as_mapping(state_delta),
-            auto_create=self._auto_create_session if auto_create_session is None else auto_create_session,
+            auto_create=self._engine.auto_create_session if auto_create_session is None else auto_create_session,
         )
 
     def _started(self, start: p.StartTurn, plan: FlowPlan | None = None) -> Turn:
         driver = self._live()
-        answers = _has_answers(start.content)
+        answers = has_answers(start.content)
         turn = Turn(driver, start.key, start.invocation_id, answers=answers, types=self._types)
         driver.start_soon(turn, start, plan)
         return turn
@@ -466,8 +407,19 @@ class Runtime:
 
     @property
     def artifact_store(self) -> str | ArtifactStore:
-        """Where artifacts last."""
-        return self._artifact_store
+        """Where artifacts last. Raises RuntimeClosedError when only the deployment knows, and it is not joined yet."""
+        store = self._engine.artifact_store
+        if store is None:
+            raise RuntimeClosedError(self.app_name)
+        return store
+
+    def _own_tree(self) -> AgentTree:
+        if self._tree is None:
+            raise DefinitionError(
+                f"a flow is checked against the tree of app {self.app_name!r}, which only the program that has started it has: "
+                "make the flow part of that tree, and run it with run"
+            )
+        return self._tree
 
     def _live(self) -> Driver:
         if self._driver is None:
@@ -484,26 +436,3 @@ def _engine(name: str, deployment: Deployment, address: str | None) -> Engine:
 
         return RayEngine(deployment, address)
     raise DefinitionError(f"engine must be 'ray' or 'local', not {name!r}")
-
-
-def _as_content(message: Any) -> Content:
-    if isinstance(message, str):
-        return Content.of_text(message)
-    if isinstance(message, Content):
-        return message
-    if message is None:
-        raise InvalidMessageError("message has no parts: it is None")
-    if hasattr(message, "parts") and hasattr(message, "model_dump"):
-        try:
-            return Content.from_genai(message)
-        except (msgspec.ValidationError, AttributeError, TypeError) as error:
-            raise InvalidMessageError(f"message is no google.genai Content: {error}") from error
-    raise InvalidMessageError(f"message must be a text, a Content or a google.genai Content, not {type(message).__name__}")
-
-
-def _has_answers(content: Content) -> bool:
-    try:
-        return any(content.function_responses())
-    except (AttributeError, TypeError) as error:
-        # Constructors check no types.
-        raise InvalidMessageError(f"message must have a list of Parts: {error}") from error

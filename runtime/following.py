@@ -13,6 +13,9 @@ from runtime.turn import Turn
 
 Where = tuple[SessionKey, str]
 
+UNSUBSCRIBE_S = 2.0
+"""How long a Session actor is waited for that may be gone, or on its way back."""
+
 
 class Follower:
     """A subscriber of the Session actor with the turns that it follows.
@@ -109,6 +112,12 @@ class Follower:
         self._turns.clear()
         for turn in turns:
             turn.fail(error)
+
+    async def unsubscribe(self) -> None:
+        """Have nothing kept any more for the subscriber. Should it not be heard of, it is forgotten in time."""
+        with suppress(RaygroveError, TimeoutError):
+            async with asyncio.timeout(UNSUBSCRIBE_S):
+                await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
 
     async def close(self, error: BaseException) -> None:
         """Follow nothing any more; turns that have not ended fail with `error`."""

@@ -10,6 +10,7 @@ from typing import Any
 from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.agents import AgentTree
+from actors.errors import DefinitionError
 from actors.flowrun import PlanSource, no_plans
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
@@ -76,8 +77,13 @@ class LocalEngine:
 
     session: SessionRef
     runner: RunnerRef
+    lasts = False
 
     def __init__(self, deployment: Deployment) -> None:
+        if deployment.detached:
+            raise DefinitionError("a detached deployment lives on a Ray cluster: engine='local' ends with this program")
+        self.artifact_store = deployment.artifact_store
+        self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
         self._plans = PlanBook(deployment.plans())
 
@@ -107,6 +113,10 @@ class LocalEngine:
             ),
             limits.max_message_bytes,
         )
+
+    async def leave(self) -> None:
+        """Stop the actors: they are of this process."""
+        await self.stop()
 
     async def define(self, name: str, plan: Any) -> None:
         """Keep the definition of a flow for all agents."""

@@ -264,3 +264,7 @@ class AsyncServices:
     async def statistics(self) -> RuntimeStatistics:
         """What lives, and what it has done."""
         return await self._runtime.call_async(self._runtime.read_statistics())
+
+    async def shutdown(self) -> None:
+        """Stop the deployment for good: see Runtime.shutdown."""
+        await asyncio.to_thread(self._runtime.shutdown)

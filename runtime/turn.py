@@ -19,7 +19,7 @@ from runtime.flows import ResultTypes, TaskResult, task_results
 from runtime.readers import Readers
 
 if TYPE_CHECKING:
-    from runtime.driver import Driver
+    from runtime.driving import Driver
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _start_ray(address: str | None = None) -> str:
     ray.init(
-        address=address,
+        # Not one that happens to be on this machine.
+        address=address or "local",
         namespace=Settings().namespace,
         include_dashboard=False if address is None else None,
         log_to_driver=False,

@@ -223,6 +223,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         answers: ids of the calls that it answers.
         repeatable: see StartTurn.
         runner: who will run the turn.
+        interrupting: the running turn that this Runner is about to cancel for it; it is the next to run then.
     """
 
     key: SessionKey
@@ -235,6 +236,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     config: RunConfig = RunConfig()
     subscriber: str = ""
     runner: str = ""
+    interrupting: str = ""
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True):
@@ -280,7 +282,7 @@ class TurnOpened(Message, frozen=True, kw_only=True):
         taken_up: the turn was open already, and whoever ran it is gone; `event` and `config` tell how it was opened, `caller` who
             made the first call that the user's event answers.
         attached: the turn was there already and is not to be run again.
-        interrupted: the turn that runs and has to be cancelled first ("interrupt"); then nothing else holds.
+        interrupted: the turn that runs and has to be cancelled ("interrupt"), while it is asked again; nothing else holds then.
         lost: the turn that is open and that this Runner is not known to run: it has to be taken up first. With `attached` it is
             the turn asked for; otherwise nothing else holds.
     """

@@ -56,7 +56,7 @@ class RayDirectory:
         self._artifact_store = artifact_store
         self._actor_name = actor_name
         self._settings = settings
-        self._runner = myself()
+        self._runner = myself(settings.namespace)
         self._links: dict[str, RayLink] = {}
         self._starting: dict[str, asyncio.Task[RayLink]] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -20,6 +20,7 @@ from actors.interfaces.model import SharedModel
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import TakeOver
 from actors.messages.wire import decode, encode
+from runtime.cluster.parcels import unpacked
 from runtime.plans import PlanBook
 
 Handle = ActorHandle[Any]
@@ -38,7 +39,19 @@ class Host:
 
 
 class SessionHost(Host):
-    """The process of the Session actor."""
+    """The process of the Session actor.
+
+    Args:
+        pieces: a parcel with what makes the actor, and with what a driver that joins the deployment has to know.
+    """
+
+    def __init__(self, *pieces: bytes) -> None:
+        build, self._terms = unpacked(pieces)
+        super().__init__(build)
+
+    async def terms(self) -> Any:
+        """What a driver has to know that joins the deployment."""
+        return self._terms
 
 
 class RunnerHost(Host):
@@ -47,10 +60,12 @@ class RunnerHost(Host):
     When Ray has started it again, the Runner looks for the turns that it had.
 
     Args:
-        plans: pickled definitions of the flows of the tree, by name.
+        namespace: its own.
+        pieces: a parcel with what makes the actor, and with pickled definitions of the flows of the tree, by name.
     """
 
-    def __init__(self, build: Callable[[], Actor], plans: Mapping[str, bytes]) -> None:
+    def __init__(self, namespace: str, *pieces: bytes) -> None:
+        build, plans = unpacked(pieces)
         super().__init__(build)
         self._plans = PlanBook(plans)
         with warnings.catch_warnings():
@@ -58,7 +73,7 @@ class RunnerHost(Host):
             warnings.simplefilter("ignore", DeprecationWarning)
             is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
         if is_restarted:
-            threading.Thread(target=_tell, args=(myself(), encode(TakeOver())), daemon=True).start()
+            threading.Thread(target=_tell, args=(myself(namespace), encode(TakeOver())), daemon=True).start()
 
     async def define(self, name: str, plan: bytes) -> None:
         """Keep a pickled definition."""
@@ -98,10 +113,14 @@ class AgentHost(Host):
 
 
 class ModelHost:
-    """The process of the one living copy of a model that has a state of its own."""
+    """The process of the one living copy of a model that has a state of its own.
 
-    def __init__(self, model: SharedModel) -> None:
-        self._model = model
+    Args:
+        pieces: a parcel with the model.
+    """
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._model: SharedModel = unpacked(pieces)
 
     async def generate(self, request: bytes, stream: bool) -> list[bytes]:
         """Ask the model; its responses, encoded."""
@@ -113,10 +132,9 @@ class ModelHost:
         return self._model.state()
 
 
-def myself() -> Handle:
-    """The actor in whose process this runs."""
-    here = ray.get_runtime_context()
-    return named(here.get_actor_name() or "", here.namespace)
+def myself(namespace: str) -> Handle:
+    """The actor in whose process this runs. Ray tells the namespace of its driver, which may be another than its own."""
+    return named(ray.get_runtime_context().get_actor_name() or "", namespace)
 
 
 def named(name: str, namespace: str) -> Handle:
@@ -144,6 +162,30 @@ def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *arg
     )
     handle: Handle = remote.remote(*args)
     return handle
+
+
+def names(namespace: str | None = None) -> list[tuple[str, str]]:
+    """Namespace and name of all actors that have one; with `namespace`, of those in it."""
+    found = [(each["namespace"], each["name"]) for each in ray.util.list_named_actors(all_namespaces=True)]
+    return sorted(each for each in found if namespace is None or each[0] == namespace)
+
+
+async def define(runner: Handle, name: str, plan: bytes) -> None:
+    """Have the host of a Runner keep a pickled definition of a flow. Raises ActorLostError."""
+    try:
+        await runner.define.remote(name, plan)
+    except RayActorError as error:
+        raise ActorLostError("the Runner", _reason(error)) from error
+
+
+async def terms_of(session: Handle) -> Any:
+    """What the host of a Session actor tells drivers that join. Raises ActorLostError, ClusterError."""
+    try:
+        return await session.terms.remote()
+    except RayActorError as error:
+        raise ActorLostError("the Session actor", _reason(error)) from error
+    except RayTaskError as error:
+        raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error
 
 
 def evict(name: str, namespace: str) -> None:
@@ -243,8 +285,12 @@ class RemoteModel:
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> Any:
         """Ask the living copy. Raises what it raises."""
+        asked: ray.ObjectRef[list[bytes]] = self._handle.generate.remote(encode(request), stream)
         try:
-            replies: list[bytes] = await self._handle.generate.remote(encode(request), stream)
+            replies = await asked
+        except asyncio.CancelledError:
+            ray.cancel(asked)
+            raise
         except RayTaskError as error:
             raise error.cause from None
         for raw in replies:

@@ -40,7 +40,7 @@ def _name(function: ast.expr) -> str:
 
 def test_only_the_cluster_knows_a_pickler() -> None:
     knows = {path for path, tree in modules() if imported(tree) & PICKLERS}
-    assert knows == {"runtime/cluster/directory.py", "runtime/cluster/engine.py", "runtime/cluster/tasks.py"}
+    assert knows == {f"runtime/cluster/{name}.py" for name in ("directory", "engine", "parcels", "tasks")}
 
 
 def calls(tree: ast.Module) -> Iterator[ast.Call]:
@@ -58,6 +58,7 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
         ("runtime/cluster/directory.py", "cloudpickle.loads(self._specs[agent])"),
         ("runtime/cluster/directory.py", "cloudpickle.loads(pickled)"),
         ("runtime/cluster/engine.py", "cloudpickle.loads(plugins)"),
+        ("runtime/cluster/parcels.py", "cloudpickle.loads(zlib.decompress(b''.join(pieces)))"),
         ("runtime/cluster/tasks.py", "cloudpickle.loads(pickled)"),
     }
 

@@ -1,0 +1,93 @@
+"""The way from this process to Ray."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from typing import ClassVar
+
+import ray
+
+from actors.errors import ClusterError
+from runtime.settings import Settings
+
+INSTEAD = "Start a cluster with 'ray start --head', and give its address"
+"""What to do where a local Ray of this program will not do."""
+
+
+class RayConnection:
+    """One user of the connection that this process has with Ray.
+
+    Ray knows one connection in a process, so all Runtimes share it. One that was there before they came stays when they go; one
+    that they have made is closed by the last of them, and a local Ray that was started for it ends.
+
+    Args:
+        settings: of the deployment.
+        address: of a cluster; "auto" looks for one on this machine; None uses the Ray that this process has initialised, or that
+            RAY_ADDRESS names, or starts a local one.
+        may_start: a local Ray will do, which ends with this process.
+    """
+
+    _users: ClassVar[int] = 0
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, settings: Settings, address: str | None, *, may_start: bool = True) -> None:
+        self._settings = settings
+        self._address = address
+        self._may_start = may_start
+        self._is_user = False
+
+    def open(self) -> None:
+        """Connect to Ray, or start it, if need be. Raises ClusterError.
+
+        In the main thread, if that is where the runtime is started: only there Ray makes of SIGTERM an orderly exit.
+        Otherwise a driver that is told to end leaves processes of a local Ray behind.
+        """
+        with self._lock:
+            if not ray.is_initialized():
+                self._connect()
+                RayConnection._users = 0
+            elif not RayConnection._users:
+                # The program's own.
+                return
+            RayConnection._users += 1
+            self._is_user = True
+
+    def close(self) -> None:
+        """Need it no more."""
+        with self._lock:
+            if not self._is_user:
+                return
+            self._is_user = False
+            RayConnection._users -= 1
+            if not RayConnection._users:
+                ray.shutdown()
+
+    def _connect(self) -> None:
+        settings = self._settings
+        if not self._may_start and (self._address or os.environ.get("RAY_ADDRESS") or "local") == "local":
+            raise ClusterError(f"a Ray that this program starts would end with it. {INSTEAD}")
+        try:
+            if self._address is not None:
+                _knock(self._address, settings.start_timeout_s)
+            ray.init(
+                address=self._address,
+                namespace=settings.namespace,
+                num_cpus=settings.num_cpus if self._address is None else None,
+                include_dashboard=False if self._address is None else None,
+                log_to_driver=settings.log_to_driver,
+                logging_level=logging.ERROR,
+            )
+        except (OSError, RuntimeError, ValueError) as error:
+            where = "on this machine" if self._address in (None, "auto") else f"at {self._address!r}"
+            instead = "" if self._may_start else f". {INSTEAD}"
+            raise ClusterError(f"no Ray {where} can be used: {error}{instead}") from error
+
+
+def _knock(address: str, timeout_s: float) -> None:
+    """See that somebody listens at `host:port`. Ray itself would try for minutes. Raises OSError."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=timeout_s).close()

@@ -1,0 +1,120 @@
+"""A deployment on Ray, as every driver of it sees it: the one that has started it, and those that have joined."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from actors.errors import ActorLostError
+from actors.interfaces.stores import ArtifactStore
+from actors.messages.protocol import Statistics
+from actors.runner import RunnerRef
+from actors.session import SessionRef
+from runtime.cluster.parcels import packed_plan
+from runtime.cluster.remote import Handle, RayLink, define, names
+from runtime.settings import Settings
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a driver has to know that joins a deployment.
+
+    Attributes:
+        settings: those with which the deployment was started.
+        artifact_store: where artifacts last.
+        auto_create_session: what turns do that do not say it themselves.
+    """
+
+    settings: Settings
+    artifact_store: str | ArtifactStore
+    auto_create_session: bool
+
+
+class RayDeployment:
+    """Clients of a deployment's actors, and the end of them all.
+
+    Args:
+        settings: of this driver.
+
+    Attributes:
+        hosts: the actors that end with `kill`, by name.
+    """
+
+    session: SessionRef
+    runner: RunnerRef
+    _runner_host: Handle
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.hosts: dict[str, Handle] = {}
+
+    def meet(self, session: Handle, runner: Handle, settings: Settings) -> None:
+        """Make the clients, as the deployment's settings want them."""
+        patience_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
+        self.session = SessionRef(RayLink(session, "the Session actor", patience_s), max_bytes)
+        self.runner = RunnerRef(RayLink(runner, "the Runner", patience_s), max_bytes)
+        self._runner_host = runner
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Send the definition of a flow to where all agents find it."""
+        await define(self._runner_host, name, packed_plan(plan.name, plan))
+
+    async def answers(self) -> None:
+        """See that both actors answer. Raises TimeoutError, ActorLostError."""
+        async with asyncio.timeout(self.settings.start_timeout_s):
+            await asyncio.gather(self.session.statistics(), self.runner.statistics())
+
+    async def halt(self) -> list[int]:
+        """Have all actors stop what they do. Returns their process ids."""
+        pids: list[int] = []
+        with suppress(ActorLostError, TimeoutError):
+            async with asyncio.timeout(self.settings.stop_timeout_s):
+                session, runner = await asyncio.gather(self.session.statistics(), self.runner.statistics())
+                pids = [each.pid for each in _all(session, runner)]
+        for actor in (self.runner, self.session):
+            with suppress(ActorLostError, TimeoutError):
+                async with asyncio.timeout(self.settings.stop_timeout_s):
+                    await actor.stop()
+        return pids
+
+    async def kill(self, pids: Sequence[int] = ()) -> None:
+        """End the actors as they are, and wait until their names are free and the processes on this machine have ended."""
+        for handle in self.hosts.values():
+            ray.kill(handle)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.stop_timeout_s):
+                # Neither Ray nor the kernel tells when a process that is not a child has ended: it has to be asked for.
+                while self._are_named() or any(_is_alive(pid) for pid in pids):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        self.hosts.clear()
+
+    def _are_named(self) -> bool:
+        return any(name in self.hosts for _, name in names(self.settings.namespace)) if self.hosts else False
+
+
+def actor_name(app_name: str, part: str) -> str:
+    """The name under which `ray.get_actor` finds an actor of an app: `<app>/session`, `<app>/runner`."""
+    return f"{app_name}/{part}"
+
+
+def agent_actor_name(app_name: str, agent: str) -> str:
+    """The name under which `ray.get_actor` finds an agent: `<app>/agent/<name>`."""
+    return f"{app_name}/agent/{agent}"
+
+
+def _all(*statistics: Statistics) -> list[Statistics]:
+    return [each for one in statistics for each in (one, *_all(*one.agents))]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

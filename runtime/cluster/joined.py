@@ -1,0 +1,133 @@
+"""A deployment on Ray that another driver has started."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
+from actors.interfaces.stores import ArtifactStore
+from actors.nearest import did_you_mean
+from actors.runner import RunnerRef
+from actors.session import SessionRef
+from runtime.cluster.connection import RayConnection
+from runtime.cluster.deployed import RayDeployment, Terms, actor_name
+from runtime.cluster.remote import Handle, named, names, terms_of
+from runtime.settings import Settings
+
+
+class JoinedEngine:
+    """Implements `runtime.engine.Engine` for a driver that joins a deployment. It ends nothing when it leaves.
+
+    Args:
+        app_name: the app.
+        settings: where its actors are looked for, and how long is waited for them. What they take in, they know themselves.
+        address: of the cluster; None uses the Ray that this process has initialised, else one that is found on this machine.
+    """
+
+    lasts = True
+
+    def __init__(self, app_name: str, settings: Settings, address: str | None) -> None:
+        self._app_name = app_name
+        self._settings = settings
+        self._connection = RayConnection(settings, address or "auto", may_start=False)
+        self._deployed = RayDeployment(settings)
+        self._terms: Terms | None = None
+
+    @property
+    def session(self) -> SessionRef:
+        """A client of the Session actor."""
+        return self._deployed.session
+
+    @property
+    def runner(self) -> RunnerRef:
+        """A client of the Runner."""
+        return self._deployed.runner
+
+    @property
+    def artifact_store(self) -> str | ArtifactStore | None:
+        """Where artifacts last, as the deployment has told; None before it was joined."""
+        return self._terms.artifact_store if self._terms is not None else None
+
+    @property
+    def auto_create_session(self) -> bool:
+        """What turns do that do not say it themselves, as the deployment has told."""
+        return self._terms is None or self._terms.auto_create_session
+
+    def prepare(self) -> None:
+        """Connect to Ray, if need be."""
+        self._connection.open()
+
+    async def start(self) -> None:
+        """Find the deployment's actors.
+
+        Raises:
+            DeploymentNotFoundError: there are none.
+            ClusterError: they do not answer.
+        """
+        try:
+            session, runner = await asyncio.to_thread(self._find)
+            async with asyncio.timeout(self._settings.start_timeout_s):
+                self._terms = await terms_of(session)
+            self._deployed.meet(session, runner, self._terms.settings)
+            await self._deployed.answers()
+        except BaseException as error:
+            await self.leave()
+            if isinstance(error, TimeoutError):
+                told = f"the actors of app {self._app_name!r} did not answer within {self._settings.start_timeout_s} s"
+                raise ClusterError(told) from error
+            if isinstance(error, ActorLostError):
+                raise self._not_found(f"It has just ended: {error}") from error
+            raise
+
+    def _find(self) -> tuple[Handle, Handle]:
+        namespace = self._settings.namespace
+        try:
+            session, runner = (named(actor_name(self._app_name, part), namespace) for part in ("session", "runner"))
+        except ValueError as error:
+            raise self._not_found(_hint(self._app_name, namespace)) from error
+        return session, runner
+
+    def _not_found(self, hint: str) -> DeploymentNotFoundError:
+        return DeploymentNotFoundError(self._app_name, self._settings.namespace, hint)
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Send the definition of a flow to where all agents find it."""
+        await self._deployed.define(name, plan)
+
+    async def leave(self) -> None:
+        """Leave the deployment as it is."""
+        await asyncio.to_thread(self._connection.close)
+
+    async def stop(self) -> None:
+        """Stop the deployment, whoever has started it."""
+        pids = await self._deployed.halt()
+        self._deployed.hosts = await asyncio.to_thread(self._all_hosts)
+        await self._deployed.kill(pids)
+        await self.leave()
+
+    def _all_hosts(self) -> dict[str, Handle]:
+        """What lives of the app: its actors, and those of models that have a state of their own."""
+        namespace = self._settings.namespace
+        found = {}
+        for _, name in names(namespace):
+            if name.startswith(actor_name(self._app_name, "")):
+                try:
+                    found[name] = named(name, namespace)
+                except ValueError:
+                    # It has ended meanwhile.
+                    continue
+        return found
+
+
+def _hint(app_name: str, namespace: str) -> str:
+    """Which apps there are instead."""
+    runner = actor_name("", "runner")
+    deployed = [(where, name.removesuffix(runner)) for where, name in names() if name.endswith(runner)]
+    elsewhere = sorted({where for where, name in deployed if name == app_name})
+    if elsewhere:
+        return f"It is in namespace {elsewhere[0]!r}: give settings=Settings(namespace={elsewhere[0]!r})"
+    here = sorted(name for where, name in deployed if where == namespace)
+    if not here:
+        return "No app is. Start one with Runtime(…, detached=True)"
+    return f"Apps that are: {', '.join(here)}.{did_you_mean(app_name, here)}"
