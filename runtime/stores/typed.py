@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -31,7 +32,10 @@ class TypedArtifactStore:
         return _told(filename, "it could not be saved", lambda: self._store.save(key, filename, part))
 
     def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
-        """The part of that version, or the latest; None when there is none. Raises ArtifactError."""
+        """The part of that version, or the latest; None when there is none. Raises ArtifactError, and TypeError for no number."""
+        if version is not None:
+            # The caller's mistake, and not the store's.
+            version = operator.index(version)
         return _told(filename, "it could not be loaded", lambda: self._store.load(key, filename, version))
 
     def keys(self, key: SessionKey) -> list[str]:
