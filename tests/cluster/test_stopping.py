@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import FunctionTool, LlmAgent, ParallelAgent
+from actors import FunctionTool, LlmAgent, ParallelAgent, tool
 from actors.errors import TurnCancelledError
 from actors.testing import PatternModel
 from runtime import Runtime
@@ -45,9 +45,7 @@ class Elsewhere:
 
     async def stop_the_loop(self) -> None:
         """Hold up all that the agent's process does."""
-        self._tell()
-        while True:
-            time.sleep(60)
+        self.crunch()
 
     def is_in(self) -> int:
         """Wait until one of them is at work, and tell in which process."""
@@ -58,7 +56,7 @@ def tree(tools: Elsewhere) -> LlmAgent:
     names = ("crunch", "stop_the_loop", "forever")
     calls = PatternModel([*((name, {"call": name}) for name in names), ("late|both", {"transfer": "late"})], default="hello")
     both = PatternModel([], default={"parts": [{"call": "crunch"}, {"call": "forever"}]})
-    crunch = FunctionTool(tools.crunch, num_cpus=1)
+    crunch = tool(num_cpus=1)(tools.crunch)
     return LlmAgent(
         name="root",
         model=calls,
