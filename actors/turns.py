@@ -360,16 +360,40 @@ class Turns:
             await self.add(hot, [made_here(turn.row.invocation_id, author, branch=branch, content=content)], [])
 
     async def cancel(self, message: p.CancelTurn) -> p.Done:
-        """Take a turn out of the line, or seal one that is open and that nobody runs."""
+        """Take a turn out of the line, or seal one that is open and that nobody runs, or one that is paused."""
         hot = await self._book.find(message.key)
-        for waiter in list(hot.queue) if hot is not None else ():
-            if hot is not None and waiter.invocation_id == message.invocation_id:
-                hot.dismiss(waiter, TurnCancelledError(message.invocation_id))
-                self._followers.tell_end(message.key, message.invocation_id, p.Cancelled())
-        if hot is not None and hot.turn is not None and not hot.turn.runner and hot.runs(message.invocation_id) is not None:
-            turn = p.TurnRef(message.key, message.invocation_id, hot.turn.row.epoch)
-            await self.close(p.CloseTurn(turn=turn, agent=hot.turn.row.agent, outcome=p.Cancelled()))
+        if hot is None:
+            return p.Done()
+        waiting = [waiter for waiter in hot.queue if waiter.invocation_id == message.invocation_id]
+        for waiter in waiting:
+            hot.dismiss(waiter, TurnCancelledError(message.invocation_id))
+            self._followers.tell_end(message.key, message.invocation_id, p.Cancelled())
+        if hot.turn is not None and hot.runs(message.invocation_id) is not None:
+            if not hot.turn.runner:
+                turn = p.TurnRef(message.key, message.invocation_id, hot.turn.row.epoch)
+                await self.close(p.CloseTurn(turn=turn, agent=hot.turn.row.agent, outcome=p.Cancelled()))
+        elif not waiting:
+            await self._cancel_paused(hot, message.invocation_id)
         return p.Done()
+
+    async def _cancel_paused(self, hot: HotLog, invocation_id: str) -> None:
+        """Seal a turn that waits for answers, if that is what it does. Raises SessionBusyError, StoreError."""
+        row = await self._book.turn(hot.key, invocation_id)
+        if row is None or row.status != "paused":
+            return
+        if hot.is_taken:
+            if hot.busy_with() not in ("", invocation_id):
+                raise SessionBusyError(hot.key.session, hot.busy_with())
+            # It has just been answered, and begins again: whoever cancels it finds it running.
+            return
+        hot.is_taken = True
+        try:
+            turn = OpenTurn.of(row)
+            await self._book.recall(hot.key, turn)
+            await self._answer_open_calls(hot, turn)
+            await self._book.write(hot, [hot.put_turn(_ended(turn, row.agent, p.Cancelled()))])
+        finally:
+            hot.admit_next()
 
     # ------------------------------------------------------------------------------------------------- followers
     async def follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:

@@ -173,7 +173,14 @@ class Turn:
         return self.aio.result().__await__()
 
     def cancel(self) -> None:
-        """Stop the turn and wait until its log is sealed. One that has ended is left as it is."""
+        """Stop the turn and wait until its log is sealed: calls without an answer get one, `{"error": "cancelled"}`.
+
+        One that is paused is sealed as well: nobody will answer it. One that has ended otherwise is left as it is.
+
+        Raises:
+            SessionBusyError: it is paused, and another turn of its session runs.
+            ClusterError: it could not be reached.
+        """
         self._driver.cancel_from_anywhere(self)
 
     def _is_over(self) -> bool:

@@ -1,0 +1,141 @@
+"""What of a cancelled turn runs in processes of its own is ended there, too."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors import FunctionTool, LlmAgent, ParallelAgent, tool
+from actors.errors import TurnCancelledError
+from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.turn import Turn
+from tests.acceptance.props import forever
+from tests.helpers import Deploy, say, told
+
+ENDS_S = 1.0
+"""How soon a turn has to end when it is cancelled."""
+
+MARGIN_S = 4.0
+"""What is allowed on top of that to a machine that has something else to do, such as to start processes."""
+
+PATIENCE_S = 30.0
+"""How long Ray may take to end a process."""
+
+
+class Elsewhere:
+    """Tools that tell their process by a pipe, and then never return, whatever they are told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pipe = folder / "pid"
+
+    def _tell(self) -> None:
+        self.pipe.write_text(f"{os.getpid()}\n")
+
+    def crunch(self) -> None:
+        """Work in a task."""
+        self._tell()
+        while True:
+            time.sleep(60)
+
+    async def stop_the_loop(self) -> None:
+        """Hold up all that the agent's process does."""
+        self.crunch()
+
+    def is_in(self) -> int:
+        """Wait until one of them is at work, and tell in which process."""
+        return int(self.pipe.read_text())
+
+
+def tree(tools: Elsewhere) -> LlmAgent:
+    names = ("crunch", "stop_the_loop", "forever")
+    calls = PatternModel([*((name, {"call": name}) for name in names), ("late|both", {"transfer": "late"})], default="hello")
+    both = PatternModel([], default={"parts": [{"call": "crunch"}, {"call": "forever"}]})
+    crunch = tool(num_cpus=1)(tools.crunch)
+    return LlmAgent(
+        name="root",
+        model=calls,
+        tools=[crunch, FunctionTool(tools.stop_the_loop), forever],
+        sub_agents=[ParallelAgent(name="late", sub_agents=[LlmAgent(name="worker", model=both, tools=[crunch, forever])])],
+    )
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
+    made = Elsewhere(tmp_path_factory.mktemp("elsewhere"))
+    os.mkfifo(made.pipe)
+    return made
+
+
+@pytest.fixture(scope="module")
+def rt(local_ray: str, tools: Elsewhere, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    with Deploy("ray", tmp_path_factory.mktemp("stores"))(tree(tools), app_name="stopping") as rt:
+        say(rt, "hi")
+        yield rt
+
+
+def start(rt: Runtime, message: str) -> Turn:
+    return rt.run(user_id="ada", session_id="s1", message=message)
+
+
+def ends_soon(rt: Runtime, turn: Turn) -> None:
+    began_s = time.monotonic()
+    turn.cancel()
+    with pytest.raises(TurnCancelledError, match=turn.invocation_id):
+        turn.result()
+    assert time.monotonic() - began_s < ENDS_S + MARGIN_S
+    session = rt.sessions.get("ada", "s1")
+    assert session is not None
+    of_turn = [event for event in session.events if event.invocation_id == turn.invocation_id]
+    calls = [call.id for event in of_turn for call in event.function_calls()]
+    assert sorted(response.id or "" for event in of_turn for response in event.function_responses()) == sorted(map(str, calls))
+    assert rt.statistics().runner.counts["running"] == 0
+
+
+def ends(pid: int) -> bool:
+    """True when the process has ended, or does so soon."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], PATIENCE_S)[0])
+    finally:
+        os.close(descriptor)
+
+
+def test_a_turn_ends_while_the_process_of_an_agent_is_started(rt: Runtime) -> None:
+    assert "late" not in rt.statistics().agents
+    turn = start(rt, "late")
+    events = iter(turn)
+    assert any(next(events).function_calls())
+    assert next(events).actions.transfer_to_agent == "late"
+    ends_soon(rt, turn)
+    assert told(say(rt, "hi", session_id="s2")) == [("root", "hello")]
+
+
+def test_the_process_of_a_tool_that_runs_as_a_task_ends_with_the_turn(rt: Runtime, tools: Elsewhere) -> None:
+    turn = start(rt, "crunch")
+    pid = tools.is_in()
+    ends_soon(rt, turn)
+    assert ends(pid)
+    turn = start(rt, "both")
+    pid = tools.is_in()
+    ends_soon(rt, turn)
+    assert ends(pid)
+    assert told(say(rt, "hi")) == [("root", "hello")]
+
+
+def test_an_agent_that_does_not_listen_is_replaced(rt: Runtime, tools: Elsewhere) -> None:
+    before = rt.statistics().agents["root"].pid
+    turn = start(rt, "stop_the_loop")
+    assert tools.is_in() == before
+    ends_soon(rt, turn)
+    assert ends(before)
+    assert told(say(rt, "hi")) == [("root", "hello")]
+    assert rt.statistics().agents["root"].pid != before
