@@ -24,7 +24,8 @@ def test_what_is_fit_can_be_stored_and_is_fit_already(answer: Any) -> None:
     except ModelResponseError as error:
         encode(str(error))
         return
-    assert fit(made, "m") == decode(encode(made), LlmResponse) == made
+    # By their bytes: a number that is none is not equal to itself.
+    assert encode(fit(made, "m")) == encode(decode(encode(made), LlmResponse)) == encode(made)
     if made.content is not None:
         assert made.content.role == "model"
         assert not list(made.content.function_responses())
