@@ -190,7 +190,7 @@ def test_a_driver_that_does_not_ask_holds_up_nobody_and_is_told_everything_when_
         assert numbers(list(reading)) == list(range(60))
 
 
-def test_a_driver_process_that_hangs_does_not_hold_the_turn_up_and_misses_nothing(local_ray: None, tmp_path: Path) -> None:
+def test_a_driver_process_that_hangs_does_not_hold_the_turn_up_and_misses_nothing(local_ray: str, tmp_path: Path) -> None:
     with Deploy("ray", tmp_path)(Flood(name="root", pieces=2_000, events=60)) as rt:
         turn = start(rt)
         reading = iter(turn)
@@ -198,9 +198,11 @@ def test_a_driver_process_that_hangs_does_not_hold_the_turn_up_and_misses_nothin
         assert rt._portal is not None
         hangs, may_go_on = threading.Event(), threading.Event()
         rt._portal.loop.call_soon_threadsafe(hang, hangs, may_go_on)
-        assert hangs.wait(60)
-        assert asyncio.run(untold_at_the_end(events=62)) <= MOST_BYTES
-        may_go_on.set()
+        try:
+            assert hangs.wait(60)
+            assert asyncio.run(untold_at_the_end(events=62)) <= MOST_BYTES
+        finally:
+            may_go_on.set()
         told += reading
         assert numbers(told) == list(range(60))
         assert numbers(say(rt, "again", "s2")) == list(range(60))
@@ -213,7 +215,7 @@ def hang(hangs: threading.Event, may_go_on: threading.Event) -> None:
 
 async def untold_at_the_end(events: int) -> int:
     """Wait until so many events are stored, and tell what the Session actor holds then. The driver's loop is not needed."""
-    session = SessionRef(RayLink(ray.get_actor("test/session", namespace="raygrove"), "the Session actor"))
+    session = SessionRef(RayLink(ray.get_actor("test/session", namespace=Settings().namespace), "the Session actor"))
     async with asyncio.timeout(60):
         while (counts := (await session.statistics()).counts)["events"] < events:
             pass
