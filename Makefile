@@ -13,7 +13,7 @@ demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
 
 test: $(READY)
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest -n 2 --dist worksteal
 
 chaos: $(READY)
 	@$(BIN)/pytest -m soak tests/chaos
