@@ -60,29 +60,27 @@ class Intake:
             InvalidMessageError, PluginFailedError: what plugins have made of it.
             TooLargeError, ArtifactError: it cannot be stored.
         """
-        found = await self._look_ahead(topology, message, content)
+        found = await self._look_ahead(message, content)
+        agent = agent_for(topology, message, found.authors, found.caller)
+        if agent in self._directory.obstacles:
+            raise ModelConfigurationError(*self._directory.obstacles[agent])
         if found.is_there:
             return Prepared(found, content, Actions())
         invocation_id = found.invocation_id or message.invocation_id
-        agent = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
         # Plugins hear the message as it was sent, with its data.
         content, actions = await self._hooks.heard(message.key, invocation_id, agent, content, message.state_delta)
         return Prepared(found, await self._without_blobs(message, content, invocation_id), actions)
 
-    async def _look_ahead(self, topology: Topology, message: p.StartTurn, content: Content) -> p.TurnFound:
+    async def _look_ahead(self, message: p.StartTurn, content: Content) -> p.TurnFound:
         """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""
         answers = messages.answers(content)
         has_data = saves(message, content)
         if not (answers or has_data or self._directory.obstacles or self._hooks.on_message):
             return p.TurnFound(authors=())
         repeated = message.invocation_id if message.repeatable and has_data else ""
-        found = await self._session.find_turn(
+        return await self._session.find_turn(
             p.FindTurn(key=message.key, call_ids=answers, invocation_id=repeated, auto_create=message.auto_create)
         )
-        agent = CONTROLLER if message.flow else select_agent(topology, found.authors, found.caller)
-        if agent in self._directory.obstacles:
-            raise ModelConfigurationError(*self._directory.obstacles[agent])
-        return found
 
     async def _without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:
         """The message with its inline data moved to the artifact store, if that is wanted."""
@@ -97,6 +95,11 @@ class Intake:
                 filename = messages.artifact_name(invocation_id, index)
                 await asyncio.to_thread(self._artifacts.save, message.key, filename, part)
         return without
+
+
+def agent_for(topology: Topology, message: p.StartTurn, authors: tuple[str, ...], caller: str) -> str:
+    """Who takes a message: see select_agent. One that begins a flow which is no part of the tree is the controller's."""
+    return CONTROLLER if message.flow else select_agent(topology, authors, caller)
 
 
 def saves(message: p.StartTurn, content: Content) -> bool:

@@ -30,7 +30,7 @@ from actors.errors import (
     RequestError,
 )
 from actors.foreign import is_being_cancelled
-from actors.intake import Intake, Prepared, saves, user_event
+from actors.intake import Intake, Prepared, agent_for, saves, user_event
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Directory
 from actors.messages import protocol as p
@@ -200,7 +200,7 @@ class RunnerActor(Actor):
         if opened.taken_up:
             agent = self._go_on(message.key, invocation_id, opened)
             return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
-        agent = CONTROLLER if message.flow else select_agent(topology, opened.authors, found.caller)
+        agent = agent_for(topology, message, opened.authors, found.caller)
         turn = RunningTurn(p.TurnRef(message.key, invocation_id, opened.epoch), agent, opened, raw, message.config)
         turn.flow = message.flow
         turn.event_id = message.event_id
