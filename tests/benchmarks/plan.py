@@ -27,11 +27,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         requests: model requests.
         starts: Runtimes started.
         losses: processes killed of each kind.
+        sessions: that talk at once to a model which takes its time.
+        model_s: how long that is.
+        pause_s: how long their users take at most before they answer.
+        depth: levels below the root.
         peer_turns: turns measured of each peer, per history.
+        peer_events: the longest history that peers are measured at.
+        peer_load: turns of one round of concurrent sessions of a peer, all sessions together.
+        stored: turns whose room on disk is told.
     """
 
     engine: Literal["ray", "local"] = "ray"
-    histories: tuple[int, ...] = (10, 100, 1_000, 10_000)
+    histories: tuple[int, ...] = (10, 100, 1_000, 4_000, 10_000)
     turns: int = 400
     concurrency: tuple[int, ...] = (1, 16, 64, 256)
     load: int = 768
@@ -46,7 +53,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 20
     starts: int = 3
     losses: int = 5
-    peer_turns: int = 30
+    sessions: tuple[int, ...] = (200, 1_000)
+    model_s: float = 1.0
+    pause_s: float = 4.0
+    depth: int = 30
+    peer_turns: int = 20
+    peer_events: int = 4_000
+    peer_load: int = 256
+    stored: int = 1_000
 
     @property
     def has_floor(self) -> bool:
@@ -67,7 +81,12 @@ QUICK = Plan(
     requests=8,
     starts=1,
     losses=2,
-    peer_turns=10,
+    sessions=(200,),
+    depth=10,
+    peer_turns=5,
+    peer_events=1_000,
+    peer_load=128,
+    stored=100,
 )
 TINY = Plan(
     engine="local",
@@ -85,5 +104,9 @@ TINY = Plan(
     contents=10,
     requests=2,
     starts=1,
+    sessions=(2,),
+    model_s=0.001,
+    pause_s=0.001,
+    depth=3,
 )
 """For the smoke test."""
