@@ -131,7 +131,9 @@ class Run:
 
 
 def _start_ray() -> None:
-    ray.init(namespace=Settings().namespace, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    # "local": not one that happens to be on this machine.
+    namespace = Settings().namespace
+    ray.init("local", namespace=namespace, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 
 def _command() -> str:
