@@ -17,7 +17,7 @@ POLL_S = 20.0
 
 LINGER_S = 0.02
 """What happens within a turn is told so often at most, and then all at once: each reply costs as much as a piece of the turn's
-work. The first news after a while, and the end of a turn, are told at once.
+work. The first news after a while, the end of a turn, and what a reader has missed, are told at once.
 """
 
 FORGET_S = 120.0
@@ -115,7 +115,7 @@ class Mailbox:
         if box.has_news():
             self._ready[box.where] = box
             self._filled.set()
-            if box.has_ended():
+            if box.has_ended() or box.backlog.is_behind:
                 self._urgent.set()
         if box.backlog.is_behind:
             self._behind[box.where] = box
@@ -147,7 +147,7 @@ class Mailbox:
         return self._last
 
     async def _linger(self) -> None:
-        """Let more come before news is told, if some was told just now and no turn has ended."""
+        """Let more come before news is told, if some was told just now and nothing of it is urgent."""
         rest_s = self._told_s + LINGER_S - self._clock()
         if rest_s > 0 and not self._urgent.is_set():
             with suppress(TimeoutError):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from actors import Content, Event, FunctionCall, Part
 from actors.backlog import Backlog, cost
 from actors.errors import StoreUnavailableError
-from actors.mailbox import Mailbox
+from actors.mailbox import LINGER_S, Mailbox
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode_event, encode
@@ -231,7 +231,8 @@ class Play:
 
     def __init__(self) -> None:
         self.log: list[p.StoredEvent] = []
-        self.box = Mailbox(Clock(), self.read, ROOM)
+        self.clock = Clock()
+        self.box = Mailbox(self.clock, self.read, ROOM)
         self.box.follow(WHERE, 0, 0)
         self.largest = 0
         self.ack = 0
@@ -336,6 +337,7 @@ async def test_a_piece_that_comes_while_its_reader_is_behind_takes_the_rest_of_i
     play.say(Say("a", 1, False))
     play.say(Say("b", 1, True))
     play.say(Say("b", 1, False))
+    play.clock.now_s += LINGER_S
     await play.poll()
     assert [(seq, author) for seq, author, _ in told(play.heard[4:])] == [(0, "a"), (10, "b"), (0, "b")]
 
