@@ -21,6 +21,7 @@ from tests.benchmarks import (
     depth,
     environments,
     flow,
+    footprint,
     gemini,
     loop,
     profiling,
@@ -40,7 +41,7 @@ from tests.benchmarks.plan import FULL, QUICK, Plan
 
 BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
     module.NAME: module.measure
-    for module in (startup, turns, throughput, sessions, transfer, loop, depth, flow, streaming, gemini, recovery)
+    for module in (startup, turns, throughput, sessions, transfer, loop, depth, flow, streaming, gemini, footprint, recovery)
 }
 
 T = TypeVar("T")

@@ -31,6 +31,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         model_s: how long that is.
         pause_s: how long their users take at most before they answer.
         depth: levels below the root.
+        remembered: sessions that actors have in memory.
         peer_turns: turns measured of each peer, per history.
         peer_events: the longest history that peers are measured at.
         peer_load: turns of one round of concurrent sessions of a peer, all sessions together.
@@ -57,6 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model_s: float = 1.0
     pause_s: float = 4.0
     depth: int = 30
+    remembered: int = 500
     peer_turns: int = 20
     peer_events: int = 4_000
     peer_load: int = 256
@@ -83,6 +85,7 @@ QUICK = Plan(
     losses=2,
     sessions=(200,),
     depth=10,
+    remembered=200,
     peer_turns=5,
     peer_events=1_000,
     peer_load=128,
@@ -108,5 +111,6 @@ TINY = Plan(
     model_s=0.001,
     pause_s=0.001,
     depth=3,
+    remembered=2,
 )
 """For the smoke test."""

@@ -20,6 +20,8 @@ from tests.benchmarks.results import Results
 README = Path("README.md")
 _BEGIN, _END = "<!-- costs: made by make bench -->", "<!-- end of costs -->"
 
+_BUSY = "**The machine was busy with other things when this run began: take no figure from here, run it again.**"
+
 _COSTS = {
     ("turn", "at 10 events: median"): "a turn, 10 events of history",
     ("turn", "at 10,000 events: median"): "a turn, 10,000 events of history",
@@ -31,6 +33,9 @@ _COSTS = {
     ("flow", "200 tasks, 10 agents: a round"): "a round of a flow: 200 tasks, 10 agents, a random graph",
     ("depth", "an event of an LLM agent with tools, level 30"): "an event of an agent 30 levels down",
     ("startup", "first message, which starts the agent: median"): "first message to an agent without a process",
+    ("footprint", "memory of an agent"): "memory of an agent's process",
+    ("footprint", "memory of an agent that has asked Gemini"): "the same when it has asked Gemini",
+    ("footprint", "CPU of a turn in the Session actor"): "CPU of a turn in the Session actor",
     ("gemini", "request of 2,000 contents: CPU, median"): "a Gemini request over 2,000 contents, CPU in the agent",
     ("streaming", "2,000 pieces: rate"): "streamed pieces a second",
 }
@@ -101,6 +106,7 @@ def markdown(results: Results) -> str:
             "",
             f"Written by `{results.command}` on {results.began}, charts included. The figures are in `results.json`.",
             "",
+            *([_BUSY, ""] if results.was_busy else []),
             *_table(("", ""), _run(results)),
             "",
             "## Beside the floor and the peers",
@@ -129,7 +135,8 @@ def with_costs(readme: str, results: Results) -> str:
     _, end, after = rest.partition(_END)
     if not begin or not end:
         raise ValueError(f"there is no place for the table of costs: {_BEGIN} … {_END}")
-    return "\n".join([f"{before}{_BEGIN}", "", *_costs(results), "", f"{_END}{after}"])
+    busy = [_BUSY, ""] if results.was_busy else []
+    return "\n".join([f"{before}{_BEGIN}", "", *busy, *_costs(results), "", f"{_END}{after}"])
 
 
 def _costs(results: Results) -> list[str]:

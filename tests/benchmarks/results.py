@@ -25,7 +25,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         began: date and time.
         command: that repeats it.
         machine: what it ran on.
-        load: the machine's load average over one, five and fifteen minutes when the run began: a busy machine is told by it.
+        cpus: of the machine.
+        load: the machine's load average over one, five and fifteen minutes when the run began.
         versions: of Python and of what the figures depend on, and of the peers.
         took_s: seconds, by benchmark, and by peer.
         figures: what was measured.
@@ -34,10 +35,16 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     began: str
     command: str
     machine: str
+    cpus: int
     load: Sequence[float]
     versions: Mapping[str, str]
     took_s: Mapping[str, float]
     figures: Sequence[Figure]
+
+    @property
+    def was_busy(self) -> bool:
+        """True when the machine had other things to do, so that figures tell of those as well."""
+        return self.load[0] > self.cpus / 2
 
 
 def begun(command: str) -> Results:
@@ -47,6 +54,7 @@ def begun(command: str) -> Results:
         began=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         command=command,
         machine=f"{os.cpu_count()} CPUs ({_processor()}), {_memory_gib():.0f} GiB, {platform.system()}",
+        cpus=os.cpu_count() or 1,
         load=[round(each, 2) for each in os.getloadavg()],
         versions=versions | {package: version(package) for package in _PACKAGES},
         took_s={},

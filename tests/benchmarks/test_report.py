@@ -94,6 +94,12 @@ def test_what_is_checked_in_is_what_the_results_say() -> None:
     assert report.with_costs(readme, checked_in) == readme
 
 
+@pytest.mark.parametrize(("load", "told"), [(0.4, False), (3.0, True)])
+def test_figures_of_a_busy_machine_are_not_to_be_taken(load: float, told: bool) -> None:
+    run = msgspec.structs.replace(results.begun("make bench"), cpus=2, load=[load, 0.0, 0.0])
+    assert ("was busy with other things" in report.markdown(run)) is told
+
+
 def test_a_readme_without_a_place_for_the_costs_is_told() -> None:
     with pytest.raises(ValueError, match="no place for the table"):
         report.with_costs("# raygrove\n", results.begun("make bench"))
