@@ -13,6 +13,7 @@ from tests.benchmarks.peers.peer import Report, Request
 from tests.benchmarks.plan import Plan
 
 STORAGE = "storage"
+"""The benchmark whose figures, by turns, say how many bytes are on disk after them."""
 
 PEERS: Mapping[str, tuple[str, str]] = {
     "google-adk": ("google-adk", "google_adk"),

@@ -84,6 +84,7 @@ QUICK = Plan(
     starts=1,
     losses=2,
     sessions=(200,),
+    pause_s=2.0,
     depth=10,
     remembered=200,
     peer_turns=5,

@@ -35,7 +35,11 @@ _COSTS = {
     ("startup", "first message, which starts the agent: median"): "first message to an agent without a process",
     ("footprint", "memory of an agent"): "memory of an agent's process",
     ("footprint", "memory of an agent that has asked Gemini"): "the same when it has asked Gemini",
+    ("footprint", "memory of a session in the Session actor"): "memory of a session of 100 events in the Session actor",
+    ("footprint", "memory of a session in an agent"): "memory of a session of 100 events in its agent",
     ("footprint", "CPU of a turn in the Session actor"): "CPU of a turn in the Session actor",
+    ("footprint", "CPU of a turn in the Runner"): "CPU of a turn in the Runner",
+    ("footprint", "CPU of a turn in an agent"): "CPU of a turn in the agent",
     ("gemini", "request of 2,000 contents: CPU, median"): "a Gemini request over 2,000 contents, CPU in the agent",
     ("streaming", "2,000 pieces: rate"): "streamed pieces a second",
 }
