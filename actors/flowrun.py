@@ -61,11 +61,10 @@ class FlowInvocation(Invocation):
         if self.is_stopped:
             raise FencedError(self.invocation_id, self._turn.epoch)
         await self._partials.flush()
-        appended = await self._session.append(
-            p.Append(turn=self._turn, events=[encoded(event, self._spec.limits) for event in events])
-        )
-        for place, event in enumerate(events):
-            self._stored(event, msgspec.structs.replace(appended, first_seq=appended.first_seq + place), {})
+        raws = [encoded(event, self._spec.limits) for event in events]
+        appended = await self._session.append(p.Append(turn=self._turn, events=raws))
+        for place, (event, raw) in enumerate(zip(events, raws, strict=True)):
+            self._stored(event, msgspec.structs.replace(appended, first_seq=appended.first_seq + place), {}, len(raw))
 
     async def task_view(self) -> TaskView:
         """The log as the agent sees it: see WorkContext."""

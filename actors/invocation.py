@@ -148,6 +148,9 @@ class Invocation:
         """The log as the agent sees it."""
         if self._is_behind:
             await self._catch_up()
+        if self._remembered.view.lacks(response.id for response in self.user_content.function_responses()):
+            self._remembered.begin_anew()
+            await self._catch_up()
         return self._remembered.view
 
     async def _catch_up(self) -> None:
@@ -236,9 +239,9 @@ class Invocation:
             outcome=p.Finished(agent=self.agent_name) if self.has_closed else None,
             selected=self._message.closes,
         )
-        return self._stored(event, await self._session.append(append), changed)
+        return self._stored(event, await self._session.append(append), changed, len(raw))
 
-    def _stored(self, event: Event, appended: p.Appended, changed: Mapping[str, Any]) -> Event:
+    def _stored(self, event: Event, appended: p.Appended, changed: Mapping[str, Any], size: int) -> Event:
         stored = msgspec.structs.replace(event, seq=appended.first_seq)
         self._counts["events"] += 1
         self.escalated = self.escalated or bool(event.actions.escalate)
@@ -246,7 +249,7 @@ class Invocation:
         if changed:
             self.state_seq = stored.seq
             self._remembered.changed_state(stored.seq, appended.state_seq)
-        if self._is_behind or not self._remembered.add_own(stored):
+        if self._is_behind or not self._remembered.add_own(stored, size):
             # Others wrote in between, or the log was never read: what is missing is fetched when it is needed.
             self._is_behind = True
         return stored

@@ -18,7 +18,7 @@ from actors.errors import InvocationNotFoundError, SessionBusyError
 from actors.followers import Followers
 from actors.hotlog import HotLog, new_event, scan
 from actors.interfaces.stores import HideEvents, MemoryStore, PutState, RemoveSession, SessionStore, TurnRow
-from actors.logbook import PAGE, LogBook
+from actors.logbook import LogBook
 from actors.memory import Memory, entry_of
 from actors.messages import protocol as p
 from actors.messages.event import USER, EventActions, new_invocation_id
@@ -164,7 +164,7 @@ class SessionActor(Actor):
     ) -> None:
         self._admission = Admission(limits)
         self._topology = topology
-        self._book = LogBook(store, store_timeout_s)
+        self._book = LogBook(store, store_timeout_s, limits.max_cache_bytes, clock)
         self._store = store
         self._memory = Memory(memory, store_timeout_s)
         self._followers = Followers(self._book.said, clock)
@@ -219,7 +219,7 @@ class SessionActor(Actor):
         more = False
         if events is None:
             events = await self._book.page(message.key, after_seq)
-            more = len(events) == PAGE
+            more = bool(events) and events[-1].seq < hot.settled_seq
         state = encode(hot.merged_state())
         return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=hot.state_seq)
 
