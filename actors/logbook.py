@@ -83,6 +83,7 @@ class LogBook:
             "commits": self._commits.commits,
             "sessions_in_memory": len(self._hot),
             "bytes_in_memory": self._keeping.weight,
+            "shared_states": len(self._shared),
             "ends_owed": len(self._debts),
         }
 

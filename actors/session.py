@@ -230,6 +230,7 @@ class SessionActor(Actor):
         row = await self._turns.row(hot, message.invocation_id)
         if row is None and not hot.waits(message.invocation_id):
             raise InvocationNotFoundError(message.invocation_id, message.key.session)
+        hot = await self._book.take_up(message.key)
         first_seq = row.first_seq if row is not None else hot.head_seq
         await self._turns.follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
         return p.Done()
@@ -305,6 +306,9 @@ class SessionActor(Actor):
         if place is not None and (await self._book.events(message.key, after_seq=place[0] - 1, limit=1))[0].raw == raw:
             # Sent again, since the reply was lost with the process that gave it.
             return p.Appended(first_seq=place[0])
+        # It may have left memory, or a turn may have begun, while the store was asked.
+        hot = await self._book.take_up(message.key)
+        _refuse_if_busy(hot)
         self._admission.event(hot, raw, event)
         return p.Appended(first_seq=await self._turns.add(hot, [(raw, event)], []))
 

@@ -98,6 +98,9 @@ class Turns:
             return again if again.epoch else p.TurnOpened(attached=True, seq=opened_seq)
         if message.repeatable and (joined := await self._join(hot, message, event)) is not None:
             return joined
+        if self._book.in_memory(message.key) is not hot:
+            # It has left memory while the store was asked, which may take long; or it was deleted.
+            return await self.open(message)
         has_waited = hot.is_taken
         if has_waited:
             if hot.turn is not None and hot.turn.runner != message.runner:
@@ -381,6 +384,7 @@ class Turns:
         row = await self._book.turn(hot.key, invocation_id)
         if row is None or row.status != "paused":
             return
+        hot = await self._book.take_up(hot.key)
         if hot.is_taken:
             if hot.busy_with() not in ("", invocation_id):
                 raise SessionBusyError(hot.key.session, hot.busy_with())

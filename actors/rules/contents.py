@@ -396,10 +396,10 @@ class View:
         wanted.update(self._compiler.own_calls.intersection(call_id for call_id in answered if call_id))
         if not wanted <= known:
             return True
-        # An answer takes the slice back to where its call's turn began, which may have been before what is kept.
-        start = next((index for index in range(len(self._entries) - 1, -1, -1) if self._entries[index].opens), None)
-        latest = self._entries[start:] if start is not None else self._entries
-        return start is None or (len(shown) > len(latest) and any(entry.invocation_id in self._cut_turns for entry in shown))
+        # An answer takes the slice back, behind the newest entry that opens one, to where its call's turn began: which may have
+        # been before what is kept.
+        is_taken_back = any(entry.opens for entry in shown[1:])
+        return is_taken_back and any(entry.invocation_id in self._cut_turns for entry in shown)
 
     def still_open(self, answered: Iterable[str | None]) -> tuple[str, ...]:
         """The long-running calls that were made together with one of the `answered` and have no answer yet, in order."""

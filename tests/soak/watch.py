@@ -14,14 +14,15 @@ from runtime import Runtime
 
 MB = 1_000_000
 
-_PSS = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
+_PRIVATE = re.compile(rb"^Private_(?:Clean|Dirty):\s+(\d+) kB", re.MULTILINE)
 
 
 class Use(msgspec.Struct, frozen=True):
     """What one process uses.
 
     Attributes:
-        memory: bytes: what is its own, and its share of what it has in common with others (PSS).
+        memory: bytes that are its own (USS). Its share of what it has in common with others is left out: it changes when those
+            come and go.
         files: open file descriptors.
         threads: of them.
     """
@@ -41,9 +42,8 @@ class Sample(msgspec.Struct, frozen=True):
 def use_of(pid: int) -> Use:
     """What a process uses now."""
     proc = Path("/proc") / str(pid)
-    found = _PSS.search((proc / "smaps_rollup").read_bytes())
-    assert found is not None
-    return Use(int(found[1]) * 1024, len(os.listdir(proc / "fd")), len(os.listdir(proc / "task")))
+    private = _PRIVATE.findall((proc / "smaps_rollup").read_bytes())
+    return Use(sum(map(int, private)) * 1024, len(os.listdir(proc / "fd")), len(os.listdir(proc / "task")))
 
 
 async def sample(rt: Runtime, turns: int) -> Sample:
