@@ -238,6 +238,21 @@ class Invocation:
         )
         return self._stored(event, await self._session.append(append), changed)
 
+    async def emit_both(self, first: Event, second: Event) -> Event:
+        """Make two events known together: see Context."""
+        events = [self._addressed(await self._seen_by_plugins(event)) for event in (first, second)]
+        if any(event.actions.state_delta for event in events):
+            # Rare, and state has its own way into the log.
+            return [await self.record(event) for event in events][-1]
+        if self.is_stopped:
+            raise FencedError(self.invocation_id, self._turn.epoch)
+        await self._partials.flush()
+        appended = await self._session.append(
+            p.Append(turn=self._turn, events=[encoded(event, self._spec.limits) for event in events])
+        )
+        self._stored(events[0], appended, {})
+        return self._stored(events[1], msgspec.structs.replace(appended, first_seq=appended.first_seq + 1), {})
+
     def _stored(self, event: Event, appended: p.Appended, changed: Mapping[str, Any]) -> Event:
         stored = msgspec.structs.replace(event, seq=appended.first_seq)
         self._counts["events"] += 1
