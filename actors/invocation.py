@@ -241,6 +241,21 @@ class Invocation:
         )
         return self._stored(event, await self._session.append(append), changed, len(raw))
 
+    async def emit_both(self, first: Event, second: Event) -> Event:
+        """Make two events known together: see Context."""
+        events = [self._addressed(await self._seen_by_plugins(event)) for event in (first, second)]
+        if any(event.actions.state_delta for event in events):
+            # Rare, and state has its own way into the log.
+            return [await self.record(event) for event in events][-1]
+        if self.is_stopped:
+            raise FencedError(self.invocation_id, self._turn.epoch)
+        await self._partials.flush()
+        raws = [encoded(event, self._spec.limits) for event in events]
+        appended = await self._session.append(p.Append(turn=self._turn, events=raws))
+        self._stored(events[0], appended, {}, len(raws[0]))
+        behind = msgspec.structs.replace(appended, first_seq=appended.first_seq + 1)
+        return self._stored(events[1], behind, {}, len(raws[1]))
+
     def _stored(self, event: Event, appended: p.Appended, changed: Mapping[str, Any], size: int) -> Event:
         stored = msgspec.structs.replace(event, seq=appended.first_seq)
         self._counts["events"] += 1

@@ -15,6 +15,7 @@ class TransferTool(Tool):
     """`transfer_to_agent` for one agent, with its targets."""
 
     name = TRANSFER_TOOL
+    only_decides = True
 
     def __init__(self, agent: str, targets: Sequence[Target]) -> None:
         self._agent = agent
