@@ -79,12 +79,14 @@ class AgentTree:
         self._agents: dict[str, Agent] = {}
         self._parents: dict[str, str | None] = {}
         self._asked_by: dict[str, str] = {}
+        self._tops: dict[str, Agent] = {}
+        self._models: dict[str, Any] = {}
         for agent, parent in _walk(root):
             self._add(agent, parent)
         self._add_tool_agents()
         # Beside the tree, and named as no agent of a user's can be: for flows that are run without being part of it.
         standing = Controller()
-        self._agents[standing.name], self._parents[standing.name] = standing, None
+        self._agents[standing.name], self._parents[standing.name], self._tops[standing.name] = standing, None, standing
         for agent in self:
             if isinstance(agent, Controller):
                 self.check_workers(agent.name, agent.agent_names)
@@ -148,6 +150,7 @@ class AgentTree:
             raise AgentTreeError(f"agent {name!r} has two parents, {first!r} and {second!r}: make one object for each place")
         self._agents[name] = agent
         self._parents[name] = parent.name if parent is not None else None
+        self._tops[name] = self._tops[parent.name] if parent is not None else agent
 
     def _node(self, agent: Agent) -> AgentNode:
         return AgentNode(
@@ -172,16 +175,15 @@ class AgentTree:
             children=self.topology[name].children,
             targets=transfer_targets(self.topology, name),
             tool_agents=self.topology[name].tool_agents,
-            global_instruction=getattr(self._top(name), "global_instruction", ""),
+            global_instruction=self.global_instruction(name),
             model=self.model(name),
             plugins=self.plugins,
             limits=self.limits,
         )
 
-    def _top(self, name: str) -> Agent:
-        """The root, or the agent beside the tree that the agent is or is below of."""
-        *_, top = self.topology.lineage(name)
-        return self._agents[top.name]
+    def global_instruction(self, name: str) -> Any:
+        """That of the root, or of the agent beside the tree that the agent is or is below of."""
+        return getattr(self._tops[name], "global_instruction", "")
 
     def model(self, name: str) -> Any:
         """The model of an agent: its own, or that of the nearest LLM agent above it; "" when it needs none.
@@ -193,14 +195,28 @@ class AgentTree:
         """
         if not isinstance(self._agents[name], LlmAgent):
             return ""
-        for node in self.topology.lineage(name):
-            agent = self._agents[node.name]
+        model = self._nearest_model(name)
+        if model is None:
+            raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
+        return model
+
+    def _nearest_model(self, name: str) -> Any:
+        """The first model from an agent upwards, or None. Each agent is passed once, however deep the tree is."""
+        passed: list[str] = []
+        model: Any = None
+        at: str | None = name
+        while at is not None and model is None:
+            if at in self._models:
+                model = self._models[at]
+                break
+            passed.append(at)
+            agent = self._agents[at]
             if isinstance(agent, LlmAgent) and agent.model:
-                return agent.model
-        user = self._asked_by.get(self._top(name).name)
-        if user is not None:
-            return self.model(user)
-        raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
+                model = agent.model
+            above = self._parents[at]
+            at = above if above is not None else self._asked_by.get(at)
+        self._models.update(dict.fromkeys(passed, model))
+        return model
 
 
 def _tool_agents(agent: Agent) -> list[Agent]:
