@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from actors.agents.agent_tool import AgentTool
@@ -17,7 +18,8 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import AgentNode, Topology
 from actors.nearest import did_you_mean
 from actors.rules.ids import MAX_ID
-from actors.rules.transfer import Target, transfer_targets
+from actors.rules.reach import Reach
+from actors.rules.transfer import FIND_TOOL, Target, transfer_targets
 from actors.tools.tasks import refuse_taken_name
 
 
@@ -33,7 +35,7 @@ class AgentSpec:
         global_instruction: the root's; for an agent that is a tool, or is below one, that agent's.
         model: the model's name or object, its own or inherited; "" for agents without one.
         plugins: the deployment's.
-        limits: how large its events may be.
+        limits: how large its events may be, and of how many targets its model is told.
     """
 
     definition: Agent
@@ -49,6 +51,11 @@ class AgentSpec:
     def name(self) -> str:
         """The agent's name."""
         return self.definition.name
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The targets, as its model gets to know them."""
+        return Reach(self.name, self.targets, self.children, self.limits.max_listed_targets)
 
     def hooks(self, name: str) -> Sequence[Callable[..., Any]]:
         """What is called at a point such as `before_agent_callback`: the plugins' hooks, then the agent's own callbacks."""
@@ -91,6 +98,18 @@ class AgentTree:
             if isinstance(agent, Controller):
                 self.check_workers(agent.name, agent.agent_names)
         self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
+        for agent in self:
+            if isinstance(agent, LlmAgent) and any(tool.name == FIND_TOOL for tool in agent.tools):
+                self._check_finds_nobody(agent.name)
+
+    def _check_finds_nobody(self, name: str) -> None:
+        """See that an agent with a tool `find_agents` of its own is not given the other. Raises AgentTreeError."""
+        count, most = len(transfer_targets(self.topology, name)), self.limits.max_listed_targets
+        if count > most:
+            raise AgentTreeError(
+                f"agent {name!r} may transfer to {count} agents, more than the {most} that its model is told by name: "
+                f"{FIND_TOOL!r} is the tool to find them, so call its own tool otherwise"
+            )
 
     def _add_tool_agents(self) -> None:
         """Add the agents that are tools, with what is below them; each once, however many agents have it."""

@@ -28,7 +28,6 @@ from actors.rules.transfer import Target, transfer_targets
 from runtime.cluster.parcels import packed
 
 _SIMPLE = frozenset({float, bool, type(None)})
-_MISSING: Any = object()
 _ANYWHERE = Placement()
 _LARGEST = 2**63
 """Integers from here on are no data of MessagePack."""
@@ -78,8 +77,8 @@ class _Code:
     limits: Limits
 
 
-class DefinitionBook:
-    """The definitions of a tree, as the Runner keeps them.
+class DefinitionBook(Mapping[str, bytes]):
+    """The definitions of a tree, as the Runner keeps them: by agent what its process is given, for `spec_of`.
 
     Args:
         rows: encoded, by agent.
@@ -111,8 +110,16 @@ class DefinitionBook:
         """Where an agent's actor runs."""
         return Placement(**self._row(agent).placement)
 
-    def spec_bytes(self, agent: str) -> bytes:
-        """What the process of an agent is given: see `spec_of`. Raises UnknownAgentError."""
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, agent: object) -> bool:
+        return agent in self._rows
+
+    def __getitem__(self, agent: str) -> bytes:
         node, row = self._topology[agent], self._row(agent)
         targets = transfer_targets(self._topology, agent)
         return encode(_Page(row, self.codes[row.code], node.children, targets, node.tool_agents))

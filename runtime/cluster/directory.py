@@ -88,9 +88,8 @@ class RayDirectory:
         name = self._actor_name(agent)
         settings = self._settings
         patience_s = settings.restart_timeout_s
-        build = partial(
-            build_agent, self._definitions.spec_bytes(agent), self._session, self._runner, self._artifact_store, name, patience_s
-        )
+        raw = self._definitions[agent]
+        build = partial(build_agent, raw, self._session, self._runner, self._artifact_store, name, patience_s)
         resources = ray_options(placement)
         begin = partial(start, AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads)
         given_up_s = time.monotonic() + settings.restart_timeout_s

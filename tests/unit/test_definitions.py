@@ -104,7 +104,7 @@ def travelled(root: Agent, *plugins: Plugin) -> tuple[AgentTree, DefinitionBook]
 
 
 def arrived(root: Agent, name: str) -> AgentSpec:
-    return spec_of(travelled(root)[1].spec_bytes(name))
+    return spec_of(travelled(root)[1][name])
 
 
 def everything() -> LlmAgent:
@@ -138,8 +138,9 @@ def everything() -> LlmAgent:
 
 def test_every_kind_of_agent_arrives_as_it_was() -> None:
     tree, book = travelled(everything())
+    assert list(book) == [agent.name for agent in tree]
     for agent in tree:
-        expected, spec = tree.spec(agent.name), spec_of(book.spec_bytes(agent.name))
+        expected, spec = tree.spec(agent.name), spec_of(book[agent.name])
         assert type(spec.definition) is type(expected.definition)
         assert shown(spec.definition) == {**shown(expected.definition), **({"secret": "sealed"} if agent.name == "vault" else {})}
         assert (spec.children, spec.targets, spec.tool_agents) == (expected.children, expected.targets, expected.tool_agents)
@@ -171,7 +172,7 @@ def test_agents_that_differ_in_words_share_their_code() -> None:
     _, book = travelled(LlmAgent(name="root", model=PatternModel([]), sub_agents=children))
     # The children's, the root's, and that of the controller beside the tree.
     assert len(book.codes) == 3
-    assert [spec_of(book.spec_bytes(f"a{number}")).definition.description for number in (0, 99)] == ["Does 0.", "Does 99."]
+    assert [spec_of(book[f"a{number}"]).definition.description for number in (0, 99)] == ["Does 0.", "Does 99."]
 
 
 def test_what_the_tools_and_callbacks_of_an_agent_have_in_common_stays_one_object() -> None:
@@ -201,7 +202,7 @@ def test_the_runner_hands_definitions_on_without_loading_them() -> None:
     root = LlmAgent(name="root", model="gemini-x", after_agent_callback=Mine(), placement=Placement(num_cpus=1))
     before = Mine.loaded
     _, book = travelled(root)
-    raw = book.spec_bytes("root")
+    raw = book["root"]
     assert book.placement("root").num_cpus == 1
     assert Mine.loaded == before
     spec_of(raw)
@@ -225,13 +226,15 @@ def test_a_model_is_replaced_where_another_stands_for_it() -> None:
     book = bound(
         AgentTree(LlmAgent(name="root", model=PatternModel([]), sub_agents=[LlmAgent(name="a")])), lambda model: "far away"
     )
-    assert {spec_of(book.spec_bytes(name)).model for name in ("root", "a")} == {"far away"}
+    assert {spec_of(book[name]).model for name in ("root", "a")} == {"far away"}
 
 
 def test_an_agent_that_is_not_there_is_an_error() -> None:
     _, book = travelled(LlmAgent(name="root", model="gemini-x"))
-    with pytest.raises(UnknownAgentError):
-        book.spec_bytes("rot")
+    assert "root" in book
+    assert "rot" not in book
+    with pytest.raises(UnknownAgentError, match="Did you mean 'root'"):
+        book["rot"]
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=20)
