@@ -55,9 +55,9 @@ class Finder:
     def _hits(self, word: str) -> dict[int, float]:
         """How well a word fits each agent that it fits at all."""
         whole = f" {word} "
-        # A letter or two are a part of almost everything, where letters are not words.
-        part = whole if len(word) < 3 and word.isascii() else word
-        beginning = f" {word[: math.ceil(0.7 * len(word))]}" if len(word) > 3 else part
+        # A letter or two are a part of almost everything, where letters are not words; and a number means no other.
+        part = whole if word.isdigit() or (len(word) < 3 and word.isascii()) else word
+        beginning = f" {word[: math.ceil(0.7 * len(word))]}" if len(word) > 3 and not word.isdigit() else part
         hits: dict[int, float] = {}
         for texts, field in zip(self._texts, (_IN_NAME, _IN_DESCRIPTION), strict=True):
             for place, text in enumerate(texts):

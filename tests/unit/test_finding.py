@@ -95,5 +95,11 @@ def test_names_are_taken_apart_at_underscores_humps_and_digits() -> None:
     assert words("RefundClerk_2b, für HTTP") == ["refund", "clerk", "2", "b", "für", "http"]
 
 
+def test_a_number_means_no_other() -> None:
+    assert found("7") == ["hotel_7"]
+    assert found("77") == ["hotel_77"]
+    assert found("777") == []
+
+
 def test_a_question_of_any_length_is_answered() -> None:
     assert found("refund " + " ".join(f"x{number}y" for number in range(10_000)))[0] == "refund_clerk"
