@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from typing import Any
 
 import pydantic
@@ -148,6 +149,21 @@ def test_the_name_of_the_search_tool_is_taken_where_an_agent_has_more_targets_th
     assert AgentTree(root(65), limits=Limits(max_listed_targets=65)).spec("root").reach.is_listed
     with pytest.raises(AgentTreeError, match="'a0' may transfer to 66 agents"):
         AgentTree(llm("root", llm("a0", tools=[find_agents]), *(llm(f"a{number}") for number in range(1, 66))))
+
+
+def test_agents_that_are_given_the_same_function_share_one_tool_as_long_as_they_live() -> None:
+    def count(words: str) -> int:
+        """Count words."""
+        return len(words.split())
+
+    first, second = llm("a", tools=[count]), llm("b", tools=[count])
+    assert first.tools[0] is second.tools[0]
+    count.__doc__ = "Count them."
+    third = llm("c", tools=[count])
+    assert [agent.tools[0].description for agent in (first, third)] == ["Count words.", "Count them."]
+    known = weakref.ref(first.tools[0])
+    del first, second
+    assert known() is None
 
 
 def test_a_model_is_found_however_deep_an_agent_stands() -> None:
