@@ -36,11 +36,11 @@ def store_url(folder: Path) -> str:
     return f"sqlite:///{folder}/sessions.db"
 
 
-def runtime(plan: Plan, root: Agent | Flow, folder: Path) -> Runtime:
+def runtime(plan: Plan, root: Agent | Flow, folder: Path, app: str = APP) -> Runtime:
     """A Runtime, not started, that keeps everything in a folder."""
     return Runtime(
         root,
-        app_name=APP,
+        app_name=app,
         engine=plan.engine,
         session_store=store_url(folder),
         artifact_store=f"file://{folder}/artifacts",
