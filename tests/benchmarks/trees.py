@@ -14,7 +14,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median, timed_ms
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime, say
+from tests.benchmarks.stage import ROOT, runtime, say, write_history
 
 NAME = "trees"
 SMALL = 10
@@ -45,13 +45,10 @@ def tree(agents: int) -> LlmAgent:
 
 
 def column(depth: int) -> LlmAgent:
-    """Agents one below the other. A model that is told of a level hands over downwards until it is reached."""
-    agent: LlmAgent | None = None
-    for level in range(depth, 0, -1):
-        down = [(f"down|level {each}\\b", {"transfer": f"level_{level + 1}"}) for each in range(level + 1, depth + 1)]
-        model = PatternModel(down, default="ok")
-        agent = LlmAgent(name=f"level_{level}", model=model, sub_agents=[agent] if agent is not None else [])
-    assert agent is not None
+    """Agents one below the other."""
+    agent = LlmAgent(name=f"level_{depth}")
+    for level in range(depth - 1, 0, -1):
+        agent = LlmAgent(name=f"level_{level}", model=PatternModel([], default="ok") if level == 1 else "", sub_agents=[agent])
     return agent
 
 
@@ -110,11 +107,15 @@ def _turns(plan: Plan) -> list[Figure]:
 
 
 def _depth(plan: Plan) -> list[Figure]:
-    with TemporaryDirectory() as folder, runtime(plan, column(DEPTH), Path(folder)) as rt:
-        for level in (1, DEPTH):
-            # Who has answered once keeps the turn.
-            say(rt, str(level), f"down to level {level}")
-        contestants = {str(level): (lambda level=level: say(rt, str(level))) for level in (1, DEPTH)}
+    levels = (1, DEPTH)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        for level in levels:
+            # Who has spoken last keeps the turn: those in between need not live.
+            write_history(folder, {str(level): 2}, f"level_{level}")
+        rt = stack.enter_context(runtime(plan, column(DEPTH), folder))
+        contestants = {str(level): (lambda level=level: say(rt, str(level))) for level in levels}
+        assert {event.author for level in levels for event in say(rt, str(level))} == {f"level_{level}" for level in levels}
         interleaved(contestants, 20)
         samples = interleaved(contestants, plan.turns)
     top, bottom = median(samples["1"]), median(samples[str(DEPTH)])
