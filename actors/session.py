@@ -169,7 +169,7 @@ class SessionActor(Actor):
         self._memory = Memory(memory, store_timeout_s)
         self._followers = Followers(self._book.said, clock)
         self._counts = Counter(turns=0, events=0, partials=0, polls=0)
-        self._turns = Turns(self._book, self._followers, self._admission, self._counts)
+        self._turns = Turns(self._book, self._followers, self._admission, self._counts, topology)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:

@@ -32,8 +32,10 @@ from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
 from actors.messages.session import SessionKey
+from actors.messages.topology import Topology
 from actors.messages.wire import encode
 from actors.rules import state as scopes
+from actors.rules.selection import deciding
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +61,14 @@ class Turns:
         counts: the actor's figures.
     """
 
-    def __init__(self, book: LogBook, followers: Followers, admission: Admission, counts: Counter[str]) -> None:
+    def __init__(
+        self, book: LogBook, followers: Followers, admission: Admission, counts: Counter[str], topology: Topology
+    ) -> None:
         self._book = book
         self._followers = followers
         self._admission = admission
         self._counts = counts
+        self._topology = topology
 
     # ------------------------------------------------------------------------------------------------- opening
     async def find(self, message: p.FindTurn) -> p.TurnFound:
@@ -80,8 +85,8 @@ class Turns:
         if not calls:
             row = await self.row(hot, message.invocation_id) if message.invocation_id else None
             is_there = row is not None or hot.waits(message.invocation_id)
-            return p.TurnFound(authors=hot.authors(), is_there=is_there, agent=row.agent if row is not None else "")
-        return p.TurnFound(authors=hot.authors(), caller=calls[0].author, invocation_id=calls[0].invocation_id)
+            return p.TurnFound(authors=self._deciding(hot), is_there=is_there, agent=row.agent if row is not None else "")
+        return p.TurnFound(authors=self._deciding(hot), caller=calls[0].author, invocation_id=calls[0].invocation_id)
 
     async def open(self, message: p.OpenTurn) -> p.TurnOpened:
         """Store the user's event and let the turn run, once no other turn of the session does."""
@@ -198,9 +203,12 @@ class Turns:
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
             generation=hot.generation,
-            authors=hot.authors(),
+            authors=self._deciding(hot),
             state=encode(hot.merged_state()),
         )
+
+    def _deciding(self, hot: HotLog) -> tuple[str, ...]:
+        return deciding(self._topology, hot.authors())
 
     # ------------------------------------------------------------------------------------------------- after a loss
     async def list_open(self, message: p.ListOpenTurns) -> p.OpenTurnsAre:
@@ -242,7 +250,7 @@ class Turns:
             config=turn.config,
             caller=answered[0].author if answered else "",
             generation=hot.generation,
-            authors=tuple(author for author in await self._book.authors(hot.key, opened_seq) if author != USER),
+            authors=deciding(self._topology, (each for each in await self._book.authors(hot.key, opened_seq) if each != USER)),
             so_far=turn.so_far(),
         )
 

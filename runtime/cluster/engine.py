@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -13,14 +13,15 @@ import ray
 from ray import cloudpickle
 
 from actors.actor import Actor
-from actors.agents import AgentSpec
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages.topology import Topology
+from actors.messages.wire import decode, encode
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.connection import RayConnection
+from runtime.cluster.definitions import DefinitionBook, bound
 from runtime.cluster.deployed import RayDeployment, Terms, actor_name, agent_actor_name
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.parcels import packed, packed_plan, parcel
@@ -54,6 +55,7 @@ class RayEngine:
         self._connection = RayConnection(deployment.settings, address, may_start=not deployment.detached)
         self._deployed = RayDeployment(deployment.settings)
         self._models: dict[int, tuple[SharedModel, Handle]] = {}
+        self._binding: Future[DefinitionBook] | None = None
 
     @property
     def session(self) -> SessionRef:
@@ -68,7 +70,14 @@ class RayEngine:
     # ------------------------------------------------------------------------------------------------- starting
     def prepare(self) -> None:
         """Start Ray or connect to it, if need be."""
-        self._connection.open()
+        tree = self._deployment.tree
+        if ray.is_initialized() or any(_is_shared(tree.model(agent.name)) for agent in tree):
+            # There is nothing to wait for, or Ray has to be there first.
+            self._connection.open()
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="definitions") as thread:
+            self._binding = thread.submit(bound, tree, self._travelling)
+            self._connection.open()
 
     async def start(self) -> None:
         """Start the Session actor and the Runner."""
@@ -94,7 +103,7 @@ class RayEngine:
             build_session,
             deployment.session_store,
             deployment.memory_store,
-            deployment.tree.topology,
+            encode(deployment.tree.topology),
             name("session"),
             deployment.settings,
         )
@@ -102,12 +111,11 @@ class RayEngine:
         session = self._start(
             SessionHost, name("session"), refusal="the stores cannot travel", content=(build_the_session, terms)
         )
-        specs = {agent.name: self._packed(deployment.tree.spec(agent.name)) for agent in deployment.tree}
         build_the_runner = partial(
             build_runner,
             name("session"),
             deployment.artifact_store,
-            specs,
+            self._definitions(),
             model_names(deployment.tree),
             partial(agent_actor_name, deployment.app_name),
             deployment.settings,
@@ -144,11 +152,12 @@ class RayEngine:
         self._deployed.hosts[name] = handle
         return handle
 
-    def _packed(self, spec: AgentSpec) -> bytes:
-        """An agent's spec and placement as they travel. A model with a state of its own stays in one process for all."""
-        if hasattr(spec.model, "adopt") and hasattr(spec.model, "state"):
-            spec = replace(spec, model=RemoteModel(self._model_host(spec.model)))
-        return packed(f"agent {spec.name!r} cannot travel to its actor", (spec, spec.definition.placement))
+    def _definitions(self) -> DefinitionBook:
+        return self._binding.result() if self._binding is not None else bound(self._deployment.tree, self._travelling)
+
+    def _travelling(self, model: Any) -> Any:
+        """A model as it travels. One with a state of its own stays in one process for all."""
+        return RemoteModel(self._model_host(model)) if _is_shared(model) else model
 
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
@@ -191,12 +200,12 @@ class RayEngine:
 
 
 def build_session(
-    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, settings: Settings
+    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: bytes, name: str, settings: Settings
 ) -> Actor:
     """Make the Session actor, in its own process."""
     return SessionActor(
         open_session_store(store, settings),
-        topology,
+        decode(topology, Topology),
         name,
         memory=open_memory_store(memory_store, settings),
         limits=settings.limits,
@@ -207,7 +216,7 @@ def build_session(
 def build_runner(
     session_name: str,
     artifact_store: str | ArtifactStore,
-    specs: Mapping[str, bytes],
+    definitions: DefinitionBook,
     models: Mapping[str, str],
     agent_name: Callable[[str], str],
     settings: Settings,
@@ -220,7 +229,7 @@ def build_runner(
     It finds the Session actor by its name: with a handle among its arguments, Ray could not promise to start it again.
     """
     session = named(session_name, settings.namespace)
-    directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
+    directory = RayDirectory(definitions, session, artifact_store, obstacles(models), agent_name, settings)
     return RunnerActor(
         SessionRef(RayLink(session, "the Session actor", settings.restart_timeout_s)),
         directory,
@@ -230,6 +239,10 @@ def build_runner(
         app,
         settings.limits,
     )
+
+
+def _is_shared(model: Any) -> bool:
+    return hasattr(model, "adopt") and hasattr(model, "state")
 
 
 def _state_of(model: Handle) -> bytes:
