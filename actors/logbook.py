@@ -37,17 +37,18 @@ class LogBook:
     Args:
         store: where logs last.
         timeout_s: how long it may be away: see `StoreThread`. What fails then raises StoreUnavailableError.
+        is_shared: others write other logs into the store, and change the state that their sessions have in common with these.
     """
 
-    def __init__(self, store: SessionStore, timeout_s: float) -> None:
+    def __init__(self, store: SessionStore, timeout_s: float, *, is_shared: bool = False) -> None:
         self.store = store
+        self.is_shared = is_shared
         self._thread = StoreThread(store, "store", timeout_s)
         self._debts = Debts(store, self._thread)
         self._commits = GroupCommit(self._commit)
         self._hot: OrderedDict[SessionKey, HotLog] = OrderedDict()
         self._locks: dict[SessionKey, tuple[asyncio.Lock, list[None]]] = {}
-        self._app_state: dict[str, dict[str, Any]] = {}
-        self._user_state: dict[tuple[str, str], dict[str, Any]] = {}
+        self._shared: dict[SessionKey, dict[str, Any]] = {}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -160,19 +161,24 @@ class LogBook:
         self._hot.pop(key, None)
 
     async def shared_state(self, key: SessionKey, *, again: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The app's and the user's state: one object each for all their sessions."""
-        if again:
-            # What other sessions have changed and is not on disk yet may not be lost from memory.
-            await self.flush()
-        if again or key.app not in self._app_state or (key.app, key.user) not in self._user_state:
-            for known, stored in zip(
-                (self._app_state.setdefault(key.app, {}), self._user_state.setdefault((key.app, key.user), {})),
-                await self.read(self.store.state, key.app, key.user),
-                strict=True,
-            ):
+        """The app's and the user's state: one object each for all their sessions.
+
+        Args:
+            again: read it from the store, also if it is in memory.
+        """
+        scopes_of_key = (SessionKey(key.app, "", ""), SessionKey(key.app, key.user, ""))
+        if again or any(scope not in self._shared for scope in scopes_of_key):
+            found = await self.read(self.store.state, key.app, key.user)
+            for scope, stored in zip(scopes_of_key, found, strict=True):
+                known = self._shared.setdefault(scope, {})
                 known.clear()
                 known.update(stored)
-        return self._app_state[key.app], self._user_state[key.app, key.user]
+            # What sessions here have changed, and is written next, may not be lost from memory.
+            for write in self._commits.unsettled():
+                if isinstance(write, PutState) and write.key in scopes_of_key:
+                    self._shared[write.key].update(write.values)
+        of_app, of_user = (self._shared[scope] for scope in scopes_of_key)
+        return of_app, of_user
 
     # ------------------------------------------------------------------------------------------------- writing
     async def add(

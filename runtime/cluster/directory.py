@@ -21,8 +21,8 @@ from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerRef
-from actors.session import SessionRef
-from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
+from runtime.cluster.clients import session_ref
+from runtime.cluster.remote import PAUSE_S, SPREAD, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
 from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
@@ -34,7 +34,7 @@ class RayDirectory:
 
     Args:
         specs: every agent's AgentSpec and Placement, pickled by Ray's pickler.
-        session: the Session actor.
+        sessions: the Session actors.
         artifact_store: URL or store.
         obstacles: see Directory.
         actor_name: gives the name of an agent's actor.
@@ -44,7 +44,7 @@ class RayDirectory:
     def __init__(
         self,
         specs: Mapping[str, bytes],
-        session: Handle,
+        sessions: Sequence[Handle],
         artifact_store: str | ArtifactStore,
         obstacles: Mapping[str, tuple[str, str]],
         actor_name: Callable[[str], str],
@@ -52,7 +52,7 @@ class RayDirectory:
     ) -> None:
         self.obstacles = obstacles
         self._specs = specs
-        self._session = session
+        self._sessions = sessions
         self._artifact_store = artifact_store
         self._actor_name = actor_name
         self._settings = settings
@@ -87,7 +87,7 @@ class RayDirectory:
         name = self._actor_name(agent)
         settings = self._settings
         patience_s = settings.restart_timeout_s
-        build = partial(build_agent, self._specs[agent], self._session, self._runner, self._artifact_store, name, patience_s)
+        build = partial(build_agent, self._specs[agent], self._sessions, self._runner, self._artifact_store, name, patience_s)
         resources = ray_options(placement)
         begin = partial(start, AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads)
         given_up_s = time.monotonic() + settings.restart_timeout_s
@@ -126,7 +126,7 @@ class RayDirectory:
 
 def ray_options(placement: Placement) -> dict[str, Any]:
     """A placement in Ray's terms."""
-    options: dict[str, Any] = {"num_cpus": placement.num_cpus}
+    options: dict[str, Any] = {"num_cpus": placement.num_cpus, "scheduling_strategy": SPREAD}
     if placement.num_gpus:
         options["num_gpus"] = placement.num_gpus
     if placement.memory is not None:
@@ -139,7 +139,7 @@ def ray_options(placement: Placement) -> dict[str, Any]:
 
 
 def build_agent(
-    pickled: bytes, session: Handle, runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
+    pickled: bytes, sessions: Sequence[Handle], runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
 ) -> Actor:
     """Make an agent's actor, in its own process."""
     spec: AgentSpec = cloudpickle.loads(pickled)[0]
@@ -147,7 +147,7 @@ def build_agent(
     runner_ref = RunnerRef(RayLink(runner, "the Runner"))
     return AgentActor(
         spec,
-        SessionRef(RayLink(session, "the Session actor", patience_s)),
+        session_ref(sessions, patience_s),
         lambda: runner_ref,
         open_artifact_store(artifact_store),
         resolve,

@@ -204,6 +204,9 @@ def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ra
     return task
 
 
+SPREAD = "SPREAD"
+"""Ray's strategy for actors of which there are many: each is started on another node than the one before, where it can be."""
+
 PAUSE_S = 0.05
 """Between two tries to reach an actor that is being started again."""
 
