@@ -126,7 +126,7 @@ class RayDirectory:
 
 def ray_options(placement: Placement) -> dict[str, Any]:
     """A placement in Ray's terms."""
-    options: dict[str, Any] = {"num_cpus": placement.num_cpus, "scheduling_strategy": SPREAD}
+    options: dict[str, Any] = {**SPREAD, "num_cpus": placement.num_cpus}
     if placement.num_gpus:
         options["num_gpus"] = placement.num_gpus
     if placement.memory is not None:

@@ -162,7 +162,7 @@ class RayEngine:
         if settings.core_resources:
             options["resources"] = settings.core_resources
         if share.of > 1:
-            options["scheduling_strategy"] = SPREAD
+            options |= SPREAD
         if self._deployment.detached:
             options["lifetime"] = "detached"
         try:
