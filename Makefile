@@ -9,7 +9,7 @@ PEERS := $(wildcard tests/benchmarks/locks/*.in)
 # Every actor is a process of its own: without bytecode on disk each would compile all that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test chaos check bench examples lock clean
+.PHONY: demo test chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -19,6 +19,9 @@ test: $(READY)
 
 chaos: $(READY)
 	@$(BIN)/pytest -m soak tests/chaos
+
+soak: $(READY)
+	@$(BIN)/pytest -m soak tests/soak
 
 check: $(READY)
 	@$(BIN)/ruff format --check .

@@ -14,15 +14,16 @@ from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.agent import AgentActor
-from actors.agents import AgentSpec, Placement
+from actors.agents import Placement
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerRef
-from actors.session import SessionRef
-from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
+from runtime.cluster.clients import session_ref
+from runtime.cluster.definitions import DefinitionBook, spec_of
+from runtime.cluster.remote import PAUSE_S, SPREAD, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
 from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
@@ -33,8 +34,8 @@ class RayDirectory:
     """Lives in the Runner's process, and starts one Ray actor per agent that is spoken to.
 
     Args:
-        specs: every agent's AgentSpec and Placement, pickled by Ray's pickler.
-        session: the Session actor.
+        definitions: of all agents.
+        sessions: the Session actors.
         artifact_store: URL or store.
         obstacles: see Directory.
         actor_name: gives the name of an agent's actor.
@@ -43,16 +44,16 @@ class RayDirectory:
 
     def __init__(
         self,
-        specs: Mapping[str, bytes],
-        session: Handle,
+        definitions: DefinitionBook,
+        sessions: Sequence[Handle],
         artifact_store: str | ArtifactStore,
         obstacles: Mapping[str, tuple[str, str]],
         actor_name: Callable[[str], str],
         settings: Settings,
     ) -> None:
         self.obstacles = obstacles
-        self._specs = specs
-        self._session = session
+        self._definitions = definitions
+        self._sessions = sessions
         self._artifact_store = artifact_store
         self._actor_name = actor_name
         self._settings = settings
@@ -83,11 +84,12 @@ class RayDirectory:
         return link
 
     def _start_blocking(self, agent: str) -> Handle:
-        placement: Placement = cloudpickle.loads(self._specs[agent])[1]
+        placement = self._definitions.placement(agent)
         name = self._actor_name(agent)
         settings = self._settings
         patience_s = settings.restart_timeout_s
-        build = partial(build_agent, self._specs[agent], self._session, self._runner, self._artifact_store, name, patience_s)
+        raw = self._definitions[agent]
+        build = partial(build_agent, raw, self._sessions, self._runner, self._artifact_store, name, patience_s)
         resources = ray_options(placement)
         begin = partial(start, AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads)
         given_up_s = time.monotonic() + settings.restart_timeout_s
@@ -126,7 +128,7 @@ class RayDirectory:
 
 def ray_options(placement: Placement) -> dict[str, Any]:
     """A placement in Ray's terms."""
-    options: dict[str, Any] = {"num_cpus": placement.num_cpus}
+    options: dict[str, Any] = {**SPREAD, "num_cpus": placement.num_cpus}
     if placement.num_gpus:
         options["num_gpus"] = placement.num_gpus
     if placement.memory is not None:
@@ -139,15 +141,15 @@ def ray_options(placement: Placement) -> dict[str, Any]:
 
 
 def build_agent(
-    pickled: bytes, session: Handle, runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
+    raw: bytes, sessions: Sequence[Handle], runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
 ) -> Actor:
     """Make an agent's actor, in its own process."""
-    spec: AgentSpec = cloudpickle.loads(pickled)[0]
+    spec = spec_of(raw)
     # When the Runner is lost, so are the runs that it has asked for: nobody waits for it here.
     runner_ref = RunnerRef(RayLink(runner, "the Runner"))
     return AgentActor(
         spec,
-        SessionRef(RayLink(session, "the Session actor", patience_s)),
+        session_ref(sessions, patience_s),
         lambda: runner_ref,
         open_artifact_store(artifact_store),
         resolve,

@@ -33,6 +33,7 @@ from tests.benchmarks import (
     streaming,
     throughput,
     transfer,
+    trees,
     turns,
 )
 from tests.benchmarks.figures import Figure, table, timed_ms
@@ -41,7 +42,21 @@ from tests.benchmarks.plan import FULL, QUICK, Plan
 
 BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
     module.NAME: module.measure
-    for module in (startup, turns, throughput, sessions, transfer, loop, depth, flow, streaming, gemini, footprint, recovery)
+    for module in (
+        startup,
+        trees,
+        turns,
+        throughput,
+        sessions,
+        transfer,
+        loop,
+        depth,
+        flow,
+        streaming,
+        gemini,
+        footprint,
+        recovery,
+    )
 }
 
 T = TypeVar("T")

@@ -56,7 +56,7 @@ def _under_agents(plan: Plan) -> list[Figure]:
         folder = Path(name)
         for level in levels:
             # Who spoke last is spoken to again.
-            write_history(folder, {f"level-{level}": 2}, author=f"level_{level}")
+            write_history(folder, {f"level-{level}": 2}, agent=f"level_{level}")
         with runtime(plan, chain(plan.depth), folder) as rt:
             contestants = {str(level): _turn(rt, level) for level in levels}
             interleaved(contestants, 10)

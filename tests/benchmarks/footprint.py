@@ -6,7 +6,6 @@ Read from the kernel, so on Linux only. What else a machine does changes these l
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,12 +17,12 @@ from tests.benchmarks.gemini import service
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import ROOT, instant_agent, load, runtime, say, write_history
 from tests.benchmarks.throughput import talk
+from tests.soak.watch import use_of
 
 NAME = "footprint"
 _EVENTS = 100
 """Of each session whose memory is measured."""
 _AT_ONCE = 64
-_PRIVATE = re.compile(rb"^Private_(?:Clean|Dirty):\s+(\d+) kB", re.MULTILINE)
 SESSION, RUNNER, AGENT = "the Session actor", "the Runner", "an agent"
 
 
@@ -43,10 +42,10 @@ async def _own(plan: Plan, folder: Path) -> list[Figure]:
     async with runtime(plan, instant_agent(), folder) as rt:
         turn = talk(rt)
         await turn(0)
-        first = {who: _memory(pid) for who, pid in (await _pids(rt)).items()}
+        first = {who: use_of(pid).memory for who, pid in (await _pids(rt)).items()}
         await load(turn, sessions=plan.remembered, turns=plan.remembered)
         pids = await _pids(rt)
-        then = {who: _memory(pid) for who, pid in pids.items()}
+        then = {who: use_of(pid).memory for who, pid in pids.items()}
         before_s = {who: _cpu_s(pid) for who, pid in pids.items()}
         done = await load(turn, sessions=min(_AT_ONCE, plan.remembered), turns=plan.load)
         spent_s = {who: _cpu_s(pid) - before_s[who] for who, pid in pids.items()}
@@ -66,7 +65,7 @@ def _memory_with_gemini(plan: Plan) -> int:
         root = LlmAgent(name=ROOT, model=Gemini(model="gemini-2.5-flash", api_key="key", base_url=url))
         with runtime(plan, root, Path(folder)) as rt:
             say(rt, "s")
-            return _memory(rt.statistics().agents[ROOT].pid)
+            return use_of(rt.statistics().agents[ROOT].pid).memory
 
 
 def _figure(name: str, value: float, unit: str) -> Figure:
@@ -76,11 +75,6 @@ def _figure(name: str, value: float, unit: str) -> Figure:
 async def _pids(rt: Runtime) -> dict[str, int]:
     seen = await rt.aio.statistics()
     return {SESSION: seen.session.pid, RUNNER: seen.runner.pid, AGENT: seen.agents[ROOT].pid}
-
-
-def _memory(pid: int) -> int:
-    """Bytes that are a process's own."""
-    return 1_024 * sum(map(int, _PRIVATE.findall(Path(f"/proc/{pid}/smaps_rollup").read_bytes())))
 
 
 def _cpu_s(pid: int) -> float:

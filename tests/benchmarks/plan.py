@@ -26,6 +26,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         contents: length of the conversation in a model request.
         requests: model requests.
         starts: Runtimes started.
+        agents: of a large tree.
+        ray_starts: Runtimes started that have to start Ray as well.
         losses: processes killed of each kind.
         sessions: that talk at once to a model which takes its time.
         model_s: how long that is.
@@ -53,6 +55,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     contents: int = 2_000
     requests: int = 20
     starts: int = 3
+    agents: int = 10_000
+    ray_starts: int = 3
     losses: int = 5
     sessions: tuple[int, ...] = (200, 1_000)
     model_s: float = 1.0
@@ -82,6 +86,7 @@ QUICK = Plan(
     streams=3,
     requests=8,
     starts=1,
+    ray_starts=1,
     losses=2,
     sessions=(200,),
     pause_s=2.0,
@@ -108,6 +113,8 @@ TINY = Plan(
     contents=10,
     requests=2,
     starts=1,
+    agents=200,
+    ray_starts=0,
     sessions=(2,),
     model_s=0.001,
     pause_s=0.001,
