@@ -8,6 +8,7 @@ from typing import Any
 
 from actors.agents.agent_tool import AgentTool
 from actors.agents.base import Agent, callbacks
+from actors.agents.homes import homes
 from actors.agents.llm import LlmAgent
 from actors.agents.plugin import Plugin, checked, hooks
 from actors.agents.workflow import Controller
@@ -89,6 +90,7 @@ class AgentTree:
             if isinstance(agent, Controller):
                 self.check_workers(agent.name, agent.agent_names)
         self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
+        self.homes = homes(self.topology, {agent.name: agent.placement for agent in self})
 
     def _add_tool_agents(self) -> None:
         """Add the agents that are tools, with what is below them; each once, however many agents have it."""

@@ -17,7 +17,7 @@ from actors.messages.protocol import Statistics
 from actors.runner import RunnerRef
 from actors.session import SessionRef
 from runtime.cluster.parcels import packed_plan
-from runtime.cluster.remote import Handle, RayLink, define, names
+from runtime.cluster.remote import Handle, RayLink, define, fill, names
 from runtime.settings import Settings
 
 
@@ -65,6 +65,10 @@ class RayDeployment:
         """Send the definition of a flow to where all agents find it."""
         await define(self._runner_host, name, packed_plan(plan.name, plan))
 
+    def fill(self) -> None:
+        """Have processes stand ready for agents, in the background."""
+        fill(self._runner_host)
+
     async def answers(self) -> None:
         """See that both actors answer. Raises TimeoutError, ActorLostError."""
         async with asyncio.timeout(self.settings.start_timeout_s):
@@ -76,7 +80,8 @@ class RayDeployment:
         with suppress(ActorLostError, TimeoutError):
             async with asyncio.timeout(self.settings.stop_timeout_s):
                 session, runner = await asyncio.gather(self.session.statistics(), self.runner.statistics())
-                pids = [each.pid for each in _all(session, runner)]
+                everybody = _all(session, runner)
+                pids = [pid for each in everybody for pid in (each.pid, *each.spare_pids)]
         for actor in (self.runner, self.session):
             with suppress(ActorLostError, TimeoutError):
                 async with asyncio.timeout(self.settings.stop_timeout_s):
@@ -103,9 +108,9 @@ def actor_name(app_name: str, part: str) -> str:
     return f"{app_name}/{part}"
 
 
-def agent_actor_name(app_name: str, agent: str) -> str:
-    """The name under which `ray.get_actor` finds an agent: `<app>/agent/<name>`."""
-    return f"{app_name}/agent/{agent}"
+def host_name(app_name: str, which: str) -> str:
+    """The name under which `ray.get_actor` finds a process in which agents live: `<app>/host/<which>`."""
+    return f"{app_name}/host/{which}"
 
 
 def _all(*statistics: Statistics) -> list[Statistics]:

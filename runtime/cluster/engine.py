@@ -14,6 +14,7 @@ from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.agents import AgentSpec
+from actors.agents.homes import Home
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
@@ -21,11 +22,19 @@ from actors.messages.topology import Topology
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.connection import RayConnection
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name, agent_actor_name
+from runtime.cluster.deployed import RayDeployment, Terms, actor_name, host_name
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.parcels import packed, packed_plan, parcel
 from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, named, start
-from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
+from runtime.deployment import (
+    Deployment,
+    model_names,
+    modules,
+    obstacles,
+    open_artifact_store,
+    open_memory_store,
+    open_session_store,
+)
 from runtime.settings import Settings
 
 FOR_EVER = -1
@@ -76,6 +85,7 @@ class RayEngine:
         try:
             await asyncio.to_thread(self._start_actors)
             await self._deployed.answers()
+            self._deployed.fill()
             # What was not started when its driver has gone never would be.
             await asyncio.gather(*(handle.state.remote() for _, handle in self._models.values()))
         except BaseException as error:
@@ -108,8 +118,10 @@ class RayEngine:
             name("session"),
             deployment.artifact_store,
             specs,
+            deployment.tree.homes,
+            modules(deployment.tree),
             model_names(deployment.tree),
-            partial(agent_actor_name, deployment.app_name),
+            partial(host_name, deployment.app_name),
             deployment.settings,
             name("runner"),
             packed("the plugins cannot travel to the Runner", deployment.tree.plugins),
@@ -145,10 +157,10 @@ class RayEngine:
         return handle
 
     def _packed(self, spec: AgentSpec) -> bytes:
-        """An agent's spec and placement as they travel. A model with a state of its own stays in one process for all."""
+        """An agent's spec as it travels. A model with a state of its own stays in one process for all."""
         if hasattr(spec.model, "adopt") and hasattr(spec.model, "state"):
             spec = replace(spec, model=RemoteModel(self._model_host(spec.model)))
-        return packed(f"agent {spec.name!r} cannot travel to its actor", (spec, spec.definition.placement))
+        return packed(f"agent {spec.name!r} cannot travel to its actor", spec)
 
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
@@ -208,20 +220,22 @@ def build_runner(
     session_name: str,
     artifact_store: str | ArtifactStore,
     specs: Mapping[str, bytes],
+    homes: Mapping[str, Home],
+    model_modules: Sequence[str],
     models: Mapping[str, str],
-    agent_name: Callable[[str], str],
+    name_host: Callable[[str], str],
     settings: Settings,
     name: str,
     plugins: bytes,
     app: str,
-) -> Actor:
-    """Make the Runner, in its own process.
+) -> tuple[Actor, Callable[[], None]]:
+    """Make the Runner, in its own process. Returns it, and what has processes stand ready for its agents.
 
     It finds the Session actor by its name: with a handle among its arguments, Ray could not promise to start it again.
     """
     session = named(session_name, settings.namespace)
-    directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
-    return RunnerActor(
+    directory = RayDirectory(specs, homes, model_modules, session, artifact_store, obstacles(models), name_host, settings)
+    runner = RunnerActor(
         SessionRef(RayLink(session, "the Session actor", settings.restart_timeout_s)),
         directory,
         open_artifact_store(artifact_store),
@@ -230,6 +244,7 @@ def build_runner(
         app,
         settings.limits,
     )
+    return runner, directory.fill
 
 
 def _state_of(model: Handle) -> bytes:
