@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from actors.nearest import did_you_mean
 
+_RAYS_OWN = ("CPU", "GPU", "memory", "object_store_memory", "node:", "ray.io/")
+"""How the names begin that nobody has made up, and nobody means instead of another."""
+
 
 class Node(NamedTuple):
     """A machine of the cluster: its name, its resources in total, and its labels."""
@@ -41,7 +44,7 @@ def refusal(needs: Needs, nodes: Sequence[Node]) -> str | None:
     which = "the only node" if len(nodes) == 1 else f"the nearest of {len(nodes)} nodes"
     meant = _meant(needs.resources, (name for node in nodes for name in node.resources))
     meant = meant or _meant(needs.labels, (name for node in nodes for name in node.labels))
-    return f"and {which}, {nearest.name}, has {' and '.join(lacking)}.{meant}"
+    return f"and {which}, {nearest.name}, has {' and '.join(lacking)}{meant and '.' + meant}"
 
 
 def _lacking(needs: Needs, node: Node) -> list[str]:
@@ -67,8 +70,8 @@ def selects(selector: str, label: str | None) -> bool:
 
 
 def _meant(wanted: Iterable[str], known: Iterable[str]) -> str:
-    there = {name for name in known if not name.startswith(("node:", "ray.io/"))}
-    return next((hint for name in wanted if name not in there and (hint := did_you_mean(name, there))), "")
+    there = {name for name in known if not name.startswith(_RAYS_OWN)}
+    return next((hint for name in wanted if name not in {*there, *_RAYS_OWN} and (hint := did_you_mean(name, there))), "")
 
 
 def _amount(name: str, number: float) -> str:

@@ -70,9 +70,10 @@ async def placed(start: Callable[[], Handle], home: Home, settings: Settings) ->
             await handle.__ray_ready__.remote()
         lives = True
     except TimeoutError:
-        too_late = refusal(asked, await asyncio.to_thread(nodes)) or "and others have it"
-        waited = f"{too_late} after {settings.placement_timeout_s:g} s (RAYGROVE_PLACEMENT_TIMEOUT_S)"
-        raise PlacementError(home.anchor, str(asked), waited) from None
+        waited = f"within {settings.placement_timeout_s:g} s (RAYGROVE_PLACEMENT_TIMEOUT_S)"
+        reason = refusal(asked, await asyncio.to_thread(nodes))
+        sentence = f"{reason}; no other came {waited}" if reason is not None else f"and others did not leave it {waited}"
+        raise PlacementError(home.anchor, str(asked), sentence) from None
     except RayActorError as error:
         raise ActorLostError(f"agent {home.anchor!r}", told(error)) from error
     finally:

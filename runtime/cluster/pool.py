@@ -27,6 +27,9 @@ WORN = 64
 ROOM_S = 0.5
 """A process that asks for resources and has none after so long has those ended that have them and are idle."""
 
+FILL_AFTER_S = 0.1
+"""Starting a process takes as much of the machine as dozens of turns: who has just moved in answers first."""
+
 IDLE = "it was idle and has been put to sleep"
 LOST = "its process was lost"
 
@@ -41,7 +44,7 @@ class Pool:
         agents: how many agents there are that can live in them.
         idle_timeout_s: after which an idle agent moves out.
         stop_timeout_s: how long agents may take to stop in the end.
-        now_s: the time.
+        fill_after_s: how long nothing is started ahead after somebody has moved in.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Pool:
         agents: int,
         idle_timeout_s: float,
         stop_timeout_s: float,
-        now_s: Callable[[], float] = time.monotonic,
+        fill_after_s: float = FILL_AFTER_S,
     ) -> None:
         self._start = start
         self._most = most
@@ -61,7 +64,7 @@ class Pool:
         self._agents = agents
         self._idle_timeout_s = idle_timeout_s
         self._stop_timeout_s = stop_timeout_s
-        self._now_s = now_s
+        self._fill_after_s = fill_after_s
         self._hosts: list[Host] = []
         self._tenants: dict[Place, Tenant] = {}
         self._wanted: Counter[Place] = Counter()
@@ -97,19 +100,20 @@ class Pool:
                 del self._wanted[place]
 
     def _move(self, place: Place, home: Home | None) -> asyncio.Task[None]:
-        move = self._moves[place] = asyncio.create_task(self._moves_in(place, home))
-        move.add_done_callback(lambda _: self._moved(place, move))
+        move = self._moves[place] = asyncio.create_task(self._moving(place, home))
+        # Whoever waits for it may be cancelled, and then nobody asks how it ended.
+        move.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return move
 
-    def _moved(self, place: Place, move: asyncio.Task[None]) -> None:
-        if self._moves.get(place) is move:
+    async def _moving(self, place: Place, home: Home | None) -> None:
+        try:
+            await self._moves_in(place, home)
+        finally:
+            # Here and not in a callback, so that nobody ever finds a move that is over.
             del self._moves[place]
-        if not move.cancelled():
-            # Whoever waited may have been cancelled, and then nobody else asks.
-            move.exception()
-        self.fill()
-        if self._is_open and (self._watching is None or self._watching.done()):
-            self._watching = asyncio.create_task(self._watch())
+            self.fill()
+            if self._is_open and (self._watching is None or self._watching.done()):
+                self._watching = asyncio.create_task(self._watch())
 
     async def _moves_in(self, place: Place, home: Home | None) -> None:
         group = place if home is None else Place(home.anchor, place.replica)
@@ -134,7 +138,7 @@ class Pool:
             host.arriving.remove(group)
             if not host.is_over:
                 break
-        tenant = Tenant(place, group, host, seat, process.link(place.agent, seat), self._now_s)
+        tenant = Tenant(place, group, host, seat, process.link(place.agent, seat))
         self._tenants[place] = host.tenants[place] = tenant
         self._counts["activations"] += 1
 
@@ -195,11 +199,12 @@ class Pool:
 
     async def _fill(self) -> None:
         """Start what is missing, one at a time: who is spoken to goes first."""
-        while self._missing() > 0:
+        while True:
             if self._moves:
                 await asyncio.wait(list(self._moves.values()), timeout=ROOM_S)
-                if self._missing() <= 0:
-                    return
+            await asyncio.sleep(self._fill_after_s)
+            if self._missing() <= 0:
+                return
             host = self._new(None)
             try:
                 host.pid = await (await self._process_of(host)).prepare()
@@ -229,8 +234,8 @@ class Pool:
         """Have those move out that are idle for too long."""
         while self._tenants:
             first_s = min(tenant.used_s for tenant in self._tenants.values()) + self._idle_timeout_s
-            await asyncio.sleep(max(first_s - self._now_s(), self._idle_timeout_s / 10))
-            until_s = self._now_s() - self._idle_timeout_s
+            await asyncio.sleep(max(first_s - time.monotonic(), self._idle_timeout_s / 10))
+            until_s = time.monotonic() - self._idle_timeout_s
             for host in list(self._hosts):
                 seats = self._sleep(tenant for tenant in host.idle(self._wanted) if tenant.used_s <= until_s)
                 if seats and (process := host.process()) is not None:

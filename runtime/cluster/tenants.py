@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Sequence
+import time
+from collections.abc import Container, Sequence
 from typing import NamedTuple, Protocol
 
 from actors.errors import ActorLostError
@@ -66,16 +67,15 @@ class Tenant:
         over: why it does not live there any more; "" as long as it does.
     """
 
-    def __init__(self, place: Place, group: Place, host: Host, seat: int, link: Link, now_s: Callable[[], float]) -> None:
+    def __init__(self, place: Place, group: Place, host: Host, seat: int, link: Link) -> None:
         self.place = place
         self.group = group
         self.host = host
         self.seat = seat
         self.glance = link
         self.in_use = 0
-        self.used_s = now_s()
+        self.used_s = time.monotonic()
         self.over = ""
-        self._now_s = now_s
 
     async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         """Deliver a message and return the reply. Raises ActorLostError."""
@@ -86,7 +86,7 @@ class Tenant:
             return await self.glance.send(raw, once=once)
         finally:
             self.in_use -= 1
-            self.used_s = self._now_s()
+            self.used_s = time.monotonic()
 
 
 class Host:
