@@ -23,6 +23,7 @@ def total(parts: Sequence[Statistics]) -> Statistics:
         counts=dict(counts),
         agents=[agent for part in parts for agent in part.agents],
         parts=parts,
+        spare_pids=tuple(pid for part in parts for pid in part.spare_pids),
     )
 
 

@@ -106,10 +106,6 @@ class DefinitionBook(Mapping[str, bytes]):
     def _topology(self) -> Topology:
         return decode(self._raw_topology, Topology)
 
-    def placement(self, agent: str) -> Placement:
-        """Where an agent's actor runs."""
-        return Placement(**self._row(agent).placement)
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
 
