@@ -24,7 +24,7 @@ from actors.rules.ids import checked_id
 from actors.rules.limits import check_event, check_state
 from actors.rules.state import only_temp, without_temp
 
-MOST_BOUNDS = 100_000
+MOST_BOUNDS = 10_000
 """States whose size is remembered; beyond it all are forgotten, and measured when they change next."""
 
 

@@ -382,13 +382,15 @@ class RunnerActor(Actor):
         where = (key, invocation_id)
         running = self._turns.get(where)
         epoch = running.ref.epoch if running is not None else 0
-        async with self._taking.setdefault(where, asyncio.Lock()):
-            if running is None and where in self._turns:
-                return
-            opened = await self._session.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=self._me, epoch=epoch))
-            if opened.taken_up:
-                self._go_on(key, invocation_id, opened)
-        self._taking.pop(where, None)
+        try:
+            async with self._taking.setdefault(where, asyncio.Lock()):
+                if running is None and where in self._turns:
+                    return
+                opened = await self._session.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=self._me, epoch=epoch))
+                if opened.taken_up:
+                    self._go_on(key, invocation_id, opened)
+        finally:
+            self._taking.pop(where, None)
 
     def _go_on(self, key: SessionKey, invocation_id: str, opened: p.TurnOpened) -> str:
         """Run a turn that was open already. Returns its agent."""

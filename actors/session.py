@@ -20,7 +20,7 @@ from actors.errors import InvocationNotFoundError, SessionBusyError
 from actors.followers import Followers
 from actors.hotlog import HotLog, new_event, scan
 from actors.interfaces.stores import HideEvents, MemoryStore, PutState, RemoveSession, SessionStore, TurnRow
-from actors.logbook import PAGE, LogBook
+from actors.logbook import LogBook
 from actors.memory import Memory, entry_of
 from actors.messages import protocol as p
 from actors.messages.event import USER, EventActions, new_invocation_id
@@ -177,12 +177,12 @@ class SessionActor(Actor):
     ) -> None:
         self._admission = Admission(limits)
         self._topology = topology
-        self._book = LogBook(store, store_timeout_s, is_shared=share.of > 1)
+        self._book = LogBook(store, store_timeout_s, limits.max_cache_bytes, clock, is_shared=share.of > 1)
         self._store = store
         self._memory = Memory(memory, store_timeout_s)
         self._followers = Followers(self._book.said, clock)
         self._counts = Counter(turns=0, events=0, partials=0, polls=0)
-        self._turns = Turns(self._book, self._followers, self._admission, self._counts, share)
+        self._turns = Turns(self._book, self._followers, self._admission, self._counts, topology, share)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -232,7 +232,7 @@ class SessionActor(Actor):
         more = False
         if events is None:
             events = await self._book.page(message.key, after_seq)
-            more = len(events) == PAGE
+            more = bool(events) and events[-1].seq < hot.settled_seq
         state = encode(hot.merged_state())
         return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=hot.state_seq)
 
@@ -243,6 +243,7 @@ class SessionActor(Actor):
         row = await self._turns.row(hot, message.invocation_id)
         if row is None and not hot.waits(message.invocation_id):
             raise InvocationNotFoundError(message.invocation_id, message.key.session)
+        hot = await self._book.take_up(message.key)
         first_seq = row.first_seq if row is not None else hot.head_seq
         await self._turns.follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
         return p.Done()
@@ -325,6 +326,9 @@ class SessionActor(Actor):
         if place is not None and (await self._book.events(message.key, after_seq=place[0] - 1, limit=1))[0].raw == raw:
             # Sent again, since the reply was lost with the process that gave it.
             return p.Appended(first_seq=place[0])
+        # It may have left memory, or a turn may have begun, while the store was asked.
+        hot = await self._book.take_up(message.key)
+        _refuse_if_busy(hot)
         self._admission.event(hot, raw, event)
         return p.Appended(first_seq=await self._turns.add(hot, [(raw, event)], []))
 

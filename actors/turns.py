@@ -32,8 +32,10 @@ from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
 from actors.messages.session import WHOLE, SessionKey, Share
+from actors.messages.topology import Topology
 from actors.messages.wire import encode
 from actors.rules import state as scopes
+from actors.rules.selection import deciding
 from actors.rules.sharding import holds
 
 logger = logging.getLogger(__name__)
@@ -62,13 +64,20 @@ class Turns:
     """
 
     def __init__(
-        self, book: LogBook, followers: Followers, admission: Admission, counts: Counter[str], share: Share = WHOLE
+        self,
+        book: LogBook,
+        followers: Followers,
+        admission: Admission,
+        counts: Counter[str],
+        topology: Topology,
+        share: Share = WHOLE,
     ) -> None:
         self._share = share
         self._book = book
         self._followers = followers
         self._admission = admission
         self._counts = counts
+        self._topology = topology
 
     # ------------------------------------------------------------------------------------------------- opening
     async def find(self, message: p.FindTurn) -> p.TurnFound:
@@ -85,8 +94,8 @@ class Turns:
         if not calls:
             row = await self.row(hot, message.invocation_id) if message.invocation_id else None
             is_there = row is not None or hot.waits(message.invocation_id)
-            return p.TurnFound(authors=hot.authors(), is_there=is_there, agent=row.agent if row is not None else "")
-        return p.TurnFound(authors=hot.authors(), caller=calls[0].author, invocation_id=calls[0].invocation_id)
+            return p.TurnFound(authors=self._deciding(hot), is_there=is_there, agent=row.agent if row is not None else "")
+        return p.TurnFound(authors=self._deciding(hot), caller=calls[0].author, invocation_id=calls[0].invocation_id)
 
     async def open(self, message: p.OpenTurn) -> p.TurnOpened:
         """Store the user's event and let the turn run, once no other turn of the session does."""
@@ -104,6 +113,9 @@ class Turns:
             return again if again.epoch else p.TurnOpened(attached=True, seq=opened_seq)
         if message.repeatable and (joined := await self._join(hot, message, event)) is not None:
             return joined
+        if self._book.in_memory(message.key) is not hot:
+            # It has left memory while the store was asked, which may take long; or it was deleted.
+            return await self.open(message)
         has_waited = hot.is_taken
         if has_waited:
             if hot.turn is not None and hot.turn.runner != message.runner:
@@ -203,9 +215,12 @@ class Turns:
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
             generation=hot.generation,
-            authors=hot.authors(),
+            authors=self._deciding(hot),
             state=encode(hot.merged_state()),
         )
+
+    def _deciding(self, hot: HotLog) -> tuple[str, ...]:
+        return deciding(self._topology, hot.authors())
 
     async def catch_up(self, key: SessionKey) -> None:
         """Read the app's and the user's state anew, if there are other Session actors that may have changed it."""
@@ -255,7 +270,7 @@ class Turns:
             config=turn.config,
             caller=answered[0].author if answered else "",
             generation=hot.generation,
-            authors=tuple(author for author in await self._book.authors(hot.key, opened_seq) if author != USER),
+            authors=deciding(self._topology, (each for each in await self._book.authors(hot.key, opened_seq) if each != USER)),
             so_far=turn.so_far(),
         )
 
@@ -397,6 +412,7 @@ class Turns:
         row = await self._book.turn(hot.key, invocation_id)
         if row is None or row.status != "paused":
             return
+        hot = await self._book.take_up(hot.key)
         if hot.is_taken:
             if hot.busy_with() not in ("", invocation_id):
                 raise SessionBusyError(hot.key.session, hot.busy_with())

@@ -42,9 +42,15 @@ class Deployment:
 
 def check_models(tree: AgentTree) -> None:
     """See that every LLM agent's model is known. Raises UnknownModelError, DefinitionError."""
+    known: set[object] = set()
     for agent in tree:
         if isinstance(agent, LlmAgent):
-            resolve(agent.name, tree.model(agent.name))
+            model = tree.model(agent.name)
+            # Most agents of a large tree share one.
+            which = model if isinstance(model, str) else id(model)
+            if which not in known:
+                resolve(agent.name, model)
+                known.add(which)
 
 
 def model_names(tree: AgentTree) -> dict[str, str]:

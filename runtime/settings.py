@@ -31,6 +31,8 @@ class Settings(BaseSettings):
         core_resources: how much of which Ray resources the Session actor and the Runner take each, to live where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: how much is taken in, see Limits.
+        max_cache_bytes: how much memory of an actor is for what the store has anyway, see Limits.
+        max_listed_targets: agents that a model is told by name, see Limits.
     """
 
     model_config = SettingsConfigDict(env_prefix="RAYGROVE_", frozen=True, extra="forbid")
@@ -52,6 +54,8 @@ class Settings(BaseSettings):
     max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)
     max_state_bytes: int = Field(default=DEFAULT_LIMITS.max_state_bytes, ge=LEAST_BYTES)
     max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
+    max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
+    max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
 
     @property
     def limits(self) -> Limits:

@@ -202,7 +202,7 @@ class TurnFound(Message, frozen=True, kw_only=True):
     """What was found.
 
     Attributes:
-        authors: of the session's events, by recency.
+        authors: of the session's events, by recency, as far as they decide who is selected.
         caller, invocation_id: who made the first of the calls, in which invocation; "" without calls.
         is_there: the turn that was asked for runs, waits in line or has ended.
         agent: who was selected for it, as far as it is known.
@@ -276,7 +276,7 @@ class TurnOpened(Message, frozen=True, kw_only=True):
         epoch: to be given with everything that is written for it.
         seq: the place of the user's event.
         generation: names the log; another one after a rewind, and what was compiled of the old one is void.
-        authors: the log's agents, the most recent first.
+        authors: the log's agents, the most recent first, as far as they decide who is selected.
         state: the session's state, all scopes, encoded.
         so_far: of a turn that goes on; None for a new one.
         taken_up: the turn was open already, and whoever ran it is gone; `event` and `config` tell how it was opened, `caller` who

@@ -14,7 +14,7 @@ from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.agent import AgentActor
-from actors.agents import AgentSpec, Placement
+from actors.agents import Placement
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
@@ -22,6 +22,7 @@ from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerRef
 from runtime.cluster.clients import session_ref
+from runtime.cluster.definitions import DefinitionBook, spec_of
 from runtime.cluster.remote import PAUSE_S, SPREAD, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
 from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
@@ -33,7 +34,7 @@ class RayDirectory:
     """Lives in the Runner's process, and starts one Ray actor per agent that is spoken to.
 
     Args:
-        specs: every agent's AgentSpec and Placement, pickled by Ray's pickler.
+        definitions: of all agents.
         sessions: the Session actors.
         artifact_store: URL or store.
         obstacles: see Directory.
@@ -43,7 +44,7 @@ class RayDirectory:
 
     def __init__(
         self,
-        specs: Mapping[str, bytes],
+        definitions: DefinitionBook,
         sessions: Sequence[Handle],
         artifact_store: str | ArtifactStore,
         obstacles: Mapping[str, tuple[str, str]],
@@ -51,7 +52,7 @@ class RayDirectory:
         settings: Settings,
     ) -> None:
         self.obstacles = obstacles
-        self._specs = specs
+        self._definitions = definitions
         self._sessions = sessions
         self._artifact_store = artifact_store
         self._actor_name = actor_name
@@ -83,11 +84,12 @@ class RayDirectory:
         return link
 
     def _start_blocking(self, agent: str) -> Handle:
-        placement: Placement = cloudpickle.loads(self._specs[agent])[1]
+        placement = self._definitions.placement(agent)
         name = self._actor_name(agent)
         settings = self._settings
         patience_s = settings.restart_timeout_s
-        build = partial(build_agent, self._specs[agent], self._sessions, self._runner, self._artifact_store, name, patience_s)
+        raw = self._definitions[agent]
+        build = partial(build_agent, raw, self._sessions, self._runner, self._artifact_store, name, patience_s)
         resources = ray_options(placement)
         begin = partial(start, AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads)
         given_up_s = time.monotonic() + settings.restart_timeout_s
@@ -139,10 +141,10 @@ def ray_options(placement: Placement) -> dict[str, Any]:
 
 
 def build_agent(
-    pickled: bytes, sessions: Sequence[Handle], runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
+    raw: bytes, sessions: Sequence[Handle], runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
 ) -> Actor:
     """Make an agent's actor, in its own process."""
-    spec: AgentSpec = cloudpickle.loads(pickled)[0]
+    spec = spec_of(raw)
     # When the Runner is lost, so are the runs that it has asked for: nobody waits for it here.
     runner_ref = RunnerRef(RayLink(runner, "the Runner"))
     return AgentActor(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -13,17 +13,18 @@ import ray
 from ray import cloudpickle
 
 from actors.actor import Actor
-from actors.agents import AgentSpec
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages.session import WHOLE, Share
 from actors.messages.topology import Topology
+from actors.messages.wire import decode, encode
 from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.clients import session_ref
 from runtime.cluster.connection import RayConnection
+from runtime.cluster.definitions import DefinitionBook, bound
 from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, agent_actor_name
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.parcels import packed, packed_plan, parcel
@@ -57,6 +58,7 @@ class RayEngine:
         self._connection = RayConnection(deployment.settings, address, may_start=not deployment.detached)
         self._deployed = RayDeployment(deployment.settings)
         self._models: dict[int, tuple[SharedModel, Handle]] = {}
+        self._binding: Future[DefinitionBook] | None = None
 
     @property
     def session(self) -> SessionRef:
@@ -71,7 +73,14 @@ class RayEngine:
     # ------------------------------------------------------------------------------------------------- starting
     def prepare(self) -> None:
         """Start Ray or connect to it, if need be."""
-        self._connection.open()
+        tree = self._deployment.tree
+        if ray.is_initialized() or any(_is_shared(tree.model(agent.name)) for agent in tree):
+            # There is nothing to wait for, or Ray has to be there first.
+            self._connection.open()
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="definitions") as thread:
+            self._binding = thread.submit(bound, tree, self._travelling)
+            self._connection.open()
 
     async def start(self) -> None:
         """Start the Session actors and the Runners."""
@@ -95,9 +104,9 @@ class RayEngine:
         settings = deployment.settings
         sessions = [self._start_session(share) for share in shares(settings.session_shards)]
         self._refuse_another_number()
-        specs = {agent.name: self._packed(deployment.tree.spec(agent.name)) for agent in deployment.tree}
+        definitions = self._definitions()
         plans = {flow: packed_plan(flow, plan) for flow, plan in deployment.plans().items()}
-        runners = [self._start_runner(share, specs, plans) for share in shares(settings.runners)]
+        runners = [self._start_runner(share, definitions, plans) for share in shares(settings.runners)]
         self._deployed.meet(sessions, runners, settings)
 
     def _start_session(self, share: Share) -> Handle:
@@ -107,7 +116,7 @@ class RayEngine:
             build_session,
             deployment.session_store,
             deployment.memory_store,
-            deployment.tree.topology,
+            encode(deployment.tree.topology),
             name,
             deployment.settings,
             share,
@@ -122,7 +131,7 @@ class RayEngine:
             named(actor_names(app, "session", 1 if settings.session_shards > 1 else 2)[0], settings.namespace)
             raise DeploymentExistsError(app)
 
-    def _start_runner(self, share: Share, specs: Mapping[str, bytes], plans: Mapping[str, bytes]) -> Handle:
+    def _start_runner(self, share: Share, definitions: DefinitionBook, plans: Mapping[str, bytes]) -> Handle:
         deployment = self._deployment
         settings = deployment.settings
         name = actor_name(deployment.app_name, numbered("runner", share))
@@ -130,7 +139,7 @@ class RayEngine:
             build_runner,
             actor_names(deployment.app_name, "session", settings.session_shards),
             deployment.artifact_store,
-            specs,
+            definitions,
             model_names(deployment.tree),
             partial(agent_actor_name, deployment.app_name, runner=share),
             settings,
@@ -172,11 +181,12 @@ class RayEngine:
         self._deployed.hosts[name] = handle
         return handle
 
-    def _packed(self, spec: AgentSpec) -> bytes:
-        """An agent's spec and placement as they travel. A model with a state of its own stays in one process for all."""
-        if hasattr(spec.model, "adopt") and hasattr(spec.model, "state"):
-            spec = replace(spec, model=RemoteModel(self._model_host(spec.model)))
-        return packed(f"agent {spec.name!r} cannot travel to its actor", (spec, spec.definition.placement))
+    def _definitions(self) -> DefinitionBook:
+        return self._binding.result() if self._binding is not None else bound(self._deployment.tree, self._travelling)
+
+    def _travelling(self, model: Any) -> Any:
+        """A model as it travels. One with a state of its own stays in one process for all."""
+        return RemoteModel(self._model_host(model)) if _is_shared(model) else model
 
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
@@ -221,7 +231,7 @@ class RayEngine:
 def build_session(
     store: str | SessionStore,
     memory_store: str | MemoryStore | None,
-    topology: Topology,
+    topology: bytes,
     name: str,
     settings: Settings,
     share: Share,
@@ -229,7 +239,7 @@ def build_session(
     """Make a Session actor, in its own process."""
     return SessionActor(
         open_session_store(store, settings),
-        topology,
+        decode(topology, Topology),
         name,
         memory=open_memory_store(memory_store, settings),
         limits=settings.limits,
@@ -241,7 +251,7 @@ def build_session(
 def build_runner(
     session_names: Sequence[str],
     artifact_store: str | ArtifactStore,
-    specs: Mapping[str, bytes],
+    definitions: DefinitionBook,
     models: Mapping[str, str],
     agent_name: Callable[[str], str],
     settings: Settings,
@@ -255,7 +265,7 @@ def build_runner(
     It finds the Session actors by their names: with handles among its arguments, Ray could not promise to start it again.
     """
     sessions = [named(session_name, settings.namespace) for session_name in session_names]
-    directory = RayDirectory(specs, sessions, artifact_store, obstacles(models), agent_name, settings)
+    directory = RayDirectory(definitions, sessions, artifact_store, obstacles(models), agent_name, settings)
     return RunnerActor(
         session_ref(sessions, settings.restart_timeout_s),
         directory,
@@ -266,6 +276,10 @@ def build_runner(
         settings.limits,
         share,
     )
+
+
+def _is_shared(model: Any) -> bool:
+    return hasattr(model, "adopt") and hasattr(model, "state")
 
 
 def _state_of(model: Handle) -> bytes:
