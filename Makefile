@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 # Every actor is a process of its own: without bytecode on disk each would compile all that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test chaos check bench examples lock clean
+.PHONY: demo test chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -17,6 +17,9 @@ test: $(READY)
 
 chaos: $(READY)
 	@$(BIN)/pytest -m soak tests/chaos
+
+soak: $(READY)
+	@$(BIN)/pytest -m soak tests/soak
 
 check: $(READY)
 	@$(BIN)/ruff format --check .

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
@@ -35,13 +34,20 @@ from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.rules.contents import View, tool_root
 from actors.rules.failures import failure
+from actors.rules.keeping import Keeping
 from actors.rules.relevance import TaskView
 from actors.session import SessionRef
 from actors.tools.offload import in_process
 from actors.views import SessionView
 
-VIEWS = 1_000
-"""Compiled views that are kept; beyond it, the one unused for longest is dropped and made again when it is needed."""
+IDLE_S = 600.0
+"""A compiled view that was not used for so long goes when another is used; it is made again when it is needed."""
+
+ASKED_SHARE = 16
+"""What part of the room for views those may take in which the agent was asked as a tool: they are seldom used again."""
+
+_Where = tuple[SessionKey, str | None, bool]
+"""What a view is of: a session, seen from a branch, for work on tasks or not."""
 
 STOP_S = 0.5
 """How long a cancelled run may take to clean up."""
@@ -110,7 +116,10 @@ class AgentActor(Actor):
         self._clock = clock or WallClock()
         self._plans = plans
         self._model: Model | None = None
-        self._views: OrderedDict[tuple[SessionKey, str | None, bool], SessionView] = OrderedDict()
+        self._views: dict[_Where, SessionView] = {}
+        most = spec.limits.max_cache_bytes
+        self._usual: Keeping[_Where] = Keeping(most, IDLE_S)
+        self._asked: Keeping[_Where] = Keeping(most // ASKED_SHARE, IDLE_S)
         self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
@@ -145,6 +154,7 @@ class AgentActor(Actor):
             raise
         finally:
             del self._runs[message.turn]
+            self._rest(_where(message))
 
     async def _run(self, run: Invocation) -> p.AnyOutcome:
         try:
@@ -193,18 +203,32 @@ class AgentActor(Actor):
         return failed
 
     def _view(self, message: p.Invoke) -> SessionView:
-        where = (message.turn.key, message.branch, message.work is not None)
+        where = _where(message)
         view = self._views.get(where)
         if view is None:
             compiled = View if message.work is None else TaskView
-            view = self._views[where] = SessionView(self._spec.name, message.branch, compiled)
+            latest_only = message.work is None and getattr(self._spec.definition, "include_contents", "") == "none"
+            view = self._views[where] = SessionView(self._spec.name, message.branch, compiled, latest_only=latest_only)
             if tool_root(message.branch) is not None:
                 # Nothing before the question is seen there, so it need not be read.
                 view.begin_before(message.user_event, message.generation)
-            if len(self._views) > VIEWS:
-                self._views.popitem(last=False)
-        self._views.move_to_end(where)
         return view
+
+    def _rest(self, where: _Where) -> None:
+        """A run is over: what it has made of its view stays for the next one, as far as there is room."""
+        view = self._views.get(where)
+        if view is None:
+            return
+        view.rest()
+        keeping = self._usual if tool_root(where[1]) is None else self._asked
+        now_s = asyncio.get_running_loop().time()
+        keeping.use(where, view.weight, now_s)
+        for other in keeping.surplus(now_s):
+            if other == where:
+                # A session may be larger than all that there is room for: that of the latest run stays all the same.
+                return
+            keeping.drop(other)
+            del self._views[other]
 
     async def stop_run(self, message: p.StopRun) -> p.Done:
         """Cancel runs; returns when they have ended, or will not: the log is fenced against them."""
@@ -214,9 +238,9 @@ class AgentActor(Actor):
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Tell what has been done."""
-        return p.Statistics(
-            actor=self.name, agent=self._spec.name, pid=os.getpid(), counts={**self._counts, "views": len(self._views)}
-        )
+        size = self._usual.weight + self._asked.weight
+        counts = {**self._counts, "views": len(self._views), "bytes_of_views": size}
+        return p.Statistics(actor=self.name, agent=self._spec.name, pid=os.getpid(), counts=counts)
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Cancel every run, and let go of the model's connections."""
@@ -225,6 +249,10 @@ class AgentActor(Actor):
         if close is not None:
             await close()
         return p.Done()
+
+
+def _where(message: p.Invoke) -> _Where:
+    return message.turn.key, message.branch, message.work is not None
 
 
 async def _stopped(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:

@@ -7,14 +7,13 @@ from typing import Any, cast
 
 import msgspec
 
-from actors.errors import FencedError, FlowNotFoundError
+from actors.errors import FlowNotFoundError
 from actors.invocation import Invocation
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.wire import decode_event
 from actors.rules.contents import tool_root
-from actors.rules.limits import encoded
 from actors.rules.relevance import TaskView
 
 PlanSource = Callable[[str], Awaitable[Any]]
@@ -49,23 +48,6 @@ class FlowInvocation(Invocation):
     async def plan(self, definition: str) -> Any:
         """The definition of a flow: see WorkContext."""
         return await self._plans(definition)
-
-    async def emit_both(self, first: Event, second: Event) -> None:
-        """Make two events known together: see WorkContext."""
-        events = [self._addressed(await self._seen_by_plugins(event)) for event in (first, second)]
-        if any(event.actions.state_delta for event in events):
-            # Rare, and state has its own way into the log.
-            for event in events:
-                await self.record(event)
-            return
-        if self.is_stopped:
-            raise FencedError(self.invocation_id, self._turn.epoch)
-        await self._partials.flush()
-        appended = await self._session.append(
-            p.Append(turn=self._turn, events=[encoded(event, self._spec.limits) for event in events])
-        )
-        for place, event in enumerate(events):
-            self._stored(event, msgspec.structs.replace(appended, first_seq=appended.first_seq + place), {})
 
     async def task_view(self) -> TaskView:
         """The log as the agent sees it: see WorkContext."""

@@ -18,7 +18,13 @@ from actors.messages.wire import decode, encode
 from actors.rules import state as scopes
 
 TAIL = 128
-"""Events of a log that are kept in memory; readers that are further behind are served from the store."""
+"""Events of a log that are kept in memory at most; readers that are further behind are served from the store."""
+
+TAIL_BYTES = 1_000_000
+"""The same in bytes, unless a single event is larger."""
+
+MEASURED_AGAIN = 64_000
+"""Bytes of changes after which a state is measured, if that is more than it had."""
 
 
 class _CallScan(msgspec.Struct, gc=False):
@@ -174,14 +180,21 @@ class Waiter:
 
 
 class HotLog:
-    """One session in memory. Everything it does is synchronous: it changes memory and returns what has to be written."""
+    """One session in memory. Everything it does is synchronous: it changes memory and returns what has to be written.
+
+    Attributes:
+        unwritten: writes that are on their way to the disk.
+        used_s: when it was touched last, on its keeper's clock.
+    """
 
     def __init__(self, row: SessionRow, app_state: dict[str, Any], user_state: dict[str, Any]) -> None:
         self.key: SessionKey = row.key
         self.turn: OpenTurn | None = None
         self.is_taken = False
         self.queue: deque[Waiter] = deque()
-        self._tail: deque[StoredEvent] = deque(maxlen=TAIL)
+        self.unwritten = 0
+        self.used_s = 0.0
+        self._tail: deque[StoredEvent] = deque()
         self.reload(row, app_state, user_state)
 
     def reload(self, row: SessionRow, app_state: dict[str, Any], user_state: dict[str, Any]) -> None:
@@ -192,6 +205,7 @@ class HotLog:
         self.generation = f"{row.created_s}/{row.rewinds}"
         self.updated_s = row.updated_s
         self.state = row.state
+        self._measure_state()
         # Shared with all sessions of the app, or of the user.
         self.app_state = app_state
         self.user_state = user_state
@@ -225,8 +239,17 @@ class HotLog:
         return self._tail[-1].seq if self._tail else self._tail_after
 
     def is_idle(self) -> bool:
-        """True when nothing would be lost by forgetting it."""
+        """True when no turn runs or waits."""
         return not self.is_taken and not self.queue
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes in memory, what it shares with other logs left out."""
+        return self._tail_size + self._state_size
+
+    def _measure_state(self) -> None:
+        self._state_size = len(encode(self.state))
+        self._most_state = max(2 * self._state_size, MEASURED_AGAIN)
 
     # ------------------------------------------------------------------------------------------------------- writing
     def add(self, raw: bytes, event: EventScan) -> tuple[StoredEvent, list[Write]]:
@@ -244,6 +267,10 @@ class HotLog:
         if delta is not None:
             writes += self.fold(delta)
             self.state_seq = max(self.state_seq, seq)
+            # An upper bound: what is overwritten is not taken off until the state is measured again.
+            self._state_size += len(raw) if delta.session else 0
+            if self._state_size > self._most_state:
+                self._measure_state()
         if self.turn is not None:
             self.turn.note(event, seq)
         return StoredEvent(seq, raw), writes
@@ -261,14 +288,24 @@ class HotLog:
 
     def settle(self, event: StoredEvent) -> None:
         """The event is on disk: readers may see it."""
-        if len(self._tail) == TAIL:
-            self._tail_after = self._tail[0].seq
         self._tail.append(event)
+        self._tail_size += len(event.raw)
+        while len(self._tail) > TAIL or (self._tail_size > TAIL_BYTES and len(self._tail) > 1):
+            oldest = self._tail.popleft()
+            self._tail_after = oldest.seq
+            self._tail_size -= len(oldest.raw)
 
     def forget_tail(self) -> None:
         """The log was rewound: what is in memory may not be seen any more."""
         self._tail.clear()
+        self._tail_size = 0
         self._tail_after = self.head_seq
+
+    def shorten(self) -> None:
+        """Leave what is on disk to be read from there: memory is scarce."""
+        self._tail_after = self.settled_seq
+        self._tail.clear()
+        self._tail_size = 0
 
     async def stand_in_line(self, waiter: Waiter) -> bool:
         """Wait for the end of the turns before: see Waiter. One that interrupts stands at the head of the line."""

@@ -148,6 +148,9 @@ class Invocation:
         """The log as the agent sees it."""
         if self._is_behind:
             await self._catch_up()
+        if self._remembered.view.lacks(response.id for response in self.user_content.function_responses()):
+            self._remembered.begin_anew()
+            await self._catch_up()
         return self._remembered.view
 
     async def _catch_up(self) -> None:
@@ -236,9 +239,24 @@ class Invocation:
             outcome=p.Finished(agent=self.agent_name) if self.has_closed else None,
             selected=self._message.closes,
         )
-        return self._stored(event, await self._session.append(append), changed)
+        return self._stored(event, await self._session.append(append), changed, len(raw))
 
-    def _stored(self, event: Event, appended: p.Appended, changed: Mapping[str, Any]) -> Event:
+    async def emit_both(self, first: Event, second: Event) -> Event:
+        """Make two events known together: see Context."""
+        events = [self._addressed(await self._seen_by_plugins(event)) for event in (first, second)]
+        if any(event.actions.state_delta for event in events):
+            # Rare, and state has its own way into the log.
+            return [await self.record(event) for event in events][-1]
+        if self.is_stopped:
+            raise FencedError(self.invocation_id, self._turn.epoch)
+        await self._partials.flush()
+        raws = [encoded(event, self._spec.limits) for event in events]
+        appended = await self._session.append(p.Append(turn=self._turn, events=raws))
+        self._stored(events[0], appended, {}, len(raws[0]))
+        behind = msgspec.structs.replace(appended, first_seq=appended.first_seq + 1)
+        return self._stored(events[1], behind, {}, len(raws[1]))
+
+    def _stored(self, event: Event, appended: p.Appended, changed: Mapping[str, Any], size: int) -> Event:
         stored = msgspec.structs.replace(event, seq=appended.first_seq)
         self._counts["events"] += 1
         self.escalated = self.escalated or bool(event.actions.escalate)
@@ -246,7 +264,7 @@ class Invocation:
         if changed:
             self.state_seq = stored.seq
             self._remembered.changed_state(stored.seq, appended.state_seq)
-        if self._is_behind or not self._remembered.add_own(stored):
+        if self._is_behind or not self._remembered.add_own(stored, size):
             # Others wrote in between, or the log was never read: what is missing is fetched when it is needed.
             self._is_behind = True
         return stored

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from actors.commit import GroupCommit, Transaction
 from actors.debts import Debts
@@ -14,21 +14,38 @@ from actors.errors import SessionExistsError, SessionNotFoundError, StoreError
 from actors.hotlog import EventScan, HotLog, OpenTurn, scan
 from actors.interfaces.stores import CallRow, CreateSession, PutState, PutTurn, SessionRow, SessionStore, TurnRow, Write
 from actors.messages.event import USER, now_s
+from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.protocol import StoredEvent, TurnRead
 from actors.messages.session import SessionKey
 from actors.rules import state as scopes
+from actors.rules.keeping import Keeping
 from actors.storethread import StoreThread
 
-HOT_SESSIONS = 10_000
-"""Sessions that are kept in memory; beyond it, the one idle for longest is forgotten."""
+IDLE_S = 600.0
+"""A log that nobody has touched for so long leaves memory."""
+
+FRESH_S = 5.0
+"""A log that was touched so lately stays: somebody may be waiting for something beside it."""
 
 PAGE = 1_000
-"""Events that are read from the store at once."""
+"""Events that are read from the store for one reply, unless they are large."""
+
+PAGE_BYTES = 4_000_000
+"""About how large a reply may become."""
+
+FIRST_READ = 16
+"""Events that are read first: how large they are tells how many more a reply has room for."""
 
 TURN_PAGE = 100
 """The same for subscribers that are late. What they have no room for is read again."""
 
 T = TypeVar("T")
+
+
+class SharedState(dict[str, Any]):
+    """The state of an app, or of a user: one object for all their sessions."""
+
+    __slots__ = ("__weakref__",)
 
 
 class LogBook:
@@ -37,22 +54,42 @@ class LogBook:
     Args:
         store: where logs last.
         timeout_s: how long it may be away: see `StoreThread`. What fails then raises StoreUnavailableError.
+        max_bytes: how much of logs is kept in memory. Those that turns run in stay, however many they are, but shortened.
+        clock: seconds that only go forward; by default those of the event loop.
+        is_shared: others write other logs into the store, and change the state that their sessions have in common with these.
     """
 
-    def __init__(self, store: SessionStore, timeout_s: float) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        timeout_s: float,
+        max_bytes: int = DEFAULT_LIMITS.max_cache_bytes,
+        clock: Callable[[], float] | None = None,
+        *,
+        is_shared: bool = False,
+    ) -> None:
         self.store = store
+        self.is_shared = is_shared
+        self._clock = clock
         self._thread = StoreThread(store, "store", timeout_s)
         self._debts = Debts(store, self._thread)
         self._commits = GroupCommit(self._commit)
-        self._hot: OrderedDict[SessionKey, HotLog] = OrderedDict()
+        self._hot: dict[SessionKey, HotLog] = {}
+        self._keeping: Keeping[SessionKey] = Keeping(max_bytes, IDLE_S)
         self._locks: dict[SessionKey, tuple[asyncio.Lock, list[None]]] = {}
-        self._app_state: dict[str, dict[str, Any]] = {}
-        self._user_state: dict[tuple[str, str], dict[str, Any]] = {}
+        # They go with the last log that has them.
+        self._shared: WeakValueDictionary[SessionKey, SharedState] = WeakValueDictionary()
 
     @property
     def counts(self) -> dict[str, int]:
         """Figures by name."""
-        return {"commits": self._commits.commits, "sessions_in_memory": len(self._hot), "ends_owed": len(self._debts)}
+        return {
+            "commits": self._commits.commits,
+            "sessions_in_memory": len(self._hot),
+            "bytes_in_memory": self._keeping.weight,
+            "shared_states": len(self._shared),
+            "ends_owed": len(self._debts),
+        }
 
     def all_in_memory(self) -> list[HotLog]:
         """All logs that are in memory."""
@@ -79,7 +116,7 @@ class LogBook:
         """The log, in memory and as the store has it; None when there is no such session."""
         hot = self._hot.get(key)
         if hot is not None and not hot.is_stale:
-            self._hot.move_to_end(key)
+            self._used(hot)
             return hot
         async with self._locked(key):
             hot = self._hot.get(key)
@@ -137,42 +174,63 @@ class LogBook:
 
     async def recall(self, key: SessionKey, turn: OpenTurn) -> None:
         """Note what the store has of a turn, and forget what was noted before."""
-        found: list[StoredEvent] = []
+        noted: list[tuple[EventScan, int]] = []
         after_seq = turn.row.first_seq - 1
-        while events := await self.page(key, after_seq):
-            found += events
-            after_seq = events[-1].seq
+        while page := await self.page(key, after_seq):
+            # A turn that was paused long ago has thousands of others' events behind it.
+            scanned = ((scan(stored.raw), stored.seq) for stored in page)
+            noted += [(event, seq) for event, seq in scanned if event.invocation_id == turn.row.invocation_id]
+            after_seq = page[-1].seq
         turn.forget()
-        for stored in found:
-            event = scan(stored.raw)
-            if event.invocation_id == turn.row.invocation_id:
-                turn.note(event, stored.seq)
+        for event, seq in noted:
+            turn.note(event, seq)
 
     def _keep(self, hot: HotLog) -> None:
         self._hot[hot.key] = hot
-        if len(self._hot) > HOT_SESSIONS:
-            idle = next((key for key, other in self._hot.items() if other.is_idle() and other is not hot), None)
-            if idle is not None:
-                del self._hot[idle]
+        self._used(hot)
+
+    def _used(self, hot: HotLog) -> None:
+        """The log is used now; others have to go, if they take too much room beside it."""
+        now_s = hot.used_s = self._clock() if self._clock is not None else asyncio.get_running_loop().time()
+        self._keeping.use(hot.key, hot.weight, now_s)
+        for key in self._keeping.surplus(now_s):
+            other = self._hot[key]
+            if other.is_idle() and not other.unwritten and now_s - other.used_s >= FRESH_S:
+                self.forget(key)
+            else:
+                other.shorten()
+                self._keeping.use(key, other.weight, now_s)
 
     def forget(self, key: SessionKey) -> None:
-        """The session was deleted."""
+        """Have the log no longer in memory."""
         self._hot.pop(key, None)
+        self._keeping.drop(key)
 
-    async def shared_state(self, key: SessionKey, *, again: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The app's and the user's state: one object each for all their sessions."""
-        if again:
-            # What other sessions have changed and is not on disk yet may not be lost from memory.
-            await self.flush()
-        if again or key.app not in self._app_state or (key.app, key.user) not in self._user_state:
-            for known, stored in zip(
-                (self._app_state.setdefault(key.app, {}), self._user_state.setdefault((key.app, key.user), {})),
-                await self.read(self.store.state, key.app, key.user),
-                strict=True,
-            ):
-                known.clear()
-                known.update(stored)
-        return self._app_state[key.app], self._user_state[key.app, key.user]
+    async def shared_state(self, key: SessionKey, *, again: bool = False) -> tuple[SharedState, SharedState]:
+        """The app's and the user's state: one object each for all their sessions that are in memory.
+
+        Args:
+            again: read it from the store, also if it is in memory.
+        """
+        scopes_of_key = (SessionKey(key.app, "", ""), SessionKey(key.app, key.user, ""))
+        of_app, of_user = (self._shared.get(scope) for scope in scopes_of_key)
+        if again or of_app is None or of_user is None:
+            found = await self.read(self.store.state, key.app, key.user)
+            of_app, of_user = (self._read(scope, stored, again) for scope, stored in zip(scopes_of_key, found, strict=True))
+        return of_app, of_user
+
+    def _read(self, scope: SessionKey, stored: Mapping[str, Any], again: bool) -> SharedState:
+        """A shared state that was read. What somebody else has read meanwhile may have been changed since, and is left alone."""
+        known = self._shared.get(scope)
+        if known is None or again:
+            known = self._shared.setdefault(scope, SharedState())
+            known.clear()
+            known.update(stored)
+            # What sessions here have changed, and is written next, may not be lost from memory.
+            for write in self._commits.unsettled():
+                if isinstance(write, PutState) and write.key == scope:
+                    known.update(write.values)
+        return known
 
     # ------------------------------------------------------------------------------------------------- writing
     async def add(
@@ -201,6 +259,8 @@ class LogBook:
         def settle() -> None:
             for stored in placed:
                 hot.settle(stored)
+            if self._hot.get(hot.key) is hot:
+                self._used(hot)
             show(placed)
 
         await self.write(hot, [*all_writes, *writes], settle)
@@ -208,6 +268,7 @@ class LogBook:
 
     async def write(self, hot: HotLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
         """Have writes of a log on disk."""
+        hot.unwritten += 1
         try:
             await self._commits.submit(hot.key, writes, then)
         except Exception:
@@ -216,6 +277,8 @@ class LogBook:
             if any(isinstance(write, PutState) and not write.key.session for write in writes):
                 await self._reread_shared(hot.key)
             raise
+        finally:
+            hot.unwritten -= 1
 
     async def _reread_shared(self, key: SessionKey) -> None:
         try:
@@ -240,9 +303,15 @@ class LogBook:
         rows = await self.read(lambda: self.store.events(key, **which))
         return [StoredEvent(seq, raw) for seq, raw in rows]
 
-    async def page(self, key: SessionKey, after_seq: int) -> list[StoredEvent]:
-        """The events behind a place, as many as are read at once; none when there are no more."""
-        return await self.events(key, after_seq=after_seq, limit=PAGE)
+    async def page(self, key: SessionKey, after_seq: int, most: int = PAGE) -> list[StoredEvent]:
+        """The events behind a place, at most so many, and fewer when they are large; none when there are no more."""
+        page = await self.events(key, after_seq=after_seq, limit=FIRST_READ)
+        if len(page) == FIRST_READ:
+            size = sum(len(stored.raw) for stored in page)
+            room = min(most, FIRST_READ * PAGE_BYTES // (size + 1)) - FIRST_READ
+            if room > 0:
+                page += await self.events(key, after_seq=page[-1].seq, limit=room)
+        return page
 
     async def said(self, key: SessionKey, invocation_id: str, after_seq: int) -> TurnRead:
         """A page of what a turn's agents have said behind a place. Raises SessionNotFoundError."""
@@ -250,8 +319,8 @@ class LogBook:
         page = hot.behind(after_seq)
         more = False
         if page is None:
-            page = await self.events(key, after_seq=after_seq, limit=TURN_PAGE)
-            more = len(page) == TURN_PAGE
+            page = await self.page(key, after_seq, TURN_PAGE)
+            more = bool(page) and page[-1].seq < hot.settled_seq
         scanned = ((stored, scan(stored.raw)) for stored in page)
         told = [stored for stored, event in scanned if event.invocation_id == invocation_id and event.author != USER]
         return TurnRead(events=told, read_to_seq=page[-1].seq if page else after_seq, more=more)

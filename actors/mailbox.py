@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
 from actors.backlog import Backlog
 from actors.errors import RaygroveError, name_and_args
@@ -12,6 +14,11 @@ from actors.messages.session import SessionKey
 
 POLL_S = 20.0
 """How long a poll waits when there is nothing to tell."""
+
+LINGER_S = 0.02
+"""What happens within a turn is told so often at most, and then all at once: each reply costs as much as a piece of the turn's
+work. The first news after a while, the end of a turn, and what a reader has missed, are told at once.
+"""
 
 FORGET_S = 120.0
 """A subscriber that has not polled for so long is gone."""
@@ -64,6 +71,8 @@ class Mailbox:
         self._behind: dict[Where, _Box] = {}
         self._reader: asyncio.Task[None] | None = None
         self._filled = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._told_s = -math.inf
         self._last = News()
         self._polled_s = clock()
         self._polls = 0
@@ -106,6 +115,8 @@ class Mailbox:
         if box.has_news():
             self._ready[box.where] = box
             self._filled.set()
+            if box.has_ended() or box.backlog.is_behind:
+                self._urgent.set()
         if box.backlog.is_behind:
             self._behind[box.where] = box
 
@@ -118,6 +129,7 @@ class Mailbox:
         try:
             async with asyncio.timeout(POLL_S):
                 await self._filled.wait()
+                await self._linger()
         except TimeoutError:
             pass
         finally:
@@ -128,9 +140,19 @@ class Mailbox:
             return self._last
         ready, self._ready = self._ready, {}
         self._filled.clear()
+        self._urgent.clear()
+        self._told_s = self._clock()
         self.size = 0
         self._last = News(number=self._last.number + 1, turns=[self._told(box) for box in ready.values()])
         return self._last
+
+    async def _linger(self) -> None:
+        """Let more come before news is told, if some was told just now and nothing of it is urgent."""
+        rest_s = self._told_s + LINGER_S - self._clock()
+        if rest_s > 0 and not self._urgent.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest_s):
+                    await self._urgent.wait()
 
     def _told(self, box: _Box) -> TurnNews:
         if box.has_ended():

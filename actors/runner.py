@@ -37,7 +37,7 @@ from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.session import SessionKey
+from actors.messages.session import WHOLE, SessionKey, Share
 from actors.messages.topology import Topology
 from actors.messages.wire import decode_event, encode_event
 from actors.openings import Openings
@@ -104,6 +104,7 @@ class RunnerActor(Actor):
         plugins: the deployment's, whose hooks around turns are called here.
         app: whose open turns it takes up when its process was lost and started again.
         limits: how large an event may be.
+        share: the sessions whose turns it runs. Those of the others are run by other Runners.
     """
 
     def __init__(
@@ -115,9 +116,11 @@ class RunnerActor(Actor):
         plugins: Sequence[Plugin] = (),
         app: str = "",
         limits: Limits = DEFAULT_LIMITS,
+        share: Share = WHOLE,
     ) -> None:
         super().__init__(name)
         self._app = app
+        self._share = share
         self._me = f"{name}/{uuid.uuid4().hex}"
         self._session = session
         self._directory = directory
@@ -358,9 +361,15 @@ class RunnerActor(Actor):
     async def take_over(self, _: p.TakeOver) -> p.Done:
         """Go on with the turns that the Runner had when its process was lost."""
         await self._tree()
-        for key, invocation_id in await self._session.list_open_turns(p.ListOpenTurns(app=self._app, runner=self._me)):
-            await self._take_up(key, invocation_id)
+        # Each by itself: one that is away, lost with the same node perhaps, keeps no turn waiting that another has.
+        await asyncio.gather(*(self._take_over_from(session) for session in self._session.shards))
         return p.Done()
+
+    async def _take_over_from(self, session: SessionRef) -> None:
+        """Go on with the turns that are open in the sessions of one Session actor, as far as they are this Runner's."""
+        open_turns = await session.list_open_turns(p.ListOpenTurns(app=self._app, runner=self._me, share=self._share))
+        for key, invocation_id in open_turns:
+            await self._take_up(key, invocation_id)
 
     async def take_up(self, message: p.TakeUp) -> p.Done:
         """See that a turn runs, if it has not ended."""
@@ -373,13 +382,15 @@ class RunnerActor(Actor):
         where = (key, invocation_id)
         running = self._turns.get(where)
         epoch = running.ref.epoch if running is not None else 0
-        async with self._taking.setdefault(where, asyncio.Lock()):
-            if running is None and where in self._turns:
-                return
-            opened = await self._session.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=self._me, epoch=epoch))
-            if opened.taken_up:
-                self._go_on(key, invocation_id, opened)
-        self._taking.pop(where, None)
+        try:
+            async with self._taking.setdefault(where, asyncio.Lock()):
+                if running is None and where in self._turns:
+                    return
+                opened = await self._session.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=self._me, epoch=epoch))
+                if opened.taken_up:
+                    self._go_on(key, invocation_id, opened)
+        finally:
+            self._taking.pop(where, None)
 
     def _go_on(self, key: SessionKey, invocation_id: str, opened: p.TurnOpened) -> str:
         """Run a turn that was open already. Returns its agent."""

@@ -31,11 +31,12 @@ from actors.logbook import LogBook
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
-from actors.messages.session import SessionKey
+from actors.messages.session import WHOLE, SessionKey, Share
 from actors.messages.topology import Topology
 from actors.messages.wire import encode
 from actors.rules import state as scopes
 from actors.rules.selection import deciding
+from actors.rules.sharding import holds
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +60,19 @@ class Turns:
         followers: who is told.
         admission: what may enter a log.
         counts: the actor's figures.
+        share: the sessions that are kept here.
     """
 
     def __init__(
-        self, book: LogBook, followers: Followers, admission: Admission, counts: Counter[str], topology: Topology
+        self,
+        book: LogBook,
+        followers: Followers,
+        admission: Admission,
+        counts: Counter[str],
+        topology: Topology,
+        share: Share = WHOLE,
     ) -> None:
+        self._share = share
         self._book = book
         self._followers = followers
         self._admission = admission
@@ -91,6 +100,7 @@ class Turns:
     async def open(self, message: p.OpenTurn) -> p.TurnOpened:
         """Store the user's event and let the turn run, once no other turn of the session does."""
         if message.auto_create and await self._book.find(message.key) is None:
+            await self.catch_up(message.key)
             # Before there is a session that nobody wants.
             self._admission.first(message, *await self._book.shared_state(message.key))
         hot = await self._book.take_up(message.key, auto_create=message.auto_create)
@@ -103,6 +113,9 @@ class Turns:
             return again if again.epoch else p.TurnOpened(attached=True, seq=opened_seq)
         if message.repeatable and (joined := await self._join(hot, message, event)) is not None:
             return joined
+        if self._book.in_memory(message.key) is not hot:
+            # It has left memory while the store was asked, which may take long; or it was deleted.
+            return await self.open(message)
         has_waited = hot.is_taken
         if has_waited:
             if hot.turn is not None and hot.turn.runner != message.runner:
@@ -123,6 +136,8 @@ class Turns:
             if await self._book.take_up(message.key) is not hot:
                 # Deleted and made anew meanwhile.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
+            if self._book.is_shared:
+                await self.catch_up(message.key)
             if message.answers:
                 return await self._go_on(hot, message, event)
             row = TurnRow(
@@ -207,16 +222,24 @@ class Turns:
     def _deciding(self, hot: HotLog) -> tuple[str, ...]:
         return deciding(self._topology, hot.authors())
 
+    async def catch_up(self, key: SessionKey) -> None:
+        """Read the app's and the user's state anew, if there are other Session actors that may have changed it."""
+        if self._book.is_shared:
+            await self._book.shared_state(key, again=True)
+            self._admission.forget_shared(key)
+
     # ------------------------------------------------------------------------------------------------- after a loss
     async def list_open(self, message: p.ListOpenTurns) -> p.OpenTurnsAre:
         """Give up what a Runner's predecessor had in line, and tell which turns it has left open."""
         for hot in self._book.all_in_memory():
-            for waiter in list(hot.queue):
+            for waiter in list(hot.queue) if holds(message.share, hot.key) else ():
                 if waiter.runner != message.runner:
                     # Nobody hears this: who asked is gone, and its driver asks again.
                     hot.dismiss(waiter, TurnCancelledError(waiter.invocation_id))
         left = []
         for key, row in await self._book.running(message.app):
+            if not holds(message.share, key) or not holds(self._share, key):
+                continue
             known = self._book.in_memory(key)
             if known is None or known.turn is None or known.turn.runner != message.runner:
                 left.append((key, row.invocation_id))
@@ -389,6 +412,7 @@ class Turns:
         row = await self._book.turn(hot.key, invocation_id)
         if row is None or row.status != "paused":
             return
+        hot = await self._book.take_up(hot.key)
         if hot.is_taken:
             if hot.busy_with() not in ("", invocation_id):
                 raise SessionBusyError(hot.key.session, hot.busy_with())

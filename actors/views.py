@@ -10,6 +10,9 @@ from actors.messages.protocol import Fetched, StoredEvent, TurnRef
 from actors.messages.wire import decode, decode_event
 from actors.rules.contents import View
 
+EVENT_OVERHEAD = 500
+"""Bytes that a compiled event takes beside what it has on the wire, by measurement."""
+
 
 class SessionView:
     """The compiled log of a session up to place `seq`, and the session's state as last told.
@@ -21,12 +24,19 @@ class SessionView:
 
     Args:
         make: what the log is compiled with, for an agent on a branch.
+        latest_only: the agent sees no more than the latest contents, so no more is kept.
     """
 
-    def __init__(self, agent: str, branch: str | None, make: Callable[[str, str | None], View] = View) -> None:
+    def __init__(
+        self, agent: str, branch: str | None, make: Callable[[str, str | None], View] = View, *, latest_only: bool = False
+    ) -> None:
         self._agent = agent
         self._branch = branch
         self._make = make
+        self._latest_only = latest_only
+        self._is_whole = False
+        self._begins_behind = 0
+        self._size = 0
         self.seq = 0
         self.generation = ""
         self.view = make(agent, branch)
@@ -36,17 +46,36 @@ class SessionView:
 
     def begin_before(self, stored: StoredEvent, generation: str) -> None:
         """Leave out everything before that event."""
-        self.seq = stored.seq - 1
+        self.seq = self._begins_behind = stored.seq - 1
         self.generation = generation
+
+    def begin_anew(self) -> None:
+        """Something is needed that was not kept: the log has to be read again, and all of it kept until the run is over."""
+        self._clear()
+        self.seq = self._begins_behind
+        self._is_whole = True
+
+    def rest(self) -> None:
+        """The run is over: keep what the next one will need."""
+        self._is_whole = False
+        self._cut()
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self._size + EVENT_OVERHEAD * len(self.view)
 
     def take_in(self, fetched: Fetched) -> None:
         """Take in what is new, or everything anew after a rewind."""
         if fetched.generation != self.generation:
-            self.view = self._make(self._agent, self._branch)
+            self._clear()
             self.generation = fetched.generation
-            self.seq = 0
+            self.seq = self._begins_behind = 0
         for stored in fetched.events:
             self._add(stored)
+        if not self._is_whole:
+            # A long log comes in pages: no more than one of them is ever held.
+            self._cut()
         self.state = decode(fetched.state, dict)
 
     def can_follow(self, stored: StoredEvent, generation: str) -> bool:
@@ -58,12 +87,11 @@ class SessionView:
         self._add(stored)
         self.state = decode(state, dict)
 
-    def add_own(self, event: Event) -> bool:
-        """Take in an event of the agent's own, if it is the next one."""
+    def add_own(self, event: Event, size: int) -> bool:
+        """Take in an event of the agent's own, of so many bytes, if it is the next one."""
         if event.seq != self.seq + 1:
             return False
-        self.view.add(event)
-        self.seq = event.seq
+        self._take(event, size)
         return True
 
     def read_state(self, turn: TurnRef, fetched: Fetched) -> dict[str, Any]:
@@ -85,5 +113,21 @@ class SessionView:
         return self._state_of == (turn.invocation_id, turn.epoch) and state_seq <= self._state_seq
 
     def _add(self, stored: StoredEvent) -> None:
-        self.view.add(decode_event(stored.raw, stored.seq))
-        self.seq = stored.seq
+        self._take(decode_event(stored.raw, stored.seq), len(stored.raw))
+
+    def _take(self, event: Event, size: int) -> None:
+        entries = len(self.view)
+        self.view.add(event)
+        self.seq = event.seq
+        if len(self.view) > entries:
+            self._size += size
+
+    def _cut(self) -> None:
+        if self._latest_only and (entries := len(self.view)):
+            self.view.keep_latest()
+            # Which of them were the large ones is not known.
+            self._size = self._size * len(self.view) // entries
+
+    def _clear(self) -> None:
+        self.view = self._make(self._agent, self._branch)
+        self._size = 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from actors.agents import AgentTree, LlmAgent
+from actors.errors import DefinitionError
 from actors.flows import FlowAgent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.registry import missing, resolve
@@ -79,6 +80,26 @@ def default_memory_store(session_store: str | SessionStore, app_name: str, setti
     from runtime.stores.memory import url_beside
 
     return url_beside(session_store if isinstance(session_store, str) else default_session_store(app_name, settings))
+
+
+def check_writers(settings: Settings, session_store: str | SessionStore, memory_store: str | MemoryStore | None) -> None:
+    """See that the stores take as many writers as there will be Session actors. Raises DefinitionError."""
+    if settings.session_shards == 1:
+        return
+    for what, store in (("session_store", session_store), ("memory_store", memory_store)):
+        if store is not None and not _takes_many_writers(store):
+            raise DefinitionError(
+                f"session_shards={settings.session_shards} (RAYGROVE_SESSION_SHARDS) needs a {what} that takes several writers, "
+                f"and {_shown(store)} takes one: use PostgreSQL, postgresql://user:password@host/database, or session_shards=1"
+            )
+
+
+def _takes_many_writers(store: str | SessionStore | MemoryStore) -> bool:
+    return not store.startswith("sqlite") if isinstance(store, str) else bool(getattr(store, "takes_many_writers", False))
+
+
+def _shown(store: str | SessionStore | MemoryStore) -> str:
+    return repr(store) if isinstance(store, str) else f"a {type(store).__name__} without takes_many_writers = True"
 
 
 def absolute(url: str) -> str:

@@ -18,6 +18,7 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import USER, new_event_id, new_invocation_id
 from actors.rules.ids import checked_app_name, checked_id, checked_key
+from actors.rules.statistics import by_agent
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
@@ -40,8 +41,9 @@ class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """What lives, and what it has done.
 
     Attributes:
-        session, runner: the two actors that every deployment has.
-        agents: the agents that have an actor, by name. Each tells the name of its actor, its process id and its counts.
+        session, runner: the two actors that every deployment has; of several of a kind these are sums, and `parts` tells of each.
+        agents: the agents that have an actor, by name. Each tells the name of its actor, its process id and its counts; one that
+            several Runners have started is told in the same way as they are.
     """
 
     session: p.Statistics
@@ -105,6 +107,7 @@ class Runtime:
             raise DefinitionError("artifact service is required")
         if memory_store is _DEFAULT:
             memory_store = deployments.default_memory_store(session_store, app_name, settings)
+        deployments.check_writers(settings, session_store, memory_store)
         deployment = Deployment(
             app_name=app_name,
             tree=tree,
@@ -383,7 +386,7 @@ class Runtime:
     async def read_statistics(self) -> RuntimeStatistics:
         """`statistics` as a coroutine for the portal's loop."""
         runner, session = await asyncio.gather(self._engine.runner.statistics(), self._engine.session.statistics())
-        return RuntimeStatistics(session=session, runner=runner, agents={each.agent: each for each in runner.agents})
+        return RuntimeStatistics(session=session, runner=runner, agents=by_agent(runner.agents))
 
     # ------------------------------------------------------------------------------------------------- for services
     def call(self, work: Coroutine[Any, Any, T]) -> T:

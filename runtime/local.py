@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any
 
 from actors.actor import Actor
@@ -15,9 +16,12 @@ from actors.flowrun import PlanSource, no_plans
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
+from actors.messages.session import Share
 from actors.messages.wire import encode
+from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
+from actors.sharded import runner_client, session_client
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.models.registry import resolve
 from runtime.plans import PlanBook
@@ -95,24 +99,43 @@ class LocalEngine:
         deployment = self._deployment
         threads = ThreadPoolExecutor(deployment.settings.tool_threads, thread_name_prefix="tools")
         asyncio.get_running_loop().set_default_executor(threads)
+        self.session = session_client([self._made_session(share) for share in shares(deployment.settings.session_shards)])
+        self.runner = runner_client([self._made_runner(share) for share in shares(deployment.settings.runners)])
+
+    def _made_session(self, share: Share) -> SessionRef:
+        deployment = self._deployment
         settings = deployment.settings
-        store = open_session_store(deployment.session_store, settings)
+        # As on Ray, where each has a copy of stores that are given as objects.
+        stores = deployment.session_store, deployment.memory_store
+        session_store, memory_store = stores if share.of == 1 else deepcopy(stores)
+        actor = SessionActor(
+            open_session_store(session_store, settings),
+            deployment.tree.topology,
+            numbered("session", share),
+            memory=open_memory_store(memory_store, settings),
+            limits=settings.limits,
+            store_timeout_s=settings.store_timeout_s,
+            share=share,
+        )
+        return SessionRef(LocalLink(actor), settings.max_message_bytes)
+
+    def _made_runner(self, share: Share) -> RunnerRef:
+        deployment = self._deployment
+        limits = deployment.settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
-        memory = open_memory_store(deployment.memory_store, settings)
-        limits = settings.limits
-        session = SessionActor(
-            store, deployment.tree.topology, memory=memory, limits=limits, store_timeout_s=settings.store_timeout_s
-        )
-        self.session = SessionRef(LocalLink(session), limits.max_message_bytes)
         directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find)
-        self.runner = directory.runner = RunnerRef(
-            LocalLink(
-                RunnerActor(
-                    self.session, directory, artifacts, plugins=deployment.tree.plugins, app=deployment.app_name, limits=limits
-                )
-            ),
-            limits.max_message_bytes,
+        actor = RunnerActor(
+            self.session,
+            directory,
+            artifacts,
+            numbered("runner", share),
+            plugins=deployment.tree.plugins,
+            app=deployment.app_name,
+            limits=limits,
+            share=share,
         )
+        directory.runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
+        return directory.runner
 
     async def leave(self) -> None:
         """Stop the actors: they are of this process."""

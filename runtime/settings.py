@@ -19,6 +19,8 @@ class Settings(BaseSettings):
     Attributes:
         data_dir: where the default stores keep their files; relative to the driver's working directory.
         namespace: the Ray namespace of all actors.
+        session_shards: how many Session actors share the sessions. Several need a store that takes several writers: PostgreSQL.
+        runners: how many Runners share them. Each has its own actors of the agents.
         max_concurrency: messages that one Ray actor handles at the same time.
         tool_threads: sync tools that may run at the same time in one agent's process.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
@@ -29,6 +31,7 @@ class Settings(BaseSettings):
         core_resources: how much of which Ray resources the Session actor and the Runner take each, to live where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: how much is taken in, see Limits.
+        max_cache_bytes: how much memory of an actor is for what the store has anyway, see Limits.
         max_listed_targets: agents that a model is told by name, see Limits.
     """
 
@@ -36,6 +39,8 @@ class Settings(BaseSettings):
 
     data_dir: Path = Path(".raygrove")
     namespace: str = Field(default="raygrove", min_length=1)
+    session_shards: int = Field(default=1, gt=0)
+    runners: int = Field(default=1, gt=0)
     max_concurrency: int = Field(default=10_000, gt=0)
     tool_threads: int = Field(default=64, gt=0)
     start_timeout_s: float = Field(default=60.0, gt=0)
@@ -49,6 +54,7 @@ class Settings(BaseSettings):
     max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)
     max_state_bytes: int = Field(default=DEFAULT_LIMITS.max_state_bytes, ge=LEAST_BYTES)
     max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
+    max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
     max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
 
     @property

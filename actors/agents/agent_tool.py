@@ -12,6 +12,7 @@ from actors.errors import AgentFailedError, DefinitionError, ToolAgentError
 from actors.messages.content import Content
 from actors.messages.model import FunctionDeclaration
 from actors.messages.protocol import AnyOutcome, Cancelled, Failed, Paused
+from actors.schemas import json_schema
 from actors.tools.base import Tool
 from actors.tools.context import ToolContext
 
@@ -59,7 +60,7 @@ class AgentTool(Tool):
 
     def declaration(self) -> FunctionDeclaration:
         """The agent as the model sees it."""
-        schema = self._input.model_json_schema()
+        schema = json_schema(self._input)
         schema.pop("title", None)
         schema.pop("description", None)
         for field in schema.get("properties", {}).values():

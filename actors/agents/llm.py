@@ -16,6 +16,7 @@ from actors.agents.base import Agent, Callback
 from actors.interfaces.model import Model
 from actors.rules.contents import IncludeContents
 from actors.rules.transfer import TRANSFER_TOOL
+from actors.schemas import json_schema
 from actors.tools.base import Tool
 from actors.tools.function import FunctionTool
 
@@ -113,7 +114,7 @@ class LlmAgent(Agent):
     @cached_property
     def output_json_schema(self) -> dict[str, Any] | None:
         """The JSON schema of `output_schema`."""
-        return self.output_schema.model_json_schema() if self.output_schema is not None else None
+        return json_schema(self.output_schema) if self.output_schema is not None else None
 
 
 _TOOLS: WeakValueDictionary[tuple[int, str, str | None], FunctionTool] = WeakValueDictionary()

@@ -28,6 +28,9 @@ from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.tools.transfer import transfer_tools
 
+_SAY_IN_CALLS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
+"""The hooks that see a call, or its event."""
+
 CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
 
@@ -93,9 +96,21 @@ class LlmRun:
 
     async def _step(self) -> AnyOutcome | None:
         """One answer of the model, and the tools that it calls; None when the model has to be asked again."""
-        answer = await self._ask()
-        calls = list(answer.function_calls()) if answer is not None else []
+        answer = await self._asked()
+        if answer is None:
+            return Finished()
+        calls = list(answer.function_calls())
+        if calls and self._only_decide(calls):
+            # Nothing happens by these calls that would have to be in the log before: they and their answers go there in one go.
+            return await self._answered(calls, together_with=answer)
+        answer = await self._context.emit(answer, is_last=not calls and not self._spec.hooks("after_agent_callback"))
+        calls = list(answer.function_calls())
         return await self._answered(calls) if calls else Finished()
+
+    def _only_decide(self, calls: Sequence[FunctionCall]) -> bool:
+        """True when the calls have no effect beyond the actions of their event, and nobody else has a say in them."""
+        tools = [self._tools.get(made.name) for made in calls]
+        return all(tool is not None and tool.only_decides for tool in tools) and not any(map(self._spec.hooks, _SAY_IN_CALLS))
 
     async def _carry_out_decisions(self) -> AnyOutcome | None:
         """Run the calls to which the user has said yes with this turn's message, and answer those to which he has said no."""
@@ -111,10 +126,13 @@ class LlmRun:
         return await self._answered(calls, decided) if calls else None
 
     async def _answered(
-        self, calls: Sequence[FunctionCall], decided: Mapping[str, dict[str, Any] | None] | None = None
+        self,
+        calls: Sequence[FunctionCall],
+        decided: Mapping[str, dict[str, Any] | None] | None = None,
+        together_with: Event | None = None,
     ) -> AnyOutcome | None:
         """Run the tools; None when the model has to be asked what comes of it."""
-        response, pending = await self._run_tools(calls, decided or {})
+        response, pending = await self._run_tools(calls, decided or {}, together_with)
         if response is not None and response.actions.transfer_to_agent:
             return Transfer(to=response.actions.transfer_to_agent, seq=response.seq)
         if pending:
@@ -124,16 +142,8 @@ class LlmRun:
         return None
 
     # ------------------------------------------------------------------------------------------------------- the model
-    async def _ask(self) -> Event | None:
-        """One model call and its event; None when the model returned nothing."""
-        event = await self._asked()
-        if event is None:
-            return None
-        is_last = not any(event.function_calls()) and not self._spec.hooks("after_agent_callback")
-        return await self._context.emit(event, is_last=is_last)
-
     async def _asked(self) -> Event | None:
-        """One model call; the event of its answer is still to be made known."""
+        """One model call; the event of its answer is still to be made known. None when the model returned nothing."""
         actions = Actions()
         context = callback_context(self._context, actions)
         request = await self._request(context)
@@ -296,12 +306,18 @@ class LlmRun:
 
     # ------------------------------------------------------------------------------------------------------- the tools
     async def _run_tools(
-        self, calls: Sequence[FunctionCall], decided: Mapping[str, dict[str, Any] | None]
+        self, calls: Sequence[FunctionCall], decided: Mapping[str, dict[str, Any] | None], together_with: Event | None
     ) -> tuple[Event | None, tuple[str, ...]]:
-        """The stored event that answers the calls, if any has an answer; and the ids of those that have none yet."""
+        """The stored event that answers the calls, if any has an answer; and the ids of those that have none yet.
+
+        Args:
+            together_with: the event that makes the calls, when it is not stored yet.
+        """
         answers = await run_calls(self._spec, self._tools, calls, self._tool_context, decided)
         event = response_event(answers)
         pending = tuple(answer.call.id or "" for answer in answers if answer.response is None)
+        if together_with is not None and event is not None:
+            return await self._context.emit_both(together_with, event), pending
         return (await self._context.emit(event) if event is not None else None), pending
 
     # ----------------------------------------------------------------------------------------------- what callbacks get

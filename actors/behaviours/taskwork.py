@@ -147,7 +147,7 @@ class _Round(LlmRun):
         if together_with is None:
             await self._context.emit(event)
         else:
-            await self._at_work.emit_both(together_with, event)
+            await self._context.emit_both(together_with, event)
         pending = tuple(answer.call.id or "" for answer in answers if answer.response is None)
         return Paused(call_ids=pending) if pending else Finished()
 

@@ -136,6 +136,10 @@ class Context(InvocationContext, Protocol):
         """
         ...
 
+    async def emit_both(self, first: Event, second: Event) -> Event:
+        """Make two complete events of the run known that are stored together, or neither: see `emit`. Returns the second."""
+        ...
+
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[AnyOutcome, str]:
         """Run an agent that this one has as a tool, on a branch of its own.
 
@@ -209,10 +213,6 @@ class WorkContext(Context, Protocol):
 
     async def plan(self, definition: str) -> Any:
         """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
-        ...
-
-    async def emit_both(self, first: Event, second: Event) -> None:
-        """Make two events of the round known that are stored together, or neither: see `emit`."""
         ...
 
     async def task_view(self) -> TaskView:

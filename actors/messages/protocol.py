@@ -16,7 +16,7 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.flow import FlowMark, Work
 from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey
+from actors.messages.session import WHOLE, SessionKey, Share
 from actors.messages.topology import Topology
 
 
@@ -324,10 +324,15 @@ class PickUp(Message, frozen=True, kw_only=True):
 
 
 class ListOpenTurns(Message, frozen=True, kw_only=True):
-    """A Runner begins anew: what its predecessor had in line is given up, and it is told which turns of the app are open."""
+    """A Runner begins anew: what its predecessor had in line is given up, and it is told which turns of the app are open.
+
+    Attributes:
+        share: the sessions whose turns it runs.
+    """
 
     app: str
     runner: str
+    share: Share = WHOLE
 
 
 class OpenTurnsAre(Message, frozen=True, kw_only=True):
@@ -656,9 +661,10 @@ class Statistics(Message, frozen=True, kw_only=True):
     Attributes:
         actor: its name; on Ray the one under which `ray.get_actor` finds it.
         agent: the agent whose actor it is, "" for the others.
-        pid: its process.
+        pid: its process; 0: these are the sums of several actors.
         counts: figures by name.
         agents: on the Runner, what every live agent tells.
+        parts: what each of the several actors tells.
     """
 
     actor: str
@@ -666,6 +672,7 @@ class Statistics(Message, frozen=True, kw_only=True):
     pid: int
     counts: dict[str, int] = {}
     agents: Sequence[Statistics] = ()
+    parts: Sequence[Statistics] = ()
 
 
 class Stop(Message, frozen=True, kw_only=True):

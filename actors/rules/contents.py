@@ -20,6 +20,9 @@ from actors.rules.transfer import TRANSFER_TOOL
 
 logger = logging.getLogger(__name__)
 
+WAITED_FOR = 1_000
+"""Entries behind which a call that waits for its answer is forgotten where only the latest contents are kept."""
+
 FOREIGN_MARK = "For context:"
 """The first part of every content that tells what another agent did."""
 
@@ -296,18 +299,27 @@ def _start_of_turn(entries: Sequence[Entry], asked: int) -> int:
 
 
 class View:
-    """The compiled log of one session for one agent on one branch, kept up to date event by event."""
+    """The compiled log of one session for one agent on one branch, kept up to date event by event.
+
+    For an agent with include_contents="none" it need not hold more than the latest slice: see `keep_latest`.
+    """
 
     def __init__(self, agent: str, branch: str | None = None) -> None:
         self._compiler = Compiler(agent, branch)
         self._entries: list[Entry] = []
+        self._cut_turns: set[str] = set()
+        self._is_odd = False
         self._contents: list[Content] = []
         self._settled = 0
         self._is_arranged = True
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def add(self, event: Event) -> None:
         """Take in the next event of the log."""
         reused = not self._compiler.own_calls.isdisjoint(_ids(event)) if event.content is not None else False
+        self._is_odd = self._is_odd or reused
         entry = self._compiler.entry(event)
         if entry is None:
             return
@@ -346,6 +358,48 @@ class View:
         self._settled = len(self._contents)
         self._is_arranged = not self._entries[-1].calls
         return list(self._contents)
+
+    # ------------------------------------------------------------------------------------------------- a part of it
+    def keep_latest(self) -> None:
+        """Forget what include_contents="none" does not show, but for turns that wait for answers and are not old.
+
+        From then on `contents` answers for "none" only, and `lacks` tells when something is needed that was forgotten.
+        """
+        if self._is_odd or not self._entries:
+            return
+        start = len(self._entries) - len(latest_slice(self._entries))
+        given = {response.id for entry in self._entries for response in entry.responses}
+        for index in range(max(0, len(self._entries) - WAITED_FOR), start):
+            if self._entries[index].long_running - given:
+                start = min(start, _start_of_turn(self._entries, index))
+                break
+        if start > 0:
+            self._cut_turns.update(entry.invocation_id for entry in self._entries[:start])
+            del self._entries[:start]
+            self._contents = []
+            self._is_arranged = False
+
+    def lacks(self, answered: Iterable[str | None]) -> bool:
+        """True when the log has to be read anew, for something was forgotten that is needed.
+
+        Args:
+            answered: the calls for which `still_open` or `decided` will be asked.
+        """
+        if not self._cut_turns:
+            return False
+        if self._is_odd:
+            # A call has the id of one that may be among what was forgotten.
+            return True
+        known = {call_id for entry in self._entries for call_id in entry.calls}
+        shown = latest_slice(self._entries)
+        wanted = {response.id for entry in shown for response in entry.responses}
+        wanted.update(self._compiler.own_calls.intersection(call_id for call_id in answered if call_id))
+        if not wanted <= known:
+            return True
+        # An answer takes the slice back, behind the newest entry that opens one, to where its call's turn began: which may have
+        # been before what is kept.
+        is_taken_back = any(entry.opens for entry in shown[1:])
+        return is_taken_back and any(entry.invocation_id in self._cut_turns for entry in shown)
 
     def still_open(self, answered: Iterable[str | None]) -> tuple[str, ...]:
         """The long-running calls that were made together with one of the `answered` and have no answer yet, in order."""

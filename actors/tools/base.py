@@ -17,12 +17,15 @@ class Tool(ABC):
         description: what it does, for the model.
         is_long_running: its answer may come in a later turn.
         require_confirmation: it is run only when the user has said yes.
+        only_decides: it sets actions of its event, always answers, and has no other effect: it may be run before its call is
+            stored.
     """
 
     name: str = ""
     description: str = ""
     is_long_running: bool = False
     require_confirmation: bool = False
+    only_decides: bool = False
 
     @abstractmethod
     def declaration(self) -> FunctionDeclaration:

@@ -15,3 +15,4 @@ async def _exit_loop(context: ToolContext) -> str:
 
 exit_loop = FunctionTool(_exit_loop, name="exit_loop")
 """Sets `escalate`, which ends the enclosing loop, and needs no summary by the model."""
+exit_loop.only_decides = True

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from actors.errors import DefinitionError
 from actors.foreign import in_thread
 from actors.messages.model import FunctionDeclaration
+from actors.schemas import json_schema
 from actors.tools.base import Tool
 from actors.tools.context import CallbackContext, ReadonlyContext, ToolContext
 
@@ -70,7 +71,7 @@ class FunctionTool(Tool):
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
-        schema = self._arguments.model_json_schema()
+        schema = json_schema(self._arguments)
         schema.pop("title", None)
         for field in schema.get("properties", {}).values():
             field.pop("title", None)
@@ -214,7 +215,7 @@ def _model(tool_name: str, fields: Fields) -> type[pydantic.BaseModel]:
         config = pydantic.ConfigDict(extra="forbid")
         numbered = {_field(index): field for index, field in enumerate(fields.values())}
         model: type[pydantic.BaseModel] = pydantic.create_model(tool_name, __config__=config, **cast(Any, numbered))
-        model.model_json_schema()
+        json_schema(model)
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"tool {tool_name!r}: its signature has no JSON schema: {error}") from error
     return model

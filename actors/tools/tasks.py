@@ -16,6 +16,7 @@ from actors.messages.model import FunctionDeclaration
 from actors.nearest import did_you_mean
 from actors.rules.tasks import Board, cycle
 from actors.rules.tasktools import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, is_controllers, succeed_tool
+from actors.schemas import json_schema
 from actors.tools.base import Tool
 from actors.tools.context import ToolContext
 
@@ -179,7 +180,7 @@ class CreateTasksTool(Tool):
 
     def declaration(self) -> FunctionDeclaration:
         """The tasks, and what they are parts of."""
-        return FunctionDeclaration(name=self.name, description=self.description, parameters=_NewTasks.model_json_schema())
+        return FunctionDeclaration(name=self.name, description=self.description, parameters=json_schema(_NewTasks))
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
         """Check the tasks and note them, all or none. Raises ValueError."""

@@ -16,6 +16,7 @@ class TransferTool(Tool):
     """`transfer_to_agent` for one agent, with its targets."""
 
     name = TRANSFER_TOOL
+    only_decides = True
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach

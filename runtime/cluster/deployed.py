@@ -14,10 +14,13 @@ import ray
 from actors.errors import ActorLostError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol import Statistics
+from actors.messages.session import WHOLE, Share
+from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerRef
 from actors.session import SessionRef
+from runtime.cluster.clients import runner_ref, session_ref
 from runtime.cluster.parcels import packed_plan
-from runtime.cluster.remote import Handle, RayLink, define, names
+from runtime.cluster.remote import Handle, define, names
 from runtime.settings import Settings
 
 
@@ -48,25 +51,26 @@ class RayDeployment:
 
     session: SessionRef
     runner: RunnerRef
-    _runner_host: Handle
+    _runner_hosts: Sequence[Handle]
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.hosts: dict[str, Handle] = {}
 
-    def meet(self, session: Handle, runner: Handle, settings: Settings) -> None:
+    def meet(self, sessions: Sequence[Handle], runners: Sequence[Handle], settings: Settings) -> None:
         """Make the clients, as the deployment's settings want them."""
         patience_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
-        self.session = SessionRef(RayLink(session, "the Session actor", patience_s), max_bytes)
-        self.runner = RunnerRef(RayLink(runner, "the Runner", patience_s), max_bytes)
-        self._runner_host = runner
+        self.session = session_ref(sessions, patience_s, max_bytes)
+        self.runner = runner_ref(runners, patience_s, max_bytes)
+        self._runner_hosts = runners
 
     async def define(self, name: str, plan: Any) -> None:
         """Send the definition of a flow to where all agents find it."""
-        await define(self._runner_host, name, packed_plan(plan.name, plan))
+        pickled = packed_plan(plan.name, plan)
+        await asyncio.gather(*(define(runner, name, pickled) for runner in self._runner_hosts))
 
     async def answers(self) -> None:
-        """See that both actors answer. Raises TimeoutError, ActorLostError."""
+        """See that all of them answer. Raises TimeoutError, ActorLostError."""
         async with asyncio.timeout(self.settings.start_timeout_s):
             await asyncio.gather(self.session.statistics(), self.runner.statistics())
 
@@ -76,7 +80,7 @@ class RayDeployment:
         with suppress(ActorLostError, TimeoutError):
             async with asyncio.timeout(self.settings.stop_timeout_s):
                 session, runner = await asyncio.gather(self.session.statistics(), self.runner.statistics())
-                pids = [each.pid for each in _all(session, runner)]
+                pids = [each.pid for each in _all(session, runner) if each.pid]
         for actor in (self.runner, self.session):
             with suppress(ActorLostError, TimeoutError):
                 async with asyncio.timeout(self.settings.stop_timeout_s):
@@ -99,17 +103,22 @@ class RayDeployment:
 
 
 def actor_name(app_name: str, part: str) -> str:
-    """The name under which `ray.get_actor` finds an actor of an app: `<app>/session`, `<app>/runner`."""
+    """The name under which `ray.get_actor` finds an actor of an app, such as `<app>/session`."""
     return f"{app_name}/{part}"
 
 
-def agent_actor_name(app_name: str, agent: str) -> str:
-    """The name under which `ray.get_actor` finds an agent: `<app>/agent/<name>`."""
-    return f"{app_name}/agent/{agent}"
+def actor_names(app_name: str, part: str, number: int) -> list[str]:
+    """The names of several actors of a kind: `<app>/session-0` and so on; of one alone `<app>/session`."""
+    return [actor_name(app_name, numbered(part, share)) for share in shares(number)]
+
+
+def agent_actor_name(app_name: str, agent: str, runner: Share = WHOLE) -> str:
+    """The name under which `ray.get_actor` finds an agent: `<app>/agent/<name>`; `<app>/agent/<name>-0` is that of Runner 0."""
+    return f"{app_name}/agent/{numbered(agent, runner)}"
 
 
 def _all(*statistics: Statistics) -> list[Statistics]:
-    return [each for one in statistics for each in (one, *_all(*one.agents))]
+    return [each for one in statistics for each in (one, *_all(*one.agents), *_all(*one.parts))]
 
 
 def _is_alive(pid: int) -> bool:

@@ -21,9 +21,9 @@ from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.runner import RunnerRef
-from actors.session import SessionRef
+from runtime.cluster.clients import session_ref
 from runtime.cluster.definitions import DefinitionBook, spec_of
-from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
+from runtime.cluster.remote import PAUSE_S, SPREAD, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
 from runtime.cluster.tasks import as_task
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
@@ -35,7 +35,7 @@ class RayDirectory:
 
     Args:
         definitions: of all agents.
-        session: the Session actor.
+        sessions: the Session actors.
         artifact_store: URL or store.
         obstacles: see Directory.
         actor_name: gives the name of an agent's actor.
@@ -45,7 +45,7 @@ class RayDirectory:
     def __init__(
         self,
         definitions: DefinitionBook,
-        session: Handle,
+        sessions: Sequence[Handle],
         artifact_store: str | ArtifactStore,
         obstacles: Mapping[str, tuple[str, str]],
         actor_name: Callable[[str], str],
@@ -53,7 +53,7 @@ class RayDirectory:
     ) -> None:
         self.obstacles = obstacles
         self._definitions = definitions
-        self._session = session
+        self._sessions = sessions
         self._artifact_store = artifact_store
         self._actor_name = actor_name
         self._settings = settings
@@ -89,7 +89,7 @@ class RayDirectory:
         settings = self._settings
         patience_s = settings.restart_timeout_s
         raw = self._definitions[agent]
-        build = partial(build_agent, raw, self._session, self._runner, self._artifact_store, name, patience_s)
+        build = partial(build_agent, raw, self._sessions, self._runner, self._artifact_store, name, patience_s)
         resources = ray_options(placement)
         begin = partial(start, AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads)
         given_up_s = time.monotonic() + settings.restart_timeout_s
@@ -128,7 +128,7 @@ class RayDirectory:
 
 def ray_options(placement: Placement) -> dict[str, Any]:
     """A placement in Ray's terms."""
-    options: dict[str, Any] = {"num_cpus": placement.num_cpus}
+    options: dict[str, Any] = {**SPREAD, "num_cpus": placement.num_cpus}
     if placement.num_gpus:
         options["num_gpus"] = placement.num_gpus
     if placement.memory is not None:
@@ -141,7 +141,7 @@ def ray_options(placement: Placement) -> dict[str, Any]:
 
 
 def build_agent(
-    raw: bytes, session: Handle, runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
+    raw: bytes, sessions: Sequence[Handle], runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
 ) -> Actor:
     """Make an agent's actor, in its own process."""
     spec = spec_of(raw)
@@ -149,7 +149,7 @@ def build_agent(
     runner_ref = RunnerRef(RayLink(runner, "the Runner"))
     return AgentActor(
         spec,
-        SessionRef(RayLink(session, "the Session actor", patience_s)),
+        session_ref(sessions, patience_s),
         lambda: runner_ref,
         open_artifact_store(artifact_store),
         resolve,

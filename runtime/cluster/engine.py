@@ -16,16 +16,19 @@ from actors.actor import Actor
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.messages.session import WHOLE, Share
 from actors.messages.topology import Topology
 from actors.messages.wire import decode, encode
+from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
+from runtime.cluster.clients import session_ref
 from runtime.cluster.connection import RayConnection
 from runtime.cluster.definitions import DefinitionBook, bound
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name, agent_actor_name
+from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, agent_actor_name
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.parcels import packed, packed_plan, parcel
-from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, named, start
+from runtime.cluster.remote import SPREAD, Handle, ModelHost, RemoteModel, RunnerHost, SessionHost, named, start
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.settings import Settings
 
@@ -80,7 +83,7 @@ class RayEngine:
             self._connection.open()
 
     async def start(self) -> None:
-        """Start the Session actor and the Runner."""
+        """Start the Session actors and the Runners."""
         settings = self._deployment.settings
         try:
             await asyncio.to_thread(self._start_actors)
@@ -98,51 +101,77 @@ class RayEngine:
 
     def _start_actors(self) -> None:
         deployment = self._deployment
-        name = partial(actor_name, deployment.app_name)
-        build_the_session = partial(
+        settings = deployment.settings
+        sessions = [self._start_session(share) for share in shares(settings.session_shards)]
+        self._refuse_another_number()
+        definitions = self._definitions()
+        plans = {flow: packed_plan(flow, plan) for flow, plan in deployment.plans().items()}
+        runners = [self._start_runner(share, definitions, plans) for share in shares(settings.runners)]
+        self._deployed.meet(sessions, runners, settings)
+
+    def _start_session(self, share: Share) -> Handle:
+        deployment = self._deployment
+        name = actor_name(deployment.app_name, numbered("session", share))
+        build = partial(
             build_session,
             deployment.session_store,
             deployment.memory_store,
             encode(deployment.tree.topology),
-            name("session"),
+            name,
             deployment.settings,
+            share,
         )
         terms = Terms(deployment.settings, deployment.artifact_store, deployment.auto_create_session)
-        session = self._start(
-            SessionHost, name("session"), refusal="the stores cannot travel", content=(build_the_session, terms)
-        )
-        build_the_runner = partial(
+        return self._start(SessionHost, name, refusal="the stores cannot travel", content=(build, terms), share=share)
+
+    def _refuse_another_number(self) -> None:
+        """See that the app does not run with another number of Session actors, by other names. Who starts takes his own first."""
+        app, settings = self._deployment.app_name, self._deployment.settings
+        with suppress(ValueError):
+            named(actor_names(app, "session", 1 if settings.session_shards > 1 else 2)[0], settings.namespace)
+            raise DeploymentExistsError(app)
+
+    def _start_runner(self, share: Share, definitions: DefinitionBook, plans: Mapping[str, bytes]) -> Handle:
+        deployment = self._deployment
+        settings = deployment.settings
+        name = actor_name(deployment.app_name, numbered("runner", share))
+        build = partial(
             build_runner,
-            name("session"),
+            actor_names(deployment.app_name, "session", settings.session_shards),
             deployment.artifact_store,
-            self._definitions(),
+            definitions,
             model_names(deployment.tree),
-            partial(agent_actor_name, deployment.app_name),
-            deployment.settings,
-            name("runner"),
+            partial(agent_actor_name, deployment.app_name, runner=share),
+            settings,
+            name,
             packed("the plugins cannot travel to the Runner", deployment.tree.plugins),
             deployment.app_name,
+            share,
         )
-        plans = {flow: packed_plan(flow, plan) for flow, plan in deployment.plans().items()}
-        runner = self._start(
-            RunnerHost,
-            name("runner"),
-            deployment.settings.namespace,
-            refusal="the agents cannot travel to the Runner",
-            content=(build_the_runner, plans),
-        )
-        self._deployed.meet(session, runner, deployment.settings)
+        refusal = "the agents cannot travel to the Runner"
+        return self._start(RunnerHost, name, settings.namespace, refusal=refusal, content=(build, plans), share=share)
 
     async def define(self, name: str, plan: Any) -> None:
         """Send the definition of a flow to where all agents find it."""
         await self._deployed.define(name, plan)
 
-    def _start(self, host: type[Any], name: str, *args: str, refusal: str, content: object, restarts: int = FOR_EVER) -> Handle:
+    def _start(
+        self,
+        host: type[Any],
+        name: str,
+        *args: str,
+        refusal: str,
+        content: object,
+        restarts: int = FOR_EVER,
+        share: Share = WHOLE,
+    ) -> Handle:
         settings = self._deployment.settings
         pieces = parcel(refusal, content, must_last=self._deployment.detached)
         options: dict[str, Any] = {"max_restarts": restarts}
         if settings.core_resources:
             options["resources"] = settings.core_resources
+        if share.of > 1:
+            options |= SPREAD
         if self._deployment.detached:
             options["lifetime"] = "detached"
         try:
@@ -200,9 +229,14 @@ class RayEngine:
 
 
 def build_session(
-    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: bytes, name: str, settings: Settings
+    store: str | SessionStore,
+    memory_store: str | MemoryStore | None,
+    topology: bytes,
+    name: str,
+    settings: Settings,
+    share: Share,
 ) -> Actor:
-    """Make the Session actor, in its own process."""
+    """Make a Session actor, in its own process."""
     return SessionActor(
         open_session_store(store, settings),
         decode(topology, Topology),
@@ -210,11 +244,12 @@ def build_session(
         memory=open_memory_store(memory_store, settings),
         limits=settings.limits,
         store_timeout_s=settings.store_timeout_s,
+        share=share,
     )
 
 
 def build_runner(
-    session_name: str,
+    session_names: Sequence[str],
     artifact_store: str | ArtifactStore,
     definitions: DefinitionBook,
     models: Mapping[str, str],
@@ -223,21 +258,23 @@ def build_runner(
     name: str,
     plugins: bytes,
     app: str,
+    share: Share,
 ) -> Actor:
-    """Make the Runner, in its own process.
+    """Make a Runner, in its own process.
 
-    It finds the Session actor by its name: with a handle among its arguments, Ray could not promise to start it again.
+    It finds the Session actors by their names: with handles among its arguments, Ray could not promise to start it again.
     """
-    session = named(session_name, settings.namespace)
-    directory = RayDirectory(definitions, session, artifact_store, obstacles(models), agent_name, settings)
+    sessions = [named(session_name, settings.namespace) for session_name in session_names]
+    directory = RayDirectory(definitions, sessions, artifact_store, obstacles(models), agent_name, settings)
     return RunnerActor(
-        SessionRef(RayLink(session, "the Session actor", settings.restart_timeout_s)),
+        session_ref(sessions, settings.restart_timeout_s),
         directory,
         open_artifact_store(artifact_store),
         name,
         cloudpickle.loads(plugins),
         app,
         settings.limits,
+        share,
     )
 
 

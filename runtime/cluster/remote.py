@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -203,6 +203,12 @@ def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ra
     task: ray.ObjectRef[Any] = ray.remote(function).options(max_retries=0, **resources).remote(*args)
     return task
 
+
+SPREAD: Mapping[str, Any] = {"scheduling_strategy": "SPREAD", "memory": 1}
+"""Ray's options for actors of which there are many: each is started on another node than the one before, where it can be.
+
+An actor that needs nothing Ray starts anywhere, whatever its strategy; one byte is something.
+"""
 
 PAUSE_S = 0.05
 """Between two tries to reach an actor that is being started again."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from actors import LlmAgent
+from actors import LlmAgent, exit_loop
 from actors.testing import ScriptedModel
 from tests.acceptance.props import Meeting, fail, look_up, numbers, put, put_nonsense
 from tests.helpers import Deploy, say, told
@@ -76,3 +77,21 @@ def test_an_agent_sees_its_tools_once_and_shares_its_model_with_those_below(depl
         assert [tool.parameters for tool in model.requests[1].tools if tool.name == "look_up"] == [
             {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"], "additionalProperties": False}
         ]
+
+
+def test_a_call_that_only_decides_is_stored_together_with_its_answer(tmp_path: Path) -> None:
+    def commits(*replies: Any, tools: Any = ()) -> int:
+        billing = LlmAgent(name="billing", model=ScriptedModel(["paid"]))
+        root = LlmAgent(name="root", model=ScriptedModel(list(replies)), sub_agents=[billing], tools=list(tools))
+        with Deploy("local", tmp_path / str(len(list(tmp_path.iterdir()))))(root) as rt:
+            say(rt, "go")
+            return rt.statistics().session.counts["commits"]
+
+    alone = commits("done")
+    # The call and its answer; what the other agent says takes the place of the root's own.
+    assert commits({"transfer": "billing"}) == alone + 1
+    assert commits({"call": "exit_loop"}, tools=[exit_loop]) == alone + 1
+    # What a tool does must not happen before its call is in the log.
+    assert (
+        commits({"parts": [{"transfer": "billing"}, {"call": "look_up", "args": {"order": "4"}}]}, tools=[look_up]) == alone + 2
+    )

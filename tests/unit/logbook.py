@@ -11,7 +11,8 @@ from actors import Content, Event, EventActions, FunctionCall, Part
 from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.stores import SessionRow, Write
 from actors.messages import protocol as p
-from actors.messages.session import SessionKey
+from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.session import WHOLE, SessionKey, Share
 from actors.messages.topology import AgentNode, Topology
 from actors.messages.wire import decode, decode_event, encode
 from actors.session import SessionActor, SessionRef
@@ -87,11 +88,19 @@ class Clock:
 class Desk:
     """A Session actor with short ways to use it."""
 
-    def __init__(self, folder: Path, store_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store_timeout_s: float = 30.0,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        store: type[FailingStore] = FailingStore,
+        share: Share = WHOLE,
+    ) -> None:
         self.folder = folder
-        self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
+        self.store = store(f"sqlite:///{folder}/sessions.db")
         self.clock = Clock()
-        self.actor = SessionActor(self.store, TREE, clock=self.clock, store_timeout_s=store_timeout_s)
+        self.actor = SessionActor(self.store, TREE, clock=self.clock, limits=limits, store_timeout_s=store_timeout_s, share=share)
         self.ref = SessionRef(LocalLink(self.actor))
         self._events = 0
 
@@ -165,6 +174,10 @@ class Desk:
         told = [decode_event(stored.raw, stored.seq) for turn in news.turns for stored in turn.events]
         ends = [type(turn.outcome).__name__ for turn in news.turns if turn.outcome is not None]
         return news.number, [(event.seq, event.text) for event in told], ends
+
+    async def counts(self) -> dict[str, int]:
+        """The actor's figures."""
+        return dict((await self.ref.statistics()).counts)
 
     def places(self, key: SessionKey = KEY) -> list[int]:
         """The places in the log as the store has them, rewound ones left out."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from actors import Content, Event, FunctionCall, Part
 from actors.backlog import Backlog, cost
 from actors.errors import StoreUnavailableError
-from actors.mailbox import Mailbox
+from actors.mailbox import LINGER_S, Mailbox
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.wire import decode_event, encode
@@ -231,7 +231,8 @@ class Play:
 
     def __init__(self) -> None:
         self.log: list[p.StoredEvent] = []
-        self.box = Mailbox(Clock(), self.read, ROOM)
+        self.clock = Clock()
+        self.box = Mailbox(self.clock, self.read, ROOM)
         self.box.follow(WHERE, 0, 0)
         self.largest = 0
         self.ack = 0
@@ -259,7 +260,8 @@ class Play:
         self.largest = max(self.largest, cost(event))
         self.box.put(WHERE, [event])
 
-    async def poll(self, *, lost: bool = False) -> bool:
+    async def poll(self, *, lost: bool = False, pause_s: float = 0.0) -> bool:
+        self.clock.now_s += pause_s
         polling = asyncio.create_task(self.box.poll(self.ack))
         await settled()
         if not polling.done():
@@ -312,6 +314,7 @@ async def test_whatever_happens_a_driver_hears_each_complete_event_once_in_order
                 await play.poll()
                 play.again()
             case _:
+                play.clock.now_s += LINGER_S
                 await settled()
         assert play.box.size <= ROOM + play.largest
     play.box.end(WHERE, p.Finished())
@@ -329,14 +332,14 @@ async def test_a_piece_that_comes_while_its_reader_is_behind_takes_the_rest_of_i
     for _ in range(4):
         play.say(Say("a", 900, True))
     play.say(Say("b", 1, False))
-    while await play.poll():
+    while await play.poll(pause_s=LINGER_S):
         pass
     assert [event.seq for event in play.heard] == [2, 4, 6, 8]
     play.say(Say("b", 1, False))
     play.say(Say("a", 1, False))
     play.say(Say("b", 1, True))
     play.say(Say("b", 1, False))
-    await play.poll()
+    await play.poll(pause_s=LINGER_S)
     assert [(seq, author) for seq, author, _ in told(play.heard[4:])] == [(0, "a"), (10, "b"), (0, "b")]
 
 

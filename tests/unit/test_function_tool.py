@@ -276,3 +276,17 @@ def test_exit_loop_escalates_and_needs_no_summary() -> None:
     asyncio.run(exit_loop.run({}, where))
     assert where.actions.escalate
     assert where.actions.skip_summarization
+
+
+def test_a_declaration_is_the_callers_own() -> None:
+    first = tool(order).declaration()
+    look_up = tool(order)
+    kept = look_up.declaration()
+    assert kept == first
+    assert first.parameters is not None
+    first.parameters["properties"]["item"]["description"] = "changed"
+    changed = look_up.declaration()
+    assert changed == kept
+    assert changed.parameters is not None
+    changed.parameters["properties"].clear()
+    assert look_up.declaration() == kept

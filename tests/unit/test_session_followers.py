@@ -8,7 +8,7 @@ import msgspec
 
 from actors import Content, Event
 from actors.followers import Followers
-from actors.mailbox import FORGET_S, Mailbox
+from actors.mailbox import FORGET_S, LINGER_S, Mailbox
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.wire import encode
@@ -54,6 +54,31 @@ async def test_a_poll_waits_for_news(desk: Desk) -> None:
     polling = asyncio.create_task(desk.news("d", ack=1))
     await desk.close()
     assert await polling == (2, [], ["Finished"])
+
+
+async def test_news_of_a_running_turn_gathers_for_a_moment_and_its_end_is_told_at_once() -> None:
+    clock = Clock()
+    box = mailbox(clock)
+    box.put(WHERE, [p.StoredEvent(1, raw("first"))])
+    assert [len(turn.events) for turn in (await box.poll(0)).turns] == [1], "the first news after a while does not wait"
+    box.put(WHERE, [p.StoredEvent(2, raw("one"))])
+    polling = asyncio.create_task(box.poll(1))
+    await settled()
+    assert not polling.done()
+    box.put(WHERE, [p.StoredEvent(3, raw("two"))])
+    assert [len(turn.events) for turn in (await polling).turns] == [2], "what came meanwhile goes along"
+    box.put(WHERE, [p.StoredEvent(4, raw("last"))])
+    polling = asyncio.create_task(box.poll(2))
+    await settled()
+    assert not polling.done()
+    box.end(WHERE, p.Finished())
+    await settled()
+    assert polling.done()
+    box.put((OTHER, "e-1"), [p.StoredEvent(1, raw("of another"))])
+    clock.now_s += LINGER_S
+    polling = asyncio.create_task(box.poll(3))
+    await settled()
+    assert polling.done(), "nobody was told anything for a while"
 
 
 async def test_partial_events_are_never_stored(desk: Desk) -> None:

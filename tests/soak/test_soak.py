@@ -1,0 +1,59 @@
+"""Nothing grows with the number of turns: memory, open files and threads of every process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from actors.messages.limits import MIB
+from runtime.settings import Settings
+from tests.helpers import Deploy
+from tests.soak.desk import desk
+from tests.soak.load import Soak, soak
+from tests.soak.watch import MB, Sample, grown, table
+
+SETTINGS = Settings(max_cache_bytes=8 * MIB, tool_threads=8)
+"""So little room that it is taken, by 270 sessions or 140 views, long before the first quarter is over."""
+
+MOST_MB = 4
+"""How much a process may have grown since then. It is not nothing: what Python frees, in small pieces, is not given back."""
+
+MOST_FILES = MOST_THREADS = 4
+"""Ray opens a connection now and then, and closes it again."""
+
+
+async def _soaked(deploy: Deploy, plan: Soak, console: Console) -> list[Sample]:
+    async with deploy(desk(), settings=SETTINGS) as rt:
+        return await soak(rt, plan, lambda sample: console.print(f"{sample.turns:,} turns", style="dim"))
+
+
+def test_a_soak_runs_and_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Soak(turns=48, at_once=4, session_turns=6, every=12)
+    samples = asyncio.run(_soaked(Deploy("local", tmp_path), plan, Console(quiet=True)))
+    assert [each.turns for each in samples] == [12, 24, 36, 48]
+    assert all(each.of["driver"].memory > 0 for each in samples)
+    assert grown(samples, 12, 48).keys() == {"driver"}
+    Console(width=200).print(table(samples))
+    assert "driver" in capsys.readouterr().out
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("local_ray")
+def test_twenty_thousand_turns_leave_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Soak(turns=20_000, at_once=64, session_turns=24, every=1_000)
+    with capsys.disabled():
+        console = Console(width=160)
+        samples = asyncio.run(_soaked(Deploy("ray", tmp_path), plan, console))
+        console.print(table(samples))
+        growth = grown(samples, plan.turns // 4, plan.turns * 3 // 4)
+        console.print("grown since the first quarter, in MB:", {name: round(each / MB, 1) for name, each in growth.items()})
+    assert len(samples[-1].of) == 9
+    assert max(growth.values()) < MOST_MB * MB, growth
+    warm, end = next(each for each in samples if each.turns >= plan.turns // 4), samples[-1]
+    for name, use in end.of.items():
+        assert use.files <= warm.of[name].files + MOST_FILES, name
+        assert use.threads <= warm.of[name].threads + MOST_THREADS, name

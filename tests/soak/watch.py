@@ -1,0 +1,83 @@
+"""What processes use, read from the kernel."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from runtime import Runtime
+
+MB = 1_000_000
+
+_PRIVATE = re.compile(rb"^Private_(?:Clean|Dirty):\s+(\d+) kB", re.MULTILINE)
+
+
+class Use(msgspec.Struct, frozen=True):
+    """What one process uses.
+
+    Attributes:
+        memory: bytes that are its own (USS). Its share of what it has in common with others is left out: it changes when those
+            come and go.
+        files: open file descriptors.
+        threads: of them.
+    """
+
+    memory: int
+    files: int
+    threads: int
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """What every process of a deployment uses after so many turns, by the name of its actor; `driver` is this process."""
+
+    turns: int
+    of: Mapping[str, Use]
+
+
+def use_of(pid: int) -> Use:
+    """What a process uses now."""
+    proc = Path("/proc") / str(pid)
+    private = _PRIVATE.findall((proc / "smaps_rollup").read_bytes())
+    return Use(sum(map(int, private)) * 1024, len(os.listdir(proc / "fd")), len(os.listdir(proc / "task")))
+
+
+async def sample(rt: Runtime, turns: int) -> Sample:
+    """Look at every process of a deployment. On the local engine all actors are in the driver's."""
+    seen = await rt.aio.statistics()
+    pids = {"driver": os.getpid(), "session": seen.session.pid, "runner": seen.runner.pid}
+    pids |= {name: one.pid for name, one in seen.agents.items()}
+    own = os.getpid()
+    return Sample(turns, {name: use_of(pid) for name, pid in sorted(pids.items()) if name == "driver" or pid != own})
+
+
+def grown(samples: Sequence[Sample], since: int, until: int) -> dict[str, int]:
+    """By how many bytes each process has grown, from the mean of the samples up to `since` turns to that from `until` on.
+
+    Processes that are not in all of them, because they came or went, are left out.
+    """
+    before = [each for each in samples if each.turns <= since]
+    after = [each for each in samples if each.turns >= until]
+    names = set.intersection(*(set(each.of) for each in (*before, *after)))
+    return {name: _mean(after, name) - _mean(before, name) for name in sorted(names)}
+
+
+def _mean(samples: Sequence[Sample], name: str) -> int:
+    return sum(each.of[name].memory for each in samples) // len(samples)
+
+
+def table(samples: Sequence[Sample], columns: int = 8) -> Table:
+    """Memory in MB, open files and threads of every process, over the turns."""
+    step = max(1, -(-len(samples) // columns))
+    shown = [*samples[::step], *([samples[-1]] if (len(samples) - 1) % step else [])]
+    made = Table("process", title="MB (open files, threads) after so many turns")
+    for each in shown:
+        made.add_column(f"{each.turns:,}", justify="right")
+    for name in samples[-1].of:
+        uses = (each.of.get(name) for each in shown)
+        made.add_row(name, *("" if use is None else f"{use.memory / MB:.1f} ({use.files}, {use.threads})" for use in uses))
+    return made
