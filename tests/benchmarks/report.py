@@ -40,6 +40,8 @@ _COSTS = {
     ("footprint", "CPU of a turn in the Session actor"): "CPU of a turn in the Session actor",
     ("footprint", "CPU of a turn in the Runner"): "CPU of a turn in the Runner",
     ("footprint", "CPU of a turn in an agent"): "CPU of a turn in the agent",
+    ("trees", "Runtime ready, Ray runs already, 10 agents: median"): "a tree of 10 agents is ready",
+    ("trees", "Runtime ready, Ray runs already, 10,000 agents: median"): "a tree of 10,000 agents is ready",
     ("gemini", "request of 2,000 contents: CPU, median"): "a Gemini request over 2,000 contents, CPU in the agent",
     ("streaming", "2,000 pieces: rate"): "streamed pieces a second",
 }

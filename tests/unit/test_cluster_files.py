@@ -144,6 +144,24 @@ def test_settings_that_the_files_name_are_settings() -> None:
     assert named <= set(Settings.model_fields)
 
 
+def test_settings_in_readme_have_their_defaults() -> None:
+    told = re.findall(r"^\| `RAYGROVE_(\w+)` \| `?([^|`]+?)`? \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(told) >= 10
+    for name, default in told:
+        assert default == _told(Settings.model_fields[name.lower()].default), name
+
+
+def _told(default: object) -> str:
+    if default is None:
+        return "by memory"
+    if isinstance(default, float):
+        return f"{default:g}"
+    if isinstance(default, int) and not isinstance(default, bool):
+        units = ((2**20, "MiB"), (2**10, "KiB"))
+        return next((f"{default // size} {unit}" for size, unit in units if default >= size), str(default))
+    return str(default).lower()
+
+
 def launched() -> Any:
     return yaml.safe_load((FOLDER / "cluster.yaml").read_text())
 
