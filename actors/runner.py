@@ -445,11 +445,12 @@ class RunnerActor(Actor):
         agents = []
         for agent, link in self._directory.live():
             try:
-                agents.append(await AgentRef(link).statistics())
+                agents.append(msgspec.structs.replace(await AgentRef(link).statistics(), agent=agent))
             except ActorLostError:
                 self._directory.forget(agent, link)
-        counts = {**self._counts, "running": len(self._turns)}
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents)
+        counts = {**self._counts, "running": len(self._turns), **self._directory.counts()}
+        spares = self._directory.spare_pids()
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents, spare_pids=spares)
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Cancel what runs, and stop every agent."""

@@ -11,6 +11,7 @@ from actors.agents import AgentTree, LlmAgent
 from actors.errors import DefinitionError
 from actors.flows import FlowAgent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from runtime.models.gemini import Gemini
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
 from runtime.stores.typed import TypedArtifactStore
@@ -57,6 +58,12 @@ def model_names(tree: AgentTree) -> dict[str, str]:
     """The models of all agents that name one instead of holding it."""
     models = ((agent.name, tree.model(agent.name)) for agent in tree)
     return {agent: model for agent, model in models if isinstance(model, str) and model}
+
+
+def modules(tree: AgentTree) -> tuple[str, ...]:
+    """What the models in the tree load with their first call, and takes long: Google's SDK, if one is a Gemini model."""
+    models = {id(model): model for agent in tree if (model := tree.model(agent.name))}
+    return ("google.genai",) if any(isinstance(resolve("", model), Gemini) for model in models.values()) else ()
 
 
 def obstacles(models: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -16,8 +16,9 @@ from actors.flowrun import PlanSource, no_plans
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
-from actors.messages.session import Share
+from actors.messages.session import SessionKey, Share
 from actors.messages.wire import encode
+from actors.rules.hosting import replica_of
 from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
@@ -46,28 +47,39 @@ class LocalDirectory:
         self._plans = plans
         self._session = session
         self._artifacts = artifacts
-        self._links: dict[str, LocalLink] = {}
+        self._links: dict[tuple[str, int], LocalLink] = {}
+        self._activations = 0
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
         self.runner: RunnerRef | None = None
 
-    async def link(self, agent: str) -> Link:
-        """A way to the agent's actor, which is made if it does not live."""
-        link = self._links.get(agent)
+    async def link(self, agent: str, key: SessionKey) -> Link:
+        """A way to the agent's actor that serves a session, which is made if it does not live."""
+        home = self._tree.homes.get(agent)
+        place = agent, replica_of(key, home.placement.replicas) if home is not None else 0
+        link = self._links.get(place)
         if link is None:
             actor = AgentActor(
                 self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve, plans=self._plans
             )
-            link = self._links[agent] = LocalLink(actor)
+            link = self._links[place] = LocalLink(actor)
+            self._activations += 1
         return link
 
     def forget(self, agent: str, link: Link) -> None:
         """Drop an agent's actor."""
-        if self._links.get(agent) is link:
-            del self._links[agent]
+        self._links = {place: other for place, other in self._links.items() if other is not link}
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live now."""
-        return list(self._links.items())
+        return [(f"{agent}/{replica}" if replica else agent, link) for (agent, replica), link in self._links.items()]
+
+    def counts(self) -> Mapping[str, int]:
+        """How many agents live. All do in this process, and none is ever put to sleep."""
+        return {"hosts": 0, "spares": 0, "activations": self._activations, "passivations": 0, "shared": 0}
+
+    def spare_pids(self) -> Sequence[int]:
+        """None: there are no other processes."""
+        return ()
 
     async def close(self) -> None:
         """Stop every agent's actor."""

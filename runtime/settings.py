@@ -26,6 +26,13 @@ class Settings(BaseSettings):
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
         restart_timeout_s: how long the Session actor and the Runner may be away when their process, or their node, was lost.
         stop_timeout_s: how long actors may take to stop before they are killed.
+        spare_hosts: how many processes stand ready for agents that have none yet, Ray and all code loaded; 0: none.
+        max_live_agents: how many processes with agents in them a Runner has at most, those not counted that ask for resources of
+            their own. Beyond it the agent that is idle longest is put to sleep, and when none is idle processes are shared. None:
+            as many as fit into half of the cluster's memory, but at least 16.
+        idle_timeout_s: how long an agent without a run keeps its process.
+        placement_timeout_s: how long an agent that asks for resources may take until it has them and its process lives.
+        autoscaling: nodes are added as they are needed. Without it, an agent that asks for what no node has fails at once.
         store_timeout_s: how long a store that is away, locked or full is waited for before what needs it fails.
         log_to_driver: print what actors print on the driver's terminal.
         core_resources: how much of which Ray resources the Session actor and the Runner take each, to live where those are.
@@ -46,6 +53,11 @@ class Settings(BaseSettings):
     start_timeout_s: float = Field(default=60.0, gt=0)
     restart_timeout_s: float = Field(default=60.0, gt=0)
     stop_timeout_s: float = Field(default=10.0, gt=0)
+    spare_hosts: int = Field(default=2, ge=0)
+    max_live_agents: int | None = Field(default=None, gt=0)
+    idle_timeout_s: float = Field(default=600.0, gt=0)
+    placement_timeout_s: float = Field(default=30.0, gt=0)
+    autoscaling: bool = False
     store_timeout_s: float = Field(default=30.0, gt=0)
     log_to_driver: bool = True
     core_resources: dict[str, float] = {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from actors.agents.agent_tool import AgentTool
 from actors.agents.base import Agent, callbacks
+from actors.agents.homes import homes
 from actors.agents.llm import LlmAgent
 from actors.agents.plugin import Plugin, checked, hooks
 from actors.agents.workflow import Controller
@@ -98,6 +99,7 @@ class AgentTree:
             if isinstance(agent, Controller):
                 self.check_workers(agent.name, agent.agent_names)
         self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
+        self.homes = homes(self.topology, {agent.name: agent.placement for agent in self})
         for agent in self:
             if isinstance(agent, LlmAgent) and any(tool.name == FIND_TOOL for tool in agent.tools):
                 self._check_finds_nobody(agent.name)

@@ -670,12 +670,13 @@ class Statistics(Message, frozen=True, kw_only=True):
     """What an actor has done since it lives.
 
     Attributes:
-        actor: its name; on Ray the one under which `ray.get_actor` finds it.
-        agent: the agent whose actor it is, "" for the others.
+        actor: its name; on Ray the one under which `ray.get_actor` finds it, of an agent that of the process in which it lives.
+        agent: the agent whose actor it is, "" for the others. Replicas but the first are `agent/1`, `agent/2` …
         pid: its process; 0: these are the sums of several actors.
         counts: figures by name.
         agents: on the Runner, what every live agent tells.
         parts: what each of the several actors tells.
+        spare_pids: on the Runner, the processes that stand ready for agents.
     """
 
     actor: str
@@ -684,6 +685,7 @@ class Statistics(Message, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     agents: Sequence[Statistics] = ()
     parts: Sequence[Statistics] = ()
+    spare_pids: Sequence[int] = ()
 
 
 class Stop(Message, frozen=True, kw_only=True):

@@ -14,13 +14,12 @@ import ray
 from actors.errors import ActorLostError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol import Statistics
-from actors.messages.session import WHOLE, Share
 from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerRef
 from actors.session import SessionRef
 from runtime.cluster.clients import runner_ref, session_ref
 from runtime.cluster.parcels import packed_plan
-from runtime.cluster.remote import Handle, define, names
+from runtime.cluster.remote import Handle, define, fill, names
 from runtime.settings import Settings
 
 
@@ -69,6 +68,11 @@ class RayDeployment:
         pickled = packed_plan(plan.name, plan)
         await asyncio.gather(*(define(runner, name, pickled) for runner in self._runner_hosts))
 
+    def fill(self) -> None:
+        """Have processes stand ready for agents, in the background."""
+        for runner in self._runner_hosts:
+            fill(runner)
+
     async def answers(self) -> None:
         """See that all of them answer. Raises TimeoutError, ActorLostError."""
         async with asyncio.timeout(self.settings.start_timeout_s):
@@ -80,7 +84,8 @@ class RayDeployment:
         with suppress(ActorLostError, TimeoutError):
             async with asyncio.timeout(self.settings.stop_timeout_s):
                 session, runner = await asyncio.gather(self.session.statistics(), self.runner.statistics())
-                pids = [each.pid for each in _all(session, runner) if each.pid]
+                everybody = _all(session, runner)
+                pids = [pid for each in everybody for pid in (each.pid, *each.spare_pids) if pid]
         for actor in (self.runner, self.session):
             with suppress(ActorLostError, TimeoutError):
                 async with asyncio.timeout(self.settings.stop_timeout_s):
@@ -112,9 +117,9 @@ def actor_names(app_name: str, part: str, number: int) -> list[str]:
     return [actor_name(app_name, numbered(part, share)) for share in shares(number)]
 
 
-def agent_actor_name(app_name: str, agent: str, runner: Share = WHOLE) -> str:
-    """The name under which `ray.get_actor` finds an agent: `<app>/agent/<name>`; `<app>/agent/<name>-0` is that of Runner 0."""
-    return f"{app_name}/agent/{numbered(agent, runner)}"
+def host_name(app_name: str, which: str) -> str:
+    """The name under which `ray.get_actor` finds a process in which agents live: `<app>/host/<which>`."""
+    return f"{app_name}/host/{which}"
 
 
 def _all(*statistics: Statistics) -> list[Statistics]:

@@ -13,6 +13,7 @@ import ray
 from ray import cloudpickle
 
 from actors.actor import Actor
+from actors.agents.homes import Home
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
@@ -25,11 +26,19 @@ from actors.session import SessionActor, SessionRef
 from runtime.cluster.clients import session_ref
 from runtime.cluster.connection import RayConnection
 from runtime.cluster.definitions import DefinitionBook, bound
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, agent_actor_name
+from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, host_name
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.parcels import packed, packed_plan, parcel
 from runtime.cluster.remote import SPREAD, Handle, ModelHost, RemoteModel, RunnerHost, SessionHost, named, start
-from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
+from runtime.deployment import (
+    Deployment,
+    model_names,
+    modules,
+    obstacles,
+    open_artifact_store,
+    open_memory_store,
+    open_session_store,
+)
 from runtime.settings import Settings
 
 FOR_EVER = -1
@@ -88,6 +97,7 @@ class RayEngine:
         try:
             await asyncio.to_thread(self._start_actors)
             await self._deployed.answers()
+            self._deployed.fill()
             # What was not started when its driver has gone never would be.
             await asyncio.gather(*(handle.state.remote() for _, handle in self._models.values()))
         except BaseException as error:
@@ -140,8 +150,10 @@ class RayEngine:
             actor_names(deployment.app_name, "session", settings.session_shards),
             deployment.artifact_store,
             definitions,
+            deployment.tree.homes,
+            modules(deployment.tree),
             model_names(deployment.tree),
-            partial(agent_actor_name, deployment.app_name, runner=share),
+            partial(host_name, deployment.app_name),
             settings,
             name,
             packed("the plugins cannot travel to the Runner", deployment.tree.plugins),
@@ -252,21 +264,23 @@ def build_runner(
     session_names: Sequence[str],
     artifact_store: str | ArtifactStore,
     definitions: DefinitionBook,
+    homes: Mapping[str, Home],
+    model_modules: Sequence[str],
     models: Mapping[str, str],
-    agent_name: Callable[[str], str],
+    name_host: Callable[[str], str],
     settings: Settings,
     name: str,
     plugins: bytes,
     app: str,
     share: Share,
-) -> Actor:
-    """Make a Runner, in its own process.
+) -> tuple[Actor, Callable[[], None]]:
+    """Make a Runner, in its own process. Returns it, and what has processes stand ready for its agents.
 
     It finds the Session actors by their names: with handles among its arguments, Ray could not promise to start it again.
     """
     sessions = [named(session_name, settings.namespace) for session_name in session_names]
-    directory = RayDirectory(definitions, sessions, artifact_store, obstacles(models), agent_name, settings)
-    return RunnerActor(
+    directory = RayDirectory(definitions, homes, model_modules, sessions, artifact_store, obstacles(models), name_host, settings)
+    runner = RunnerActor(
         session_ref(sessions, settings.restart_timeout_s),
         directory,
         open_artifact_store(artifact_store),
@@ -276,6 +290,7 @@ def build_runner(
         settings.limits,
         share,
     )
+    return runner, directory.fill
 
 
 def _is_shared(model: Any) -> bool:
