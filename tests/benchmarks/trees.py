@@ -84,8 +84,8 @@ def _ready_with_ray(plan: Plan) -> list[Figure]:
     taken: dict[int, list[float]] = {SMALL: [], plan.agents: []}
     for _ in range(plan.ray_starts):
         for agents, times in taken.items():
-            # A process that has no Ray yet.
-            environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+            # A process that has no Ray yet, and shall not look for that of this one.
+            environment = {**os.environ, "RAY_ADDRESS": "local"}
             command = [sys.executable, "-m", __name__, str(agents)]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
             times.append(float(done.stdout))
