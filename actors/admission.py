@@ -4,7 +4,8 @@ Rules of this file:
 
 - It is asked before anything is changed, so that what is refused leaves nothing behind.
 - The size of a state is not measured at each change: what was added since the last measuring is an upper bound, and only when
-  that goes beyond the limit the state is measured again.
+  that goes beyond the limit the state is measured again. Where several Session actors add to the state of a user or of the app at
+  the same time, each by less than the limit, it may become larger by what they add.
 """
 
 from __future__ import annotations
@@ -70,6 +71,11 @@ class Admission:
         if delta:
             scopes.check(delta)
             check_state("temp", len(encode({**known, **delta})), self._limits)
+
+    def forget_shared(self, key: SessionKey) -> None:
+        """Somebody else may have changed the state that a session shares with others."""
+        self._bounds.pop(SessionKey(key.app, key.user, ""), None)
+        self._bounds.pop(SessionKey(key.app, "", ""), None)
 
     def _state(self, key: SessionKey, known: scopes.Scopes, delta: Mapping[str, Any], size: int) -> None:
         """See that the state may be changed so. `size`: bytes of the change, or more."""

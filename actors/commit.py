@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -32,6 +33,7 @@ class GroupCommit:
     def __init__(self, commit: Callable[[Sequence[Write]], Awaitable[None]]) -> None:
         self._commit = commit
         self._waiting: list[_Request] = []
+        self._under_way: deque[_Request] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._failed: dict[SessionKey, Exception] = {}
         self.commits = 0
@@ -51,6 +53,12 @@ class GroupCommit:
             self._writer = asyncio.create_task(self._write_all())
         return done
 
+    def unsettled(self) -> Iterator[Write]:
+        """What was submitted and is not on disk, as far as is known here, in order."""
+        for request in (*self._under_way, *self._waiting):
+            if request.key not in self._failed:
+                yield from request.writes
+
     def forgive(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
         self._failed.pop(key, None)
@@ -67,6 +75,7 @@ class GroupCommit:
             group = [request for request in waiting if not self._is_refused(request)]
             if not group:
                 continue
+            self._under_way.extend(group)
             try:
                 await self._write(group)
             except StoreUnavailableError as error:
@@ -77,6 +86,9 @@ class GroupCommit:
                 # Whose fault it is shows when each is written alone.
                 for request in group:
                     await self._write_alone(request)
+                    self._under_way.popleft()
+            finally:
+                self._under_way.clear()
 
     async def _write_alone(self, request: _Request) -> None:
         if not self._is_refused(request):

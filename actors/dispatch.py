@@ -176,7 +176,7 @@ class Dispatch:
             if work is not None:
                 message = msgspec.structs.replace(message, work=work, llm_calls=counted)
             try:
-                run.link = await self._directory.link(agent)
+                run.link = await self._directory.link(agent, turn.ref.key)
                 outcome = await AgentRef(run.link).invoke(message)
             except ActorLostError as error:
                 try:

@@ -45,6 +45,7 @@
         ├── FencedError
         ├── ActorLostError
         │   └── ActorRestartsError
+        ├── PlacementError
         ├── DeploymentExistsError
         ├── DeploymentNotFoundError
         └── RuntimeClosedError
@@ -343,6 +344,12 @@ class ActorRestartsError(ActorLostError):
     """An actor's process is gone and is being started again. Arguments: actor, reason."""
 
     sentence = "{0} was lost and is being started again: {1}"
+
+
+class PlacementError(ClusterError):
+    """No node has room for an agent. Arguments: agent, what it asks for, what there is instead."""
+
+    sentence = "agent {0!r} cannot be placed: it asks for {1}, {2}"
 
 
 class DeploymentExistsError(ClusterError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -214,9 +214,9 @@ class HotLog:
         self.is_stale = False
 
     # ------------------------------------------------------------------------------------------------------- reading
-    def authors(self) -> tuple[str, ...]:
+    def authors(self) -> Iterator[str]:
         """Agents that have spoken, the most recent first."""
-        return tuple(author for author in reversed(self._authors) if author != USER)
+        return (author for author in reversed(self._authors) if author != USER)
 
     def set_authors(self, authors: Sequence[tuple[str, int]]) -> None:
         """Take over the authors, the most recent first, with the places of their last events."""

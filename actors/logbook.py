@@ -56,6 +56,7 @@ class LogBook:
         timeout_s: how long it may be away: see `StoreThread`. What fails then raises StoreUnavailableError.
         max_bytes: how much of logs is kept in memory. Those that turns run in stay, however many they are, but shortened.
         clock: seconds that only go forward; by default those of the event loop.
+        is_shared: others write other logs into the store, and change the state that their sessions have in common with these.
     """
 
     def __init__(
@@ -64,8 +65,11 @@ class LogBook:
         timeout_s: float,
         max_bytes: int = DEFAULT_LIMITS.max_cache_bytes,
         clock: Callable[[], float] | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self.store = store
+        self.is_shared = is_shared
         self._clock = clock
         self._thread = StoreThread(store, "store", timeout_s)
         self._debts = Debts(store, self._thread)
@@ -203,10 +207,11 @@ class LogBook:
         self._keeping.drop(key)
 
     async def shared_state(self, key: SessionKey, *, again: bool = False) -> tuple[SharedState, SharedState]:
-        """The app's and the user's state: one object each for all their sessions that are in memory."""
-        if again:
-            # What other sessions have changed and is not on disk yet may not be lost from memory.
-            await self.flush()
+        """The app's and the user's state: one object each for all their sessions that are in memory.
+
+        Args:
+            again: read it from the store, also if it is in memory.
+        """
         scopes_of_key = (SessionKey(key.app, "", ""), SessionKey(key.app, key.user, ""))
         of_app, of_user = (self._shared.get(scope) for scope in scopes_of_key)
         if again or of_app is None or of_user is None:
@@ -221,6 +226,10 @@ class LogBook:
             known = self._shared.setdefault(scope, SharedState())
             known.clear()
             known.update(stored)
+            # What sessions here have changed, and is written next, may not be lost from memory.
+            for write in self._commits.unsettled():
+                if isinstance(write, PutState) and write.key == scope:
+                    known.update(write.values)
         return known
 
     # ------------------------------------------------------------------------------------------------- writing

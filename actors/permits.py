@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.actor import Actor, Handler, Ref
@@ -125,7 +125,9 @@ class PermitsActor(Actor):
 
     async def release(self, message: p.ReleasePermit) -> p.Done:
         """Take a permit back, or its owner out of the line."""
-        if not self._let_go(message.permit, message.tokens, answered=message.answered):
+        if message.permit in self._asked:
+            self._let_go([message.permit], message.tokens, answered=message.answered)
+        else:
             self._left[message.permit] = None
             if len(self._left) > LEFT:
                 del self._left[next(iter(self._left))]
@@ -141,16 +143,17 @@ class PermitsActor(Actor):
                 self._permits(model).hold(permit)
         return p.Done()
 
-    def _let_go(self, permit: str, tokens: int = 0, *, answered: bool = False) -> bool:
-        """A call is over; False when it is not known here."""
-        asked = self._asked.pop(permit, None)
-        if asked is None:
-            return False
-        if asked.answer is not None and not asked.answer.done():
-            asked.answer.set_result(False)
-        self._permits(asked.model).end(permit, self._now_s(), tokens, answered=answered)
-        self._settle(asked.model)
-        return True
+    def _let_go(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False) -> None:
+        """Calls are over. None of them is granted in place of another."""
+        models: dict[str, None] = {}
+        for permit in permits:
+            asked = self._asked.pop(permit)
+            if asked.answer is not None and not asked.answer.done():
+                asked.answer.set_result(False)
+            self._permits(asked.model).end(permit, self._now_s(), tokens, answered=answered)
+            models[asked.model] = None
+        for model in models:
+            self._settle(model)
 
     def _permits(self, model: str) -> Permits:
         permits = self._models.get(model)
@@ -185,8 +188,7 @@ class PermitsActor(Actor):
             self._watch = None
         now_s = self._now_s()
         gone = {holder for holder, heard_s in self._heard_s.items() if now_s - heard_s >= LEASE_S}
-        for permit in [permit for permit, asked in self._asked.items() if asked.holder in gone]:
-            self._let_go(permit)
+        self._let_go([permit for permit, asked in self._asked.items() if asked.holder in gone])
         for holder in gone:
             del self._heard_s[holder]
         if self._heard_s:
@@ -206,8 +208,7 @@ class PermitsActor(Actor):
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Let nobody wait any more."""
+        self._let_go(list(self._asked))
         for timer in (*self._timers.values(), *([self._watch] if self._watch is not None else [])):
             timer.cancel()
-        for permit in list(self._asked):
-            self._let_go(permit)
         return p.Done()

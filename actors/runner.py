@@ -37,7 +37,7 @@ from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.session import SessionKey
+from actors.messages.session import WHOLE, SessionKey, Share
 from actors.messages.topology import Topology
 from actors.messages.wire import decode_event, encode_event
 from actors.openings import Openings
@@ -104,6 +104,7 @@ class RunnerActor(Actor):
         plugins: the deployment's, whose hooks around turns are called here.
         app: whose open turns it takes up when its process was lost and started again.
         limits: how large an event may be.
+        share: the sessions whose turns it runs. Those of the others are run by other Runners.
     """
 
     def __init__(
@@ -115,9 +116,11 @@ class RunnerActor(Actor):
         plugins: Sequence[Plugin] = (),
         app: str = "",
         limits: Limits = DEFAULT_LIMITS,
+        share: Share = WHOLE,
     ) -> None:
         super().__init__(name)
         self._app = app
+        self._share = share
         self._me = f"{name}/{uuid.uuid4().hex}"
         self._session = session
         self._directory = directory
@@ -358,9 +361,15 @@ class RunnerActor(Actor):
     async def take_over(self, _: p.TakeOver) -> p.Done:
         """Go on with the turns that the Runner had when its process was lost."""
         await self._tree()
-        for key, invocation_id in await self._session.list_open_turns(p.ListOpenTurns(app=self._app, runner=self._me)):
-            await self._take_up(key, invocation_id)
+        # Each by itself: one that is away, lost with the same node perhaps, keeps no turn waiting that another has.
+        await asyncio.gather(*(self._take_over_from(session) for session in self._session.shards))
         return p.Done()
+
+    async def _take_over_from(self, session: SessionRef) -> None:
+        """Go on with the turns that are open in the sessions of one Session actor, as far as they are this Runner's."""
+        open_turns = await session.list_open_turns(p.ListOpenTurns(app=self._app, runner=self._me, share=self._share))
+        for key, invocation_id in open_turns:
+            await self._take_up(key, invocation_id)
 
     async def take_up(self, message: p.TakeUp) -> p.Done:
         """See that a turn runs, if it has not ended."""
@@ -436,11 +445,12 @@ class RunnerActor(Actor):
         agents = []
         for agent, link in self._directory.live():
             try:
-                agents.append(await AgentRef(link).statistics())
+                agents.append(msgspec.structs.replace(await AgentRef(link).statistics(), agent=agent))
             except ActorLostError:
                 self._directory.forget(agent, link)
-        counts = {**self._counts, "running": len(self._turns)}
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents)
+        counts = {**self._counts, "running": len(self._turns), **self._directory.counts()}
+        spares = self._directory.spare_pids()
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents, spare_pids=spares)
 
     async def stop(self, _: p.Stop) -> p.Done:
         """Cancel what runs, and stop every agent."""

@@ -1,5 +1,7 @@
 """The Session actor: the one writer and reader of every log, and the keeper of the parent map.
 
+There may be several, each with a share of the sessions: then each is the one writer and reader of its own.
+
 It numbers events and stores them, folds state, lets one turn of a session run at a time, and tells drivers what happens. What
 it acknowledges is on disk; nobody sees an event that is not.
 """
@@ -24,7 +26,7 @@ from actors.messages import protocol as p
 from actors.messages.event import USER, EventActions, new_invocation_id
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey
+from actors.messages.session import WHOLE, SessionKey, Share
 from actors.messages.topology import Topology
 from actors.messages.wire import decode, decode_event, encode
 from actors.rules import state as scopes
@@ -33,6 +35,15 @@ from actors.turns import Turns, made_here
 
 class SessionRef(Ref):
     """A client of the Session actor."""
+
+    @property
+    def shards(self) -> Sequence[SessionRef]:
+        """A client of each Session actor of the deployment: see `actors.sharded`. Of one alone, this."""
+        return (self,)
+
+    def of(self, key: SessionKey) -> SessionRef:
+        """A client of the Session actor that keeps a session."""
+        return self
 
     async def topology(self) -> Topology:
         """The parent map."""
@@ -150,6 +161,7 @@ class SessionActor(Actor):
         memory: where memory lasts; None: the app has none.
         limits: how much it takes in.
         store_timeout_s: how long either store may be away before what needs it fails with StoreUnavailableError.
+        share: which sessions it keeps. The others are kept by other Session actors, over the same store.
     """
 
     def __init__(
@@ -161,15 +173,16 @@ class SessionActor(Actor):
         memory: MemoryStore | None = None,
         limits: Limits = DEFAULT_LIMITS,
         store_timeout_s: float = 30.0,
+        share: Share = WHOLE,
     ) -> None:
         self._admission = Admission(limits)
         self._topology = topology
-        self._book = LogBook(store, store_timeout_s, limits.max_cache_bytes, clock)
+        self._book = LogBook(store, store_timeout_s, limits.max_cache_bytes, clock, is_shared=share.of > 1)
         self._store = store
         self._memory = Memory(memory, store_timeout_s)
         self._followers = Followers(self._book.said, clock)
         self._counts = Counter(turns=0, events=0, partials=0, polls=0)
-        self._turns = Turns(self._book, self._followers, self._admission, self._counts)
+        self._turns = Turns(self._book, self._followers, self._admission, self._counts, topology, share)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -252,6 +265,7 @@ class SessionActor(Actor):
     # ------------------------------------------------------------------------------------------------- sessions
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionIs:
         """Create a session."""
+        await self._turns.catch_up(message.key)
         self._admission.new(message.key, message.state, *await self._book.shared_state(message.key))
         return p.SessionIs(session=_info(await self._book.create(message.key, message.state)))
 
@@ -260,6 +274,7 @@ class SessionActor(Actor):
         hot = await self._book.find(message.key)
         if hot is None:
             return p.SessionIs()
+        await self._turns.catch_up(message.key)
         limit, after_s = message.num_recent_events, message.after_timestamp
         events: list[p.StoredEvent] = []
         if limit is None or limit > 0:
@@ -270,7 +285,11 @@ class SessionActor(Actor):
         """List sessions."""
         await self._book.flush()
         infos = []
-        for row in await self._book.read(self._store.sessions, message.app, message.user):
+        rows = await self._book.read(self._store.sessions, message.app, message.user)
+        if self._book.is_shared:
+            for key in {row.key.user: row.key for row in rows}.values():
+                await self._turns.catch_up(key)
+        for row in rows:
             app_state, user_state = await self._book.shared_state(row.key)
             state = scopes.merge(scopes.Scopes(row.state, user_state, app_state, {}))
             infos.append(p.SessionInfo(key=row.key, state=state, updated_s=row.updated_s))
@@ -295,6 +314,7 @@ class SessionActor(Actor):
     async def append_event(self, message: p.AppendEventRequest) -> p.Appended:
         """Store an event that belongs to no turn."""
         hot = await self._book.take_up(message.key)
+        await self._turns.catch_up(message.key)
         _refuse_if_busy(hot)
         raw, event = message.event, scan(message.event)
         if any(key.startswith(scopes.TEMP) for key in event.actions.state_delta):

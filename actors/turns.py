@@ -31,9 +31,12 @@ from actors.logbook import LogBook
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
-from actors.messages.session import SessionKey
+from actors.messages.session import WHOLE, SessionKey, Share
+from actors.messages.topology import Topology
 from actors.messages.wire import encode
 from actors.rules import state as scopes
+from actors.rules.selection import deciding
+from actors.rules.sharding import holds
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +60,24 @@ class Turns:
         followers: who is told.
         admission: what may enter a log.
         counts: the actor's figures.
+        share: the sessions that are kept here.
     """
 
-    def __init__(self, book: LogBook, followers: Followers, admission: Admission, counts: Counter[str]) -> None:
+    def __init__(
+        self,
+        book: LogBook,
+        followers: Followers,
+        admission: Admission,
+        counts: Counter[str],
+        topology: Topology,
+        share: Share = WHOLE,
+    ) -> None:
+        self._share = share
         self._book = book
         self._followers = followers
         self._admission = admission
         self._counts = counts
+        self._topology = topology
 
     # ------------------------------------------------------------------------------------------------- opening
     async def find(self, message: p.FindTurn) -> p.TurnFound:
@@ -80,12 +94,13 @@ class Turns:
         if not calls:
             row = await self.row(hot, message.invocation_id) if message.invocation_id else None
             is_there = row is not None or hot.waits(message.invocation_id)
-            return p.TurnFound(authors=hot.authors(), is_there=is_there, agent=row.agent if row is not None else "")
-        return p.TurnFound(authors=hot.authors(), caller=calls[0].author, invocation_id=calls[0].invocation_id)
+            return p.TurnFound(authors=self._deciding(hot), is_there=is_there, agent=row.agent if row is not None else "")
+        return p.TurnFound(authors=self._deciding(hot), caller=calls[0].author, invocation_id=calls[0].invocation_id)
 
     async def open(self, message: p.OpenTurn) -> p.TurnOpened:
         """Store the user's event and let the turn run, once no other turn of the session does."""
         if message.auto_create and await self._book.find(message.key) is None:
+            await self.catch_up(message.key)
             # Before there is a session that nobody wants.
             self._admission.first(message, *await self._book.shared_state(message.key))
         hot = await self._book.take_up(message.key, auto_create=message.auto_create)
@@ -121,6 +136,8 @@ class Turns:
             if await self._book.take_up(message.key) is not hot:
                 # Deleted and made anew meanwhile.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
+            if self._book.is_shared:
+                await self.catch_up(message.key)
             if message.answers:
                 return await self._go_on(hot, message, event)
             row = TurnRow(
@@ -198,20 +215,31 @@ class Turns:
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
             generation=hot.generation,
-            authors=hot.authors(),
+            authors=self._deciding(hot),
             state=encode(hot.merged_state()),
         )
+
+    def _deciding(self, hot: HotLog) -> tuple[str, ...]:
+        return deciding(self._topology, hot.authors())
+
+    async def catch_up(self, key: SessionKey) -> None:
+        """Read the app's and the user's state anew, if there are other Session actors that may have changed it."""
+        if self._book.is_shared:
+            await self._book.shared_state(key, again=True)
+            self._admission.forget_shared(key)
 
     # ------------------------------------------------------------------------------------------------- after a loss
     async def list_open(self, message: p.ListOpenTurns) -> p.OpenTurnsAre:
         """Give up what a Runner's predecessor had in line, and tell which turns it has left open."""
         for hot in self._book.all_in_memory():
-            for waiter in list(hot.queue):
+            for waiter in list(hot.queue) if holds(message.share, hot.key) else ():
                 if waiter.runner != message.runner:
                     # Nobody hears this: who asked is gone, and its driver asks again.
                     hot.dismiss(waiter, TurnCancelledError(waiter.invocation_id))
         left = []
         for key, row in await self._book.running(message.app):
+            if not holds(message.share, key) or not holds(self._share, key):
+                continue
             known = self._book.in_memory(key)
             if known is None or known.turn is None or known.turn.runner != message.runner:
                 left.append((key, row.invocation_id))
@@ -242,7 +270,7 @@ class Turns:
             config=turn.config,
             caller=answered[0].author if answered else "",
             generation=hot.generation,
-            authors=tuple(author for author in await self._book.authors(hot.key, opened_seq) if author != USER),
+            authors=deciding(self._topology, (each for each in await self._book.authors(hot.key, opened_seq) if each != USER)),
             so_far=turn.so_far(),
         )
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from actors.agents import AgentTree, LlmAgent
+from actors.errors import DefinitionError
 from actors.flows import FlowAgent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from runtime.models.gemini import Gemini
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
 from runtime.stores.typed import TypedArtifactStore
@@ -41,15 +43,27 @@ class Deployment:
 
 def check_models(tree: AgentTree) -> None:
     """See that every LLM agent's model is known. Raises UnknownModelError, DefinitionError."""
+    known: set[object] = set()
     for agent in tree:
         if isinstance(agent, LlmAgent):
-            resolve(agent.name, tree.model(agent.name))
+            model = tree.model(agent.name)
+            # Most agents of a large tree share one.
+            which = model if isinstance(model, str) else id(model)
+            if which not in known:
+                resolve(agent.name, model)
+                known.add(which)
 
 
 def model_names(tree: AgentTree) -> dict[str, str]:
     """The models of all agents that name one instead of holding it."""
     models = ((agent.name, tree.model(agent.name)) for agent in tree)
     return {agent: model for agent, model in models if isinstance(model, str) and model}
+
+
+def modules(tree: AgentTree) -> tuple[str, ...]:
+    """What the models in the tree load with their first call, and takes long: Google's SDK, if one is a Gemini model."""
+    models = {id(model): model for agent in tree if (model := tree.model(agent.name))}
+    return ("google.genai",) if any(isinstance(resolve("", model), Gemini) for model in models.values()) else ()
 
 
 def obstacles(models: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -73,6 +87,26 @@ def default_memory_store(session_store: str | SessionStore, app_name: str, setti
     from runtime.stores.memory import url_beside
 
     return url_beside(session_store if isinstance(session_store, str) else default_session_store(app_name, settings))
+
+
+def check_writers(settings: Settings, session_store: str | SessionStore, memory_store: str | MemoryStore | None) -> None:
+    """See that the stores take as many writers as there will be Session actors. Raises DefinitionError."""
+    if settings.session_shards == 1:
+        return
+    for what, store in (("session_store", session_store), ("memory_store", memory_store)):
+        if store is not None and not _takes_many_writers(store):
+            raise DefinitionError(
+                f"session_shards={settings.session_shards} (RAYGROVE_SESSION_SHARDS) needs a {what} that takes several writers, "
+                f"and {_shown(store)} takes one: use PostgreSQL, postgresql://user:password@host/database, or session_shards=1"
+            )
+
+
+def _takes_many_writers(store: str | SessionStore | MemoryStore) -> bool:
+    return not store.startswith("sqlite") if isinstance(store, str) else bool(getattr(store, "takes_many_writers", False))
+
+
+def _shown(store: str | SessionStore | MemoryStore) -> str:
+    return repr(store) if isinstance(store, str) else f"a {type(store).__name__} without takes_many_writers = True"
 
 
 def absolute(url: str) -> str:

@@ -18,6 +18,7 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import USER, new_event_id, new_invocation_id
 from actors.rules.ids import checked_app_name, checked_id, checked_key
+from actors.rules.statistics import by_agent
 from actors.session import SessionRef
 from runtime import deployment as deployments
 from runtime.deployment import Deployment
@@ -40,13 +41,16 @@ class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """What lives, and what it has done.
 
     Attributes:
-        session, runner: the two actors that every deployment has.
-        agents: the agents that have an actor, by name. Each tells the name of its actor, its process id and its counts.
+        session, runner: the two actors that every deployment has; of several of a kind these are sums, and `parts` tells of each.
+        agents: the agents that have an actor, by name. Each tells the name of its actor, its process id and its counts; one that
+            several Runners have started is told in the same way as they are.
+        models: what models that are limited have been asked, by name.
     """
 
     session: p.Statistics
     runner: p.Statistics
     agents: Mapping[str, p.Statistics]
+    models: Mapping[str, Mapping[str, int]] = {}
 
 
 class Runtime:
@@ -105,6 +109,7 @@ class Runtime:
             raise DefinitionError("artifact service is required")
         if memory_store is _DEFAULT:
             memory_store = deployments.default_memory_store(session_store, app_name, settings)
+        deployments.check_writers(settings, session_store, memory_store)
         deployment = Deployment(
             app_name=app_name,
             tree=tree,
@@ -383,7 +388,9 @@ class Runtime:
     async def read_statistics(self) -> RuntimeStatistics:
         """`statistics` as a coroutine for the portal's loop."""
         runner, session = await asyncio.gather(self._engine.runner.statistics(), self._engine.session.statistics())
-        return RuntimeStatistics(session=session, runner=runner, agents={each.agent: each for each in runner.agents})
+        permits = self._engine.permits
+        models = (await permits.statistics()).models if permits is not None else {}
+        return RuntimeStatistics(session=session, runner=runner, agents=by_agent(runner.agents), models=models)
 
     # ------------------------------------------------------------------------------------------------- for services
     def call(self, work: Coroutine[Any, Any, T]) -> T:

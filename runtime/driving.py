@@ -12,6 +12,8 @@ import msgspec
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.flows import FlowPlan
 from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.session import SessionRef
 from runtime.engine import Engine
 from runtime.following import Follower
 from runtime.portal import Portal
@@ -28,7 +30,7 @@ class Driver:
         self.portal = portal
         self.engine = engine
         self._name = f"driver-{uuid.uuid4().hex}"
-        self._own = Follower(engine.session, self._name, lasts=True)
+        self._own: dict[SessionRef, Follower] = {}
         self._joined: list[Follower] = []
         self._work: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -48,7 +50,7 @@ class Driver:
 
     async def _start(self, turn: Turn, message: p.StartTurn, plan: FlowPlan | None) -> None:
         # A turn that may be there already is told from its first event on, beside whatever else is heard of it here.
-        follower = self._joining() if message.repeatable else self._own
+        follower = self._joining(message.key) if message.repeatable else self._follower(message.key)
         follower.follow(turn)
         follower.expect()
         try:
@@ -71,9 +73,9 @@ class Driver:
             await self.cancel(turn)
 
     async def _attach(self, turn: Turn, after_seq: int) -> None:
-        follower = self._joining()
-        follower.follow(turn)
         key, invocation_id = turn.where
+        follower = self._joining(key)
+        follower.follow(turn)
         try:
             await self.engine.session.subscribe(
                 p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
@@ -86,10 +88,17 @@ class Driver:
         else:
             turn.started("")
 
-    def _joining(self) -> Follower:
+    def _follower(self, key: SessionKey) -> Follower:
+        """The subscriber for the turns that are started here, one with each Session actor that has any."""
+        session = self.engine.session.of(key)
+        if session not in self._own:
+            self._own[session] = Follower(session, self._name, lasts=True)
+        return self._own[session]
+
+    def _joining(self, key: SessionKey) -> Follower:
         """A subscriber of its own: what it is told again must come before what is new, and after nothing."""
         self._joined = [follower for follower in self._joined if not follower.is_done()]
-        follower = Follower(self.engine.session, f"{self._name}/{uuid.uuid4().hex}", lasts=False)
+        follower = Follower(self.engine.session.of(key), f"{self._name}/{uuid.uuid4().hex}", lasts=False)
         self._joined.append(follower)
         return follower
 
@@ -128,7 +137,9 @@ class Driver:
     async def leave(self) -> None:
         """Follow nothing any more of a deployment that goes on: nothing is kept there for this driver."""
         await self.close()
-        await asyncio.gather(*(follower.unsubscribe() for follower in (self._own, *self._joined) if not follower.is_done()))
+        await asyncio.gather(
+            *(follower.unsubscribe() for follower in (*self._own.values(), *self._joined) if not follower.is_done())
+        )
 
     async def close(self) -> None:
         """Follow nothing any more."""
@@ -136,5 +147,5 @@ class Driver:
         for task in self._work:
             task.cancel()
         closed = RuntimeClosedError(self._app_name)
-        for follower in (self._own, *self._joined):
+        for follower in (*self._own.values(), *self._joined):
             await follower.close(closed)

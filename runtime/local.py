@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any
 
 from actors.actor import Actor
@@ -12,12 +13,18 @@ from actors.agent import AgentActor
 from actors.agents import AgentTree
 from actors.errors import DefinitionError
 from actors.flowrun import PlanSource, no_plans
+from actors.gate import ModelGate
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
+from actors.messages.session import SessionKey, Share
 from actors.messages.wire import encode
+from actors.permits import PermitsActor, PermitsRef
+from actors.rules.hosting import replica_of
+from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
+from actors.sharded import runner_client, session_client
 from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
 from runtime.models.registry import resolve
 from runtime.plans import PlanBook
@@ -37,33 +44,58 @@ class LocalLink:
 class LocalDirectory:
     """Makes agents' actors live in this process."""
 
-    def __init__(self, tree: AgentTree, session: SessionRef, artifacts: ArtifactStore, plans: PlanSource = no_plans) -> None:
+    def __init__(
+        self,
+        tree: AgentTree,
+        session: SessionRef,
+        artifacts: ArtifactStore,
+        plans: PlanSource = no_plans,
+        gate: ModelGate | None = None,
+    ) -> None:
         self._tree = tree
+        self._gate = gate
         self._plans = plans
         self._session = session
         self._artifacts = artifacts
-        self._links: dict[str, LocalLink] = {}
+        self._links: dict[tuple[str, int], LocalLink] = {}
+        self._activations = 0
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
         self.runner: RunnerRef | None = None
 
-    async def link(self, agent: str) -> Link:
-        """A way to the agent's actor, which is made if it does not live."""
-        link = self._links.get(agent)
+    async def link(self, agent: str, key: SessionKey) -> Link:
+        """A way to the agent's actor that serves a session, which is made if it does not live."""
+        home = self._tree.homes.get(agent)
+        place = agent, replica_of(key, home.placement.replicas) if home is not None else 0
+        link = self._links.get(place)
         if link is None:
             actor = AgentActor(
-                self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve, plans=self._plans
+                self._tree.spec(agent),
+                self._session,
+                lambda: self.runner,
+                self._artifacts,
+                resolve,
+                plans=self._plans,
+                gate=self._gate,
             )
-            link = self._links[agent] = LocalLink(actor)
+            link = self._links[place] = LocalLink(actor)
+            self._activations += 1
         return link
 
     def forget(self, agent: str, link: Link) -> None:
         """Drop an agent's actor."""
-        if self._links.get(agent) is link:
-            del self._links[agent]
+        self._links = {place: other for place, other in self._links.items() if other is not link}
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live now."""
-        return list(self._links.items())
+        return [(f"{agent}/{replica}" if replica else agent, link) for (agent, replica), link in self._links.items()]
+
+    def counts(self) -> Mapping[str, int]:
+        """How many agents live. All do in this process, and none is ever put to sleep."""
+        return {"hosts": 0, "spares": 0, "activations": self._activations, "passivations": 0, "shared": 0}
+
+    def spare_pids(self) -> Sequence[int]:
+        """None: there are no other processes."""
+        return ()
 
     async def close(self) -> None:
         """Stop every agent's actor."""
@@ -77,6 +109,7 @@ class LocalEngine:
 
     session: SessionRef
     runner: RunnerRef
+    permits: PermitsRef | None = None
     lasts = False
 
     def __init__(self, deployment: Deployment) -> None:
@@ -86,6 +119,7 @@ class LocalEngine:
         self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
         self._plans = PlanBook(deployment.plans())
+        self._gate: ModelGate | None = None
 
     def prepare(self) -> None:
         """Nothing has to be done first."""
@@ -95,24 +129,47 @@ class LocalEngine:
         deployment = self._deployment
         threads = ThreadPoolExecutor(deployment.settings.tool_threads, thread_name_prefix="tools")
         asyncio.get_running_loop().set_default_executor(threads)
+        model_limits = deployment.settings.model_limits
+        if model_limits:
+            self.permits = PermitsRef(LocalLink(PermitsActor(model_limits)))
+            self._gate = ModelGate(self.permits, model_limits)
+        self.session = session_client([self._made_session(share) for share in shares(deployment.settings.session_shards)])
+        self.runner = runner_client([self._made_runner(share) for share in shares(deployment.settings.runners)])
+
+    def _made_session(self, share: Share) -> SessionRef:
+        deployment = self._deployment
         settings = deployment.settings
-        store = open_session_store(deployment.session_store, settings)
+        # As on Ray, where each has a copy of stores that are given as objects.
+        stores = deployment.session_store, deployment.memory_store
+        session_store, memory_store = stores if share.of == 1 else deepcopy(stores)
+        actor = SessionActor(
+            open_session_store(session_store, settings),
+            deployment.tree.topology,
+            numbered("session", share),
+            memory=open_memory_store(memory_store, settings),
+            limits=settings.limits,
+            store_timeout_s=settings.store_timeout_s,
+            share=share,
+        )
+        return SessionRef(LocalLink(actor), settings.max_message_bytes)
+
+    def _made_runner(self, share: Share) -> RunnerRef:
+        deployment = self._deployment
+        limits = deployment.settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
-        memory = open_memory_store(deployment.memory_store, settings)
-        limits = settings.limits
-        session = SessionActor(
-            store, deployment.tree.topology, memory=memory, limits=limits, store_timeout_s=settings.store_timeout_s
+        directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find, self._gate)
+        actor = RunnerActor(
+            self.session,
+            directory,
+            artifacts,
+            numbered("runner", share),
+            plugins=deployment.tree.plugins,
+            app=deployment.app_name,
+            limits=limits,
+            share=share,
         )
-        self.session = SessionRef(LocalLink(session), limits.max_message_bytes)
-        directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find)
-        self.runner = directory.runner = RunnerRef(
-            LocalLink(
-                RunnerActor(
-                    self.session, directory, artifacts, plugins=deployment.tree.plugins, app=deployment.app_name, limits=limits
-                )
-            ),
-            limits.max_message_bytes,
-        )
+        directory.runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
+        return directory.runner
 
     async def leave(self) -> None:
         """Stop the actors: they are of this process."""
@@ -126,3 +183,6 @@ class LocalEngine:
         """Stop the actors."""
         await self.runner.stop()
         await self.session.stop()
+        if self._gate is not None and self.permits is not None:
+            await self._gate.close()
+            await self.permits.stop()

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits
+from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
 
 LEAST_BYTES = 64 * KIB
 """The lowest limit: an event that tells of a failure has to fit into it."""
@@ -19,28 +19,46 @@ class Settings(BaseSettings):
     Attributes:
         data_dir: where the default stores keep their files; relative to the driver's working directory.
         namespace: the Ray namespace of all actors.
+        session_shards: how many Session actors share the sessions. Several need a store that takes several writers: PostgreSQL.
+        runners: how many Runners share them. Each has its own actors of the agents.
         max_concurrency: messages that one Ray actor handles at the same time.
         tool_threads: sync tools that may run at the same time in one agent's process.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
         restart_timeout_s: how long the Session actor and the Runner may be away when their process, or their node, was lost.
         stop_timeout_s: how long actors may take to stop before they are killed.
+        spare_hosts: how many processes stand ready for agents that have none yet, Ray and all code loaded; 0: none.
+        max_live_agents: how many processes with agents in them a Runner has at most, those not counted that ask for resources of
+            their own. Beyond it the agent that is idle longest is put to sleep, and when none is idle processes are shared. None:
+            as many as fit into half of the cluster's memory, but at least 16.
+        idle_timeout_s: how long an agent without a run keeps its process.
+        placement_timeout_s: how long an agent that asks for resources may take until it has them and its process lives.
+        autoscaling: nodes are added as they are needed. Without it, an agent that asks for what no node has fails at once.
         store_timeout_s: how long a store that is away, locked or full is waited for before what needs it fails.
         log_to_driver: print what actors print on the driver's terminal.
         core_resources: how much of which Ray resources the Session actor and the Runner take each, to live where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: how much is taken in, see Limits.
+        model_limits: how much is asked of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         max_cache_bytes: how much memory of an actor is for what the store has anyway, see Limits.
+        max_listed_targets: agents that a model is told by name, see Limits.
     """
 
     model_config = SettingsConfigDict(env_prefix="RAYGROVE_", frozen=True, extra="forbid")
 
     data_dir: Path = Path(".raygrove")
     namespace: str = Field(default="raygrove", min_length=1)
+    session_shards: int = Field(default=1, gt=0)
+    runners: int = Field(default=1, gt=0)
     max_concurrency: int = Field(default=10_000, gt=0)
     tool_threads: int = Field(default=64, gt=0)
     start_timeout_s: float = Field(default=60.0, gt=0)
     restart_timeout_s: float = Field(default=60.0, gt=0)
     stop_timeout_s: float = Field(default=10.0, gt=0)
+    spare_hosts: int = Field(default=2, ge=0)
+    max_live_agents: int | None = Field(default=None, gt=0)
+    idle_timeout_s: float = Field(default=600.0, gt=0)
+    placement_timeout_s: float = Field(default=30.0, gt=0)
+    autoscaling: bool = False
     store_timeout_s: float = Field(default=30.0, gt=0)
     log_to_driver: bool = True
     core_resources: dict[str, float] = {}
@@ -49,7 +67,9 @@ class Settings(BaseSettings):
     max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)
     max_state_bytes: int = Field(default=DEFAULT_LIMITS.max_state_bytes, ge=LEAST_BYTES)
     max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
+    model_limits: dict[str, ModelLimits] = {}
     max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
+    max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
 
     @property
     def limits(self) -> Limits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -118,13 +119,10 @@ class Turn:
         self._raise()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         with self._changed:
             backlog = self._readers.open()
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(changed.set)
+        wake = _waker(changed)
 
         try:
             while True:
@@ -293,11 +291,8 @@ class AsyncTurn:
 
     async def result(self) -> TurnResult:
         """Wait for the end of the turn: see Turn.result."""
-        loop = asyncio.get_running_loop()
         changed = asyncio.Event()
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(changed.set)
+        wake = _waker(changed)
 
         while self._turn.when_over(wake):
             await changed.wait()
@@ -307,6 +302,18 @@ class AsyncTurn:
     async def cancel(self) -> None:
         """Stop the turn: see Turn.cancel."""
         await self._turn._driver.portal.run_async(self._turn._driver.cancel(self._turn))
+
+
+def _waker(changed: asyncio.Event) -> Callable[[], None]:
+    """Sets an event of the running loop, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def wake() -> None:
+        # A loop that has been closed meanwhile has nobody waiting.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(changed.set)
+
+    return wake
 
 
 def _has_news(backlog: Backlog) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import ray
+
 from actors import Agent, Event, Flow
 from runtime import Runtime
+from runtime.settings import Settings
 
 
 class Deploy:
@@ -24,6 +27,11 @@ class Deploy:
             "artifact_store": f"file://{self.folder}/artifacts",
         }
         return Runtime(root, **{**settings, **options})
+
+
+def host_of(rt: Runtime, agent: str) -> Any:
+    """The Ray actor in which an agent lives."""
+    return ray.get_actor(rt.statistics().agents[agent].actor, namespace=Settings().namespace)
 
 
 def told(events: list[Event]) -> list[tuple[str, str]]:

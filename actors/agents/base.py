@@ -15,12 +15,17 @@ Callback = Callable[..., Any] | list[Callable[..., Any]] | None
 
 
 class Placement(BaseModel):
-    """Where an agent's actor runs, in Ray's terms.
+    """Where an agent's actor runs: in a process of the pool, or in one of its own, in Ray's terms, if it asks for anything.
 
     Attributes:
         num_cpus, num_gpus, memory: what its process needs; memory in bytes.
         resources: custom resources by name.
         label_selector: labels that its node must have.
+        replicas: by how many actors it is served, each in a process with these needs. A session always has the same one.
+        colocate: "parent": it lives in the process of its parent, whatever that needs.
+
+    Raises:
+        DefinitionError: a field is unknown or wrong, or two do not go together; the message names them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,6 +35,31 @@ class Placement(BaseModel):
     memory: int | None = Field(default=None, gt=0)
     resources: dict[str, float] = {}
     label_selector: dict[str, str] = {}
+    replicas: int = Field(default=1, ge=1)
+    colocate: Literal["parent"] | None = None
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise DefinitionError(_wrong("a Placement", error)) from error
+
+    @pydantic.model_validator(mode="after")
+    def _goes_together(self) -> Placement:
+        if self.colocate is not None:
+            fields = type(self).model_fields.items()
+            also = " and ".join(name for name, field in fields if name != "colocate" and getattr(self, name) != field.default)
+            if also:
+                raise ValueError(
+                    f"colocate={self.colocate!r} does not go with {also}: an agent that lives in its parent's process has what "
+                    f"that has. Give {also} to the parent, or leave colocate out"
+                )
+        return self
+
+    @property
+    def asks(self) -> bool:
+        """True when its process needs something that not every process has."""
+        return bool(self.num_cpus or self.num_gpus or self.memory or self.resources or self.label_selector)
 
 
 class Agent(BaseModel):
@@ -78,8 +108,12 @@ class Agent(BaseModel):
 
 def wrongly_defined(kind: str, name: object, error: ValidationError) -> str:
     """The sentence that tells what is wrong with a definition."""
+    return _wrong(f"{kind} {name!r}", error)
+
+
+def _wrong(what: str, error: ValidationError) -> str:
     wrong = "; ".join(f"{'.'.join(map(str, detail['loc'])) or 'definition'}: {detail['msg']}" for detail in error.errors())
-    return f"{kind} {name!r} is not defined rightly: {wrong}"
+    return f"{what} is not defined rightly: {wrong}"
 
 
 def callbacks(callback: Callback) -> Sequence[Callable[..., Any]]:

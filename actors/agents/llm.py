@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from types import FunctionType
 from typing import Any, ClassVar, Literal
+from weakref import WeakValueDictionary
 
 import pydantic
 from pydantic import BaseModel, Field, field_validator
@@ -115,10 +117,20 @@ class LlmAgent(Agent):
         return json_schema(self.output_schema) if self.output_schema is not None else None
 
 
+_TOOLS: WeakValueDictionary[tuple[int, str, str | None], FunctionTool] = WeakValueDictionary()
+"""The tools of plain functions, as long as an agent has them; by the function, which its tool keeps alive."""
+
+
 def as_tool(given: Any) -> Tool:
     """A tool, or a plain function as one. Raises ValueError."""
     if isinstance(given, Tool):
         return given
+    if isinstance(given, FunctionType):
+        # Its signature need not be looked at again for each of thousands of agents: that takes 0.5 ms and 20 kB.
+        known = _TOOLS.get(which := (id(given), given.__name__, given.__doc__))
+        if known is None:
+            known = _TOOLS[which] = FunctionTool(given)
+        return known
     if callable(given):
         return FunctionTool(given)
     raise ValueError(f"a tool must be a Tool or a function, not {type(given).__name__}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from actors.agents.agent_tool import AgentTool
 from actors.agents.base import Agent, callbacks
+from actors.agents.homes import homes
 from actors.agents.llm import LlmAgent
 from actors.agents.plugin import Plugin, checked, hooks
 from actors.agents.workflow import Controller
@@ -17,7 +19,8 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import AgentNode, Topology
 from actors.nearest import did_you_mean
 from actors.rules.ids import MAX_ID
-from actors.rules.transfer import Target, transfer_targets
+from actors.rules.reach import Reach
+from actors.rules.transfer import FIND_TOOL, Target, transfer_targets
 from actors.tools.tasks import refuse_taken_name
 
 
@@ -33,7 +36,7 @@ class AgentSpec:
         global_instruction: the root's; for an agent that is a tool, or is below one, that agent's.
         model: the model's name or object, its own or inherited; "" for agents without one.
         plugins: the deployment's.
-        limits: how large its events may be.
+        limits: how large its events may be, and of how many targets its model is told.
     """
 
     definition: Agent
@@ -49,6 +52,11 @@ class AgentSpec:
     def name(self) -> str:
         """The agent's name."""
         return self.definition.name
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The targets, as its model gets to know them."""
+        return Reach(self.name, self.targets, self.children, self.limits.max_listed_targets)
 
     def hooks(self, name: str) -> Sequence[Callable[..., Any]]:
         """What is called at a point such as `before_agent_callback`: the plugins' hooks, then the agent's own callbacks."""
@@ -79,16 +87,31 @@ class AgentTree:
         self._agents: dict[str, Agent] = {}
         self._parents: dict[str, str | None] = {}
         self._asked_by: dict[str, str] = {}
+        self._tops: dict[str, Agent] = {}
+        self._models: dict[str, Any] = {}
         for agent, parent in _walk(root):
             self._add(agent, parent)
         self._add_tool_agents()
         # Beside the tree, and named as no agent of a user's can be: for flows that are run without being part of it.
         standing = Controller()
-        self._agents[standing.name], self._parents[standing.name] = standing, None
+        self._agents[standing.name], self._parents[standing.name], self._tops[standing.name] = standing, None, standing
         for agent in self:
             if isinstance(agent, Controller):
                 self.check_workers(agent.name, agent.agent_names)
         self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
+        self.homes = homes(self.topology, {agent.name: agent.placement for agent in self})
+        for agent in self:
+            if isinstance(agent, LlmAgent) and any(tool.name == FIND_TOOL for tool in agent.tools):
+                self._check_finds_nobody(agent.name)
+
+    def _check_finds_nobody(self, name: str) -> None:
+        """See that an agent with a tool `find_agents` of its own is not given the other. Raises AgentTreeError."""
+        count, most = len(transfer_targets(self.topology, name)), self.limits.max_listed_targets
+        if count > most:
+            raise AgentTreeError(
+                f"agent {name!r} may transfer to {count} agents, more than the {most} that its model is told by name: "
+                f"{FIND_TOOL!r} is the tool to find them, so call its own tool otherwise"
+            )
 
     def _add_tool_agents(self) -> None:
         """Add the agents that are tools, with what is below them; each once, however many agents have it."""
@@ -148,6 +171,7 @@ class AgentTree:
             raise AgentTreeError(f"agent {name!r} has two parents, {first!r} and {second!r}: make one object for each place")
         self._agents[name] = agent
         self._parents[name] = parent.name if parent is not None else None
+        self._tops[name] = self._tops[parent.name] if parent is not None else agent
 
     def _node(self, agent: Agent) -> AgentNode:
         return AgentNode(
@@ -172,16 +196,15 @@ class AgentTree:
             children=self.topology[name].children,
             targets=transfer_targets(self.topology, name),
             tool_agents=self.topology[name].tool_agents,
-            global_instruction=getattr(self._top(name), "global_instruction", ""),
+            global_instruction=self.global_instruction(name),
             model=self.model(name),
             plugins=self.plugins,
             limits=self.limits,
         )
 
-    def _top(self, name: str) -> Agent:
-        """The root, or the agent beside the tree that the agent is or is below of."""
-        *_, top = self.topology.lineage(name)
-        return self._agents[top.name]
+    def global_instruction(self, name: str) -> Any:
+        """That of the root, or of the agent beside the tree that the agent is or is below of."""
+        return getattr(self._tops[name], "global_instruction", "")
 
     def model(self, name: str) -> Any:
         """The model of an agent: its own, or that of the nearest LLM agent above it; "" when it needs none.
@@ -193,14 +216,28 @@ class AgentTree:
         """
         if not isinstance(self._agents[name], LlmAgent):
             return ""
-        for node in self.topology.lineage(name):
-            agent = self._agents[node.name]
+        model = self._nearest_model(name)
+        if model is None:
+            raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
+        return model
+
+    def _nearest_model(self, name: str) -> Any:
+        """The first model from an agent upwards, or None. Each agent is passed once, however deep the tree is."""
+        passed: list[str] = []
+        model: Any = None
+        at: str | None = name
+        while at is not None and model is None:
+            if at in self._models:
+                model = self._models[at]
+                break
+            passed.append(at)
+            agent = self._agents[at]
             if isinstance(agent, LlmAgent) and agent.model:
-                return agent.model
-        user = self._asked_by.get(self._top(name).name)
-        if user is not None:
-            return self.model(user)
-        raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
+                model = agent.model
+            above = self._parents[at]
+            at = above if above is not None else self._asked_by.get(at)
+        self._models.update(dict.fromkeys(passed, model))
+        return model
 
 
 def _tool_agents(agent: Agent) -> list[Agent]:

@@ -23,10 +23,10 @@ from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
-from actors.rules import answers, confirmation, instructions, messages, transfer
+from actors.rules import answers, confirmation, instructions, messages
 from actors.tools.base import Tool
 from actors.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
-from actors.tools.transfer import TransferTool
+from actors.tools.transfer import transfer_tools
 
 _SAY_IN_CALLS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
 """The hooks that see a call, or its event."""
@@ -50,8 +50,7 @@ class LlmRun:
         self._context = context
         self._tools: dict[str, Tool] = {tool.name: tool for tool in self._agent.tools}
         if spec.targets:
-            transfer_tool = TransferTool(spec.name, spec.targets)
-            self._tools[transfer_tool.name] = transfer_tool
+            self._tools.update((tool.name, tool) for tool in transfer_tools(spec.reach))
 
     async def run(self) -> AnyOutcome:
         """The run from its beginning to its end."""
@@ -214,7 +213,7 @@ class LlmRun:
                 await self._instruction(self._spec.global_instruction),
                 await self._instruction(self._agent.instruction),
                 instructions.identity(self._spec.name, self._agent.description),
-                transfer.instruction(self._spec.targets),
+                self._spec.reach.instruction,
             ]
         )
 

@@ -145,6 +145,9 @@ class SessionStore(Protocol):
 
     All of them raise StoreUnavailableError when the store cannot do it now and may be able to later: it is away, locked or
     full. Then they are called again, so that whoever asked need not know, until the store has been away for too long.
+
+    A store that has an attribute `takes_many_writers` that is true may serve several Session actors: each has a copy of it, made
+    before it was opened, and writes other sessions. What they share, the state of users and of the app, is merged key by key.
     """
 
     def open(self) -> None:
@@ -223,7 +226,8 @@ class SessionStore(Protocol):
 class MemoryStore(Protocol):
     """Where memory lasts. Its methods block; the Session actor calls them from one thread, one at a time.
 
-    As those of a SessionStore they raise StoreUnavailableError for what may pass by itself, and are called again then.
+    As those of a SessionStore they raise StoreUnavailableError for what may pass by itself, and are called again then. With
+    `takes_many_writers` it may serve several Session actors, as there.
     """
 
     def open(self) -> None:

@@ -16,7 +16,7 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.flow import FlowMark, Work
 from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey
+from actors.messages.session import WHOLE, SessionKey, Share
 from actors.messages.topology import Topology
 
 
@@ -202,7 +202,7 @@ class TurnFound(Message, frozen=True, kw_only=True):
     """What was found.
 
     Attributes:
-        authors: of the session's events, by recency.
+        authors: of the session's events, by recency, as far as they decide who is selected.
         caller, invocation_id: who made the first of the calls, in which invocation; "" without calls.
         is_there: the turn that was asked for runs, waits in line or has ended.
         agent: who was selected for it, as far as it is known.
@@ -276,7 +276,7 @@ class TurnOpened(Message, frozen=True, kw_only=True):
         epoch: to be given with everything that is written for it.
         seq: the place of the user's event.
         generation: names the log; another one after a rewind, and what was compiled of the old one is void.
-        authors: the log's agents, the most recent first.
+        authors: the log's agents, the most recent first, as far as they decide who is selected.
         state: the session's state, all scopes, encoded.
         so_far: of a turn that goes on; None for a new one.
         taken_up: the turn was open already, and whoever ran it is gone; `event` and `config` tell how it was opened, `caller` who
@@ -324,10 +324,15 @@ class PickUp(Message, frozen=True, kw_only=True):
 
 
 class ListOpenTurns(Message, frozen=True, kw_only=True):
-    """A Runner begins anew: what its predecessor had in line is given up, and it is told which turns of the app are open."""
+    """A Runner begins anew: what its predecessor had in line is given up, and it is told which turns of the app are open.
+
+    Attributes:
+        share: the sessions whose turns it runs.
+    """
 
     app: str
     runner: str
+    share: Share = WHOLE
 
 
 class OpenTurnsAre(Message, frozen=True, kw_only=True):
@@ -695,12 +700,14 @@ class Statistics(Message, frozen=True, kw_only=True):
     """What an actor has done since it lives.
 
     Attributes:
-        actor: its name; on Ray the one under which `ray.get_actor` finds it.
-        agent: the agent whose actor it is, "" for the others.
-        pid: its process.
+        actor: its name; on Ray the one under which `ray.get_actor` finds it, of an agent that of the process in which it lives.
+        agent: the agent whose actor it is, "" for the others. Replicas but the first are `agent/1`, `agent/2` …
+        pid: its process; 0: these are the sums of several actors.
         counts: figures by name.
         agents: on the Runner, what every live agent tells.
         models: on the actor that limits models, figures by name for each of them.
+        parts: what each of the several actors tells.
+        spare_pids: on the Runner, the processes that stand ready for agents.
     """
 
     actor: str
@@ -709,6 +716,8 @@ class Statistics(Message, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     agents: Sequence[Statistics] = ()
     models: dict[str, dict[str, int]] = {}
+    parts: Sequence[Statistics] = ()
+    spare_pids: Sequence[int] = ()
 
 
 class Stop(Message, frozen=True, kw_only=True):

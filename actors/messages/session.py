@@ -18,6 +18,17 @@ class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True):
     session: str
 
 
+class Share(msgspec.Struct, frozen=True, array_like=True):
+    """The sessions that one of several actors of a kind serves: which of how many it is. By default it is the only one."""
+
+    index: int = 0
+    of: int = 1
+
+
+WHOLE = Share()
+"""The share of the only one of its kind."""
+
+
 class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A session as of one moment.
 

@@ -14,7 +14,7 @@ LLM = "llm"
 CUSTOM = "custom"
 
 
-class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One agent's place in the tree.
 
     Attributes:

@@ -31,6 +31,9 @@ MINUTE_S = 60.0
 TOO_MANY = 429
 """The HTTP status with which a service says that it is asked too often."""
 
+PASSING = frozenset({TOO_MANY, 500, 502, 503, 504})
+"""HTTP statuses that may be gone the next time."""
+
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 """A wait before a repetition doubles from the one to the other, unless the service says how long it should be."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from actors.messages.topology import Topology
+from actors.messages.topology import AgentNode, Topology
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,25 @@ def is_transferable(topology: Topology, name: str) -> bool:
 
     An agent that is a tool is never: the user does not talk to it.
     """
-    return not topology.is_beside(name) and all(
-        node.is_llm and not node.disallow_transfer_to_parent for node in topology.lineage(name)
-    )
+    top: AgentNode | None = None
+    for node in topology.lineage(name):
+        if not node.is_llm or node.disallow_transfer_to_parent:
+            return False
+        top = node
+    return top is topology.root
+
+
+def deciding(topology: Topology, authors: Iterable[str]) -> tuple[str, ...]:
+    """Those of the authors on whom a selection depends: the first that is transferable, and before it those that are not known.
+
+    In one session hundreds of agents may have spoken; what a turn is told of them does not grow with their number.
+    """
+    found = []
+    for author in authors:
+        is_known = topology.find(author) is not None
+        is_chosen = is_known and is_transferable(topology, author)
+        if is_chosen or not is_known:
+            found.append(author)
+        if is_chosen:
+            break
+    return tuple(found)

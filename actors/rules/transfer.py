@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
-from actors.messages.model import FunctionDeclaration
 from actors.messages.topology import AgentNode, Topology
 from actors.nearest import did_you_mean
 
 TRANSFER_TOOL = "transfer_to_agent"
+FIND_TOOL = "find_agents"
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """An agent that can take over."""
 
     name: str
@@ -38,55 +36,6 @@ def transfer_targets(topology: Topology, name: str) -> tuple[Target, ...]:
 
 def _target(node: AgentNode, *, is_parent: bool = False) -> Target:
     return Target(node.name, node.description, is_parent)
-
-
-def declaration(targets: Sequence[Target]) -> FunctionDeclaration:
-    """The tool that the model sees: one required string out of the targets' names."""
-    return FunctionDeclaration(
-        name=TRANSFER_TOOL,
-        description="Hand the conversation over to another agent that is better suited to answer the user.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "agent_name": {
-                    "type": "string",
-                    "description": "Name of the agent that takes over.",
-                    "enum": [target.name for target in targets],
-                }
-            },
-            "required": ["agent_name"],
-        },
-    )
-
-
-def instruction(targets: Sequence[Target]) -> str:
-    """What the system instruction says about transfer; "" without targets."""
-    if not targets:
-        return ""
-    listed = "\n".join("- " + ": ".join(filter(None, (target.name, target.description))) for target in targets)
-    names = ", ".join(f"`{target.name}`" for target in targets)
-    text = (
-        "You work together with other agents. These can take over the conversation:\n"
-        f"{listed}\n\n"
-        "If you are the best one to answer, answer yourself. If, going by its description, another agent is better placed, "
-        f"call `{TRANSFER_TOOL}` with its name and write nothing beside the call.\n"
-        f"Valid names are {names}, and no others."
-    )
-    parent = next((target for target in targets if target.is_parent), None)
-    if parent is not None:
-        text += f"\nWhen neither you nor another agent of the list fits, hand back to your parent agent, `{parent.name}`."
-    return text
-
-
-def refusal(agent: str, wanted: object, targets: Sequence[Target]) -> str | None:
-    """Why the agent cannot transfer to `wanted`, told so that a model can mend it; None when it can."""
-    names = [target.name for target in targets]
-    if isinstance(wanted, str) and wanted in names:
-        return None
-    valid = f"Valid targets: {', '.join(names) if names else 'none'}"
-    if not isinstance(wanted, str) or not wanted:
-        return f"{TRANSFER_TOOL} needs the argument agent_name, a string. {valid}"
-    return f"agent {agent!r} cannot transfer to {wanted!r}: no such target.{did_you_mean(wanted, names)} {valid}"
 
 
 def route_refusal(topology: Topology, wanted: str, scope: str | None) -> str | None:

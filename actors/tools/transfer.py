@@ -1,12 +1,13 @@
-"""The built-in tool that hands the conversation over (seed 002)."""
+"""The built-in tools that hand the conversation over, and that find out to whom (seed 002)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from actors.foreign import in_thread
 from actors.messages.model import FunctionDeclaration
-from actors.rules.transfer import TRANSFER_TOOL, Target, declaration, refusal
+from actors.rules.reach import Reach, finding_declaration
+from actors.rules.transfer import FIND_TOOL, TRANSFER_TOOL
 from actors.tools.base import Tool
 from actors.tools.context import ToolContext
 
@@ -17,19 +18,47 @@ class TransferTool(Tool):
     name = TRANSFER_TOOL
     only_decides = True
 
-    def __init__(self, agent: str, targets: Sequence[Target]) -> None:
-        self._agent = agent
-        self._targets = targets
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
 
     def declaration(self) -> FunctionDeclaration:
-        """One required string out of the targets' names."""
-        return declaration(self._targets)
+        """One required string."""
+        return self._reach.declaration()
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | None:
         """Set the action; or tell the model why it cannot be, and what it can be."""
         wanted = args.get("agent_name")
-        refused = refusal(self._agent, wanted, self._targets)
+        refused = self._reach.refusal(wanted)
         if refused is not None:
             return {"error": refused}
         context.actions.transfer_to_agent = wanted
         return None
+
+
+class FindAgentsTool(Tool):
+    """`find_agents` for an agent that has more targets than its model can be told."""
+
+    name = FIND_TOOL
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    def declaration(self) -> FunctionDeclaration:
+        """One required string."""
+        return finding_declaration()
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Tell the targets that fit best."""
+        query = args.get("query")
+        if not isinstance(query, str) or not query.strip():
+            return {"error": f"{FIND_TOOL} needs the argument query, words to look for"}
+        # Of ten thousand agents the first search takes 50 ms.
+        found = await in_thread(self._reach.find, question=query)
+        if not found:
+            return {"agents": [], "hint": "No agent fits these words. Try others, or answer yourself."}
+        return {"agents": [{"name": target.name, "description": target.description} for target in found]}
+
+
+def transfer_tools(reach: Reach) -> tuple[Tool, ...]:
+    """What an agent with these targets is given."""
+    return (TransferTool(reach),) if reach.is_listed else (FindAgentsTool(reach), TransferTool(reach))

@@ -3,155 +3,161 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from typing import Any
+from itertools import count
 
-import ray
 from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.agent import AgentActor
-from actors.agents import AgentSpec, Placement
-from actors.errors import ActorLostError, ClusterError
+from actors.agents.homes import Home
+from actors.errors import ClusterError, RaygroveError
+from actors.gate import ModelGate
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
-from actors.messages.protocol import Stop
-from actors.messages.wire import encode
+from actors.messages.session import SessionKey
+from actors.rules.hosting import default_hosts, replica_of
 from actors.runner import RunnerRef
-from actors.session import SessionRef
-from runtime.cluster.remote import PAUSE_S, AgentHost, Handle, RayLink, RemotePlans, evict, myself, start
+from runtime.cluster.clients import permits_ref, session_ref
+from runtime.cluster.definitions import DefinitionBook, spec_of
+from runtime.cluster.hosts import AgentHost, RayProcess
+from runtime.cluster.placing import memory_bytes, placed, ray_options
+from runtime.cluster.pool import Pool
+from runtime.cluster.remote import SPREAD, Handle, RayLink, RemotePlans, myself, start
 from runtime.cluster.tasks import as_task
+from runtime.cluster.tenants import Place
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
 from runtime.settings import Settings
 
 
 class RayDirectory:
-    """Lives in the Runner's process, and starts one Ray actor per agent that is spoken to.
+    """Lives in the Runner's process, and has every agent that is spoken to live in a Ray actor.
 
     Args:
-        specs: every agent's AgentSpec and Placement, pickled by Ray's pickler.
-        session: the Session actor.
+        definitions: of all agents.
+        homes: of the agents that cannot live just anywhere.
+        modules: what the models in the tree will load.
+        sessions: the Session actors.
+        permits: the actor that limits models; None: none is limited.
         artifact_store: URL or store.
         obstacles: see Directory.
-        actor_name: gives the name of an agent's actor.
+        host_name: gives the name of a process.
         settings: the deployment's.
     """
 
     def __init__(
         self,
-        specs: Mapping[str, bytes],
-        session: Handle,
+        definitions: DefinitionBook,
+        homes: Mapping[str, Home],
+        modules: Sequence[str],
+        sessions: Sequence[Handle],
+        permits: Handle | None,
         artifact_store: str | ArtifactStore,
         obstacles: Mapping[str, tuple[str, str]],
-        actor_name: Callable[[str], str],
+        host_name: Callable[[str], str],
         settings: Settings,
     ) -> None:
         self.obstacles = obstacles
-        self._specs = specs
-        self._session = session
+        self._definitions = definitions
+        self._homes = homes
+        self._modules = modules
+        self._sessions = sessions
+        self._permits = permits
         self._artifact_store = artifact_store
-        self._actor_name = actor_name
+        self._host_name = host_name
         self._settings = settings
         self._runner = myself(settings.namespace)
-        self._links: dict[str, RayLink] = {}
-        self._starting: dict[str, asyncio.Task[RayLink]] = {}
+        # Those of a Runner that was lost may still have their names.
+        self._mine = uuid.uuid4().hex[:8]
+        self._numbers = count(1)
+        self._pool = Pool(
+            self._start,
+            most=settings.max_live_agents or default_hosts(memory_bytes() / settings.runners),
+            spares=settings.spare_hosts,
+            agents=len(definitions) - sum(home.placement.asks for home in homes.values()),
+            idle_timeout_s=settings.idle_timeout_s,
+            stop_timeout_s=settings.stop_timeout_s,
+        )
 
-    async def link(self, agent: str) -> Link:
-        """A way to the agent's actor, which is started if it does not live."""
-        link = self._links.get(agent)
-        if link is not None:
-            return link
-        if agent not in self._starting:
-            self._starting[agent] = asyncio.create_task(self._start(agent))
-        try:
-            return await asyncio.shield(self._starting[agent])
-        finally:
-            self._starting.pop(agent, None)
+    async def link(self, agent: str, key: SessionKey) -> Link:
+        """A way to the agent's actor that serves a session, which is made to live if it does not."""
+        home = self._homes.get(agent)
+        replica = replica_of(key, home.placement.replicas) if home is not None else 0
+        return await self._pool.link(Place(agent, replica), home)
 
-    async def _start(self, agent: str) -> RayLink:
-        # Starting a named actor asks Ray's control service and waits for it, so it is done in a thread.
-        try:
-            handle = await asyncio.to_thread(self._start_blocking, agent)
-        except Exception as error:
-            # Unpickling runs the user's modules, and Ray has errors of many kinds: for the turn they are one.
-            raise ClusterError(f"agent {agent!r} could not be started: {type(error).__name__}: {error}") from error
-        link = self._links[agent] = RayLink(handle, f"agent {agent!r}")
-        return link
-
-    def _start_blocking(self, agent: str) -> Handle:
-        placement: Placement = cloudpickle.loads(self._specs[agent])[1]
-        name = self._actor_name(agent)
+    async def _start(self, home: Home | None) -> RayProcess:
+        name = self._host_name(f"{self._mine}-{next(self._numbers)}")
         settings = self._settings
-        patience_s = settings.restart_timeout_s
-        build = partial(build_agent, self._specs[agent], self._session, self._runner, self._artifact_store, name, patience_s)
-        resources = ray_options(placement)
-        begin = partial(start, AgentHost, name, settings.namespace, settings.max_concurrency, build, settings.tool_threads)
-        given_up_s = time.monotonic() + settings.restart_timeout_s
-        while True:
-            try:
-                return begin(**resources)
-            except ValueError:
-                # The name is still that of an actor which was given up, or whose Runner was lost.
-                if time.monotonic() >= given_up_s:
-                    raise
-                evict(name, settings.namespace)
-                time.sleep(PAUSE_S)
+        begin: Callable[..., Handle] = partial(
+            start,
+            AgentHost,
+            name,
+            settings.namespace,
+            settings.max_concurrency,
+            partial(furnish, self._sessions, self._runner, self._permits, self._artifact_store, name, settings),
+            (*self._sessions, self._runner, *([self._permits] if self._permits is not None else [])),
+            settings.tool_threads,
+        )
+        try:
+            if home is None:
+                # Starting a named actor asks Ray's control service and waits for it, so it is done in a thread.
+                handle = await asyncio.to_thread(begin, **SPREAD)
+            else:
+                handle = await placed(partial(begin, **ray_options(home.placement)), home, settings)
+        except RaygroveError:
+            raise
+        except Exception as error:
+            # Ray has errors of many kinds, also for options that it does not take: for the turn they are one.
+            raise ClusterError(f"a process for agents could not be started: {type(error).__name__}: {error}") from error
+        return RayProcess(handle, self._definitions, self._modules, settings.start_timeout_s)
+
+    def fill(self) -> None:
+        """Begin to have processes stand ready."""
+        self._pool.fill()
 
     def forget(self, agent: str, link: Link) -> None:
-        """The agent's actor is gone, or does not listen; the next message starts another."""
-        if self._links.get(agent) is link:
-            # Its name is free only when Ray has given it up.
-            ray.kill(self._links.pop(agent).handle)
+        """The agent's actor is gone, or does not listen: its process is ended, and the next message finds another."""
+        self._pool.forget(link)
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live now."""
-        return list(self._links.items())
+        return [(str(place), link) for place, link in self._pool.live()]
+
+    def counts(self) -> Mapping[str, int]:
+        """How many processes there are, and how often agents came and went."""
+        return self._pool.counts()
+
+    def spare_pids(self) -> Sequence[int]:
+        """The process ids of those in which no agent lives."""
+        return self._pool.spare_pids()
 
     async def close(self) -> None:
-        """Stop every agent's actor."""
-        links = list(self._links.values())
-        self._links.clear()
-        await asyncio.gather(*(self._stop(link) for link in links))
-
-    async def _stop(self, link: RayLink) -> None:
-        with suppress(ActorLostError, TimeoutError):
-            async with asyncio.timeout(self._settings.stop_timeout_s):
-                await link.send(encode(Stop()))
-        ray.kill(link.handle)
+        """Stop every agent's actor, and end the processes."""
+        await self._pool.close()
 
 
-def ray_options(placement: Placement) -> dict[str, Any]:
-    """A placement in Ray's terms."""
-    options: dict[str, Any] = {"num_cpus": placement.num_cpus}
-    if placement.num_gpus:
-        options["num_gpus"] = placement.num_gpus
-    if placement.memory is not None:
-        options["memory"] = placement.memory
-    if placement.resources:
-        options["resources"] = placement.resources
-    if placement.label_selector:
-        options["label_selector"] = placement.label_selector
-    return options
-
-
-def build_agent(
-    pickled: bytes, session: Handle, runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
-) -> Actor:
-    """Make an agent's actor, in its own process."""
-    spec: AgentSpec = cloudpickle.loads(pickled)[0]
+def furnish(
+    sessions: Sequence[Handle],
+    runner: Handle,
+    permits: Handle | None,
+    artifact_store: str | ArtifactStore,
+    name: str,
+    settings: Settings,
+) -> Callable[[bytes], Actor]:
+    """Make what all agents in a process share. Returns what makes an agent's actor there, of its definition."""
+    patience_s = settings.restart_timeout_s
+    session = session_ref(sessions, patience_s)
     # When the Runner is lost, so are the runs that it has asked for: nobody waits for it here.
     runner_ref = RunnerRef(RayLink(runner, "the Runner"))
-    return AgentActor(
-        spec,
-        SessionRef(RayLink(session, "the Session actor", patience_s)),
-        lambda: runner_ref,
-        open_artifact_store(artifact_store),
-        resolve,
-        name,
-        as_task,
-        RemotePlans(runner, cloudpickle.loads).find,
-    )
+    artifacts = open_artifact_store(artifact_store)
+    plans = RemotePlans(runner, cloudpickle.loads)
+    gate = ModelGate(permits_ref(permits, patience_s), settings.model_limits) if permits is not None else None
+
+    def build(raw: bytes) -> Actor:
+        spec = spec_of(raw)
+        return AgentActor(spec, session, lambda: runner_ref, artifacts, resolve, name, as_task, plans.find, gate=gate)
+
+    return build

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -13,23 +13,40 @@ import ray
 from ray import cloudpickle
 
 from actors.actor import Actor
-from actors.agents import AgentSpec
+from actors.agents.homes import Home
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
-from actors.interfaces.model import SharedModel
+from actors.interfaces.model import SharedModel, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.messages.session import WHOLE, Share
 from actors.messages.topology import Topology
+from actors.messages.wire import decode, encode
+from actors.permits import PermitsActor, PermitsRef
+from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
+from runtime.cluster.clients import session_ref
 from runtime.cluster.connection import RayConnection
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name, agent_actor_name
+from runtime.cluster.definitions import DefinitionBook, bound
+from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, host_name, permits_name
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.parcels import packed, packed_plan, parcel
-from runtime.cluster.remote import Handle, ModelHost, RayLink, RemoteModel, RunnerHost, SessionHost, named, start
-from runtime.deployment import Deployment, model_names, obstacles, open_artifact_store, open_memory_store, open_session_store
+from runtime.cluster.remote import SPREAD, Handle, ModelHost, PermitsHost, RemoteModel, RunnerHost, SessionHost, named, start
+from runtime.deployment import (
+    Deployment,
+    model_names,
+    modules,
+    obstacles,
+    open_artifact_store,
+    open_memory_store,
+    open_session_store,
+)
 from runtime.settings import Settings
 
 FOR_EVER = -1
 """How often Ray starts an actor again whose process was lost."""
+
+ANY_NUMBER = 1_000_000
+"""Messages at the same time for the actor with which all calls wait: were there no room for one more, none could end."""
 
 
 class RayEngine:
@@ -54,6 +71,7 @@ class RayEngine:
         self._connection = RayConnection(deployment.settings, address, may_start=not deployment.detached)
         self._deployed = RayDeployment(deployment.settings)
         self._models: dict[int, tuple[SharedModel, Handle]] = {}
+        self._binding: Future[DefinitionBook] | None = None
 
     @property
     def session(self) -> SessionRef:
@@ -65,17 +83,30 @@ class RayEngine:
         """A client of the Runner."""
         return self._deployed.runner
 
+    @property
+    def permits(self) -> PermitsRef | None:
+        """A client of the actor that limits models; None where none is limited."""
+        return self._deployed.permits
+
     # ------------------------------------------------------------------------------------------------- starting
     def prepare(self) -> None:
         """Start Ray or connect to it, if need be."""
-        self._connection.open()
+        tree = self._deployment.tree
+        if ray.is_initialized() or any(_is_shared(tree.model(agent.name)) for agent in tree):
+            # There is nothing to wait for, or Ray has to be there first.
+            self._connection.open()
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="definitions") as thread:
+            self._binding = thread.submit(bound, tree, self._travelling)
+            self._connection.open()
 
     async def start(self) -> None:
-        """Start the Session actor and the Runner."""
+        """Start the Session actors and the Runners."""
         settings = self._deployment.settings
         try:
             await asyncio.to_thread(self._start_actors)
             await self._deployed.answers()
+            self._deployed.fill()
             # What was not started when its driver has gone never would be.
             await asyncio.gather(*(handle.state.remote() for _, handle in self._models.values()))
         except BaseException as error:
@@ -89,66 +120,102 @@ class RayEngine:
 
     def _start_actors(self) -> None:
         deployment = self._deployment
-        name = partial(actor_name, deployment.app_name)
-        build_the_session = partial(
+        settings = deployment.settings
+        sessions = [self._start_session(share) for share in shares(settings.session_shards)]
+        self._refuse_another_number()
+        permits = self._start_permits() if settings.model_limits else None
+        definitions = self._definitions()
+        plans = {flow: packed_plan(flow, plan) for flow, plan in deployment.plans().items()}
+        runners = [self._start_runner(share, definitions, plans) for share in shares(settings.runners)]
+        self._deployed.meet(sessions, runners, permits, settings)
+
+    def _start_session(self, share: Share) -> Handle:
+        deployment = self._deployment
+        name = actor_name(deployment.app_name, numbered("session", share))
+        build = partial(
             build_session,
             deployment.session_store,
             deployment.memory_store,
-            deployment.tree.topology,
-            name("session"),
+            encode(deployment.tree.topology),
+            name,
             deployment.settings,
+            share,
         )
         terms = Terms(deployment.settings, deployment.artifact_store, deployment.auto_create_session)
-        session = self._start(
-            SessionHost, name("session"), refusal="the stores cannot travel", content=(build_the_session, terms)
-        )
-        specs = {agent.name: self._packed(deployment.tree.spec(agent.name)) for agent in deployment.tree}
-        build_the_runner = partial(
+        return self._start(SessionHost, name, refusal="the stores cannot travel", content=(build, terms), share=share)
+
+    def _start_permits(self) -> Handle:
+        name = permits_name(self._deployment.app_name)
+        build = partial(PermitsActor, self._deployment.settings.model_limits, name)
+        refusal = "the limits of models cannot travel"
+        return self._start(PermitsHost, name, refusal=refusal, content=build, max_concurrency=ANY_NUMBER)
+
+    def _refuse_another_number(self) -> None:
+        """See that the app does not run with another number of Session actors, by other names. Who starts takes his own first."""
+        app, settings = self._deployment.app_name, self._deployment.settings
+        with suppress(ValueError):
+            named(actor_names(app, "session", 1 if settings.session_shards > 1 else 2)[0], settings.namespace)
+            raise DeploymentExistsError(app)
+
+    def _start_runner(self, share: Share, definitions: DefinitionBook, plans: Mapping[str, bytes]) -> Handle:
+        deployment = self._deployment
+        settings = deployment.settings
+        name = actor_name(deployment.app_name, numbered("runner", share))
+        build = partial(
             build_runner,
-            name("session"),
+            actor_names(deployment.app_name, "session", settings.session_shards),
             deployment.artifact_store,
-            specs,
+            definitions,
+            deployment.tree.homes,
+            modules(deployment.tree),
             model_names(deployment.tree),
-            partial(agent_actor_name, deployment.app_name),
-            deployment.settings,
-            name("runner"),
+            partial(host_name, deployment.app_name),
+            settings,
+            name,
             packed("the plugins cannot travel to the Runner", deployment.tree.plugins),
             deployment.app_name,
+            share,
         )
-        plans = {flow: packed_plan(flow, plan) for flow, plan in deployment.plans().items()}
-        runner = self._start(
-            RunnerHost,
-            name("runner"),
-            deployment.settings.namespace,
-            refusal="the agents cannot travel to the Runner",
-            content=(build_the_runner, plans),
-        )
-        self._deployed.meet(session, runner, deployment.settings)
+        refusal = "the agents cannot travel to the Runner"
+        return self._start(RunnerHost, name, settings.namespace, refusal=refusal, content=(build, plans), share=share)
 
     async def define(self, name: str, plan: Any) -> None:
         """Send the definition of a flow to where all agents find it."""
         await self._deployed.define(name, plan)
 
-    def _start(self, host: type[Any], name: str, *args: str, refusal: str, content: object, restarts: int = FOR_EVER) -> Handle:
+    def _start(
+        self,
+        host: type[Any],
+        name: str,
+        *args: str,
+        refusal: str,
+        content: object,
+        restarts: int = FOR_EVER,
+        share: Share = WHOLE,
+        max_concurrency: int | None = None,
+    ) -> Handle:
         settings = self._deployment.settings
         pieces = parcel(refusal, content, must_last=self._deployment.detached)
         options: dict[str, Any] = {"max_restarts": restarts}
         if settings.core_resources:
             options["resources"] = settings.core_resources
+        if share.of > 1:
+            options |= SPREAD
         if self._deployment.detached:
             options["lifetime"] = "detached"
         try:
-            handle = start(host, name, settings.namespace, settings.max_concurrency, *args, *pieces, **options)
+            handle = start(host, name, settings.namespace, max_concurrency or settings.max_concurrency, *args, *pieces, **options)
         except ValueError as error:
             raise DeploymentExistsError(self._deployment.app_name) from error
         self._deployed.hosts[name] = handle
         return handle
 
-    def _packed(self, spec: AgentSpec) -> bytes:
-        """An agent's spec and placement as they travel. A model with a state of its own stays in one process for all."""
-        if hasattr(spec.model, "adopt") and hasattr(spec.model, "state"):
-            spec = replace(spec, model=RemoteModel(self._model_host(spec.model)))
-        return packed(f"agent {spec.name!r} cannot travel to its actor", (spec, spec.definition.placement))
+    def _definitions(self) -> DefinitionBook:
+        return self._binding.result() if self._binding is not None else bound(self._deployment.tree, self._travelling)
+
+    def _travelling(self, model: Any) -> Any:
+        """A model as it travels. One with a state of its own stays in one process for all."""
+        return RemoteModel(self._model_host(model), name_of(model)) if _is_shared(model) else model
 
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
@@ -191,45 +258,63 @@ class RayEngine:
 
 
 def build_session(
-    store: str | SessionStore, memory_store: str | MemoryStore | None, topology: Topology, name: str, settings: Settings
+    store: str | SessionStore,
+    memory_store: str | MemoryStore | None,
+    topology: bytes,
+    name: str,
+    settings: Settings,
+    share: Share,
 ) -> Actor:
-    """Make the Session actor, in its own process."""
+    """Make a Session actor, in its own process."""
     return SessionActor(
         open_session_store(store, settings),
-        topology,
+        decode(topology, Topology),
         name,
         memory=open_memory_store(memory_store, settings),
         limits=settings.limits,
         store_timeout_s=settings.store_timeout_s,
+        share=share,
     )
 
 
 def build_runner(
-    session_name: str,
+    session_names: Sequence[str],
     artifact_store: str | ArtifactStore,
-    specs: Mapping[str, bytes],
+    definitions: DefinitionBook,
+    homes: Mapping[str, Home],
+    model_modules: Sequence[str],
     models: Mapping[str, str],
-    agent_name: Callable[[str], str],
+    name_host: Callable[[str], str],
     settings: Settings,
     name: str,
     plugins: bytes,
     app: str,
-) -> Actor:
-    """Make the Runner, in its own process.
+    share: Share,
+) -> tuple[Actor, Callable[[], None]]:
+    """Make a Runner, in its own process. Returns it, and what has processes stand ready for its agents.
 
-    It finds the Session actor by its name: with a handle among its arguments, Ray could not promise to start it again.
+    It finds the Session actors by their names: with handles among its arguments, Ray could not promise to start it again.
     """
-    session = named(session_name, settings.namespace)
-    directory = RayDirectory(specs, session, artifact_store, obstacles(models), agent_name, settings)
-    return RunnerActor(
-        SessionRef(RayLink(session, "the Session actor", settings.restart_timeout_s)),
+    sessions = [named(session_name, settings.namespace) for session_name in session_names]
+    permits = named(permits_name(app), settings.namespace) if settings.model_limits else None
+    directory = RayDirectory(
+        definitions, homes, model_modules, sessions, permits, artifact_store, obstacles(models), name_host, settings
+    )
+    runner = RunnerActor(
+        session_ref(sessions, settings.restart_timeout_s),
         directory,
         open_artifact_store(artifact_store),
         name,
         cloudpickle.loads(plugins),
         app,
         settings.limits,
+        share,
     )
+    return runner, directory.fill
+
+
+def _is_shared(model: Any) -> bool:
+    return hasattr(model, "adopt") and hasattr(model, "state")
 
 
 def _state_of(model: Handle) -> bytes:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
 from actors.interfaces.stores import ArtifactStore
 from actors.nearest import did_you_mean
+from actors.permits import PermitsRef
 from actors.runner import RunnerRef
 from actors.session import SessionRef
 from runtime.cluster.connection import RayConnection
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name
+from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, permits_name
 from runtime.cluster.remote import Handle, named, names, terms_of
 from runtime.settings import Settings
 
@@ -45,6 +47,11 @@ class JoinedEngine:
         return self._deployed.runner
 
     @property
+    def permits(self) -> PermitsRef | None:
+        """A client of the actor that limits models; None where none is limited."""
+        return self._deployed.permits
+
+    @property
     def artifact_store(self) -> str | ArtifactStore | None:
         """Where artifacts last, as the deployment has told; None before it was joined."""
         return self._terms.artifact_store if self._terms is not None else None
@@ -66,10 +73,12 @@ class JoinedEngine:
             ClusterError: they do not answer.
         """
         try:
-            session, runner = await asyncio.to_thread(self._find)
+            session = await asyncio.to_thread(self._find_session)
             async with asyncio.timeout(self._settings.start_timeout_s):
                 self._terms = await terms_of(session)
-            self._deployed.meet(session, runner, self._terms.settings)
+            settings = self._terms.settings
+            sessions, runners, permits = await asyncio.to_thread(self._find_all, settings)
+            self._deployed.meet(sessions, runners, permits[0] if permits else None, settings)
             await self._deployed.answers()
         except BaseException as error:
             await self.leave()
@@ -80,13 +89,22 @@ class JoinedEngine:
                 raise self._not_found(f"It has just ended: {error}") from error
             raise
 
-    def _find(self) -> tuple[Handle, Handle]:
-        namespace = self._settings.namespace
+    def _find_session(self) -> Handle:
+        """A Session actor: it tells how many there are."""
+        for shards in (1, 2):
+            with suppress(ValueError):
+                return named(actor_names(self._app_name, "session", shards)[0], self._settings.namespace)
+        raise self._not_found(_hint(self._app_name, self._settings.namespace))
+
+    def _find_all(self, settings: Settings) -> list[list[Handle]]:
+        """The Session actors, the Runners, and the actor that limits models, if there is one."""
+        app = self._app_name
+        parts = [actor_names(app, "session", settings.session_shards), actor_names(app, "runner", settings.runners)]
+        parts.append([permits_name(app)] if settings.model_limits else [])
         try:
-            session, runner = (named(actor_name(self._app_name, part), namespace) for part in ("session", "runner"))
+            return [[named(name, self._settings.namespace) for name in names_of_kind] for names_of_kind in parts]
         except ValueError as error:
-            raise self._not_found(_hint(self._app_name, namespace)) from error
-        return session, runner
+            raise self._not_found(f"It has just ended, or is being started: {error}") from error
 
     def _not_found(self, hint: str) -> DeploymentNotFoundError:
         return DeploymentNotFoundError(self._app_name, self._settings.namespace, hint)
@@ -122,8 +140,8 @@ class JoinedEngine:
 
 def _hint(app_name: str, namespace: str) -> str:
     """Which apps there are instead."""
-    runner = actor_name("", "runner")
-    deployed = [(where, name.removesuffix(runner)) for where, name in names() if name.endswith(runner)]
+    apart = ((where, *name.split("/")) for where, name in names())
+    deployed = [(where, app) for where, app, *part in apart if part in (["runner"], ["runner-0"])]
     elsewhere = sorted({where for where, name in deployed if name == app_name})
     if elsewhere:
         return f"It is in namespace {elsewhere[0]!r}: give settings=Settings(namespace={elsewhere[0]!r})"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
@@ -66,7 +64,8 @@ class RunnerHost(Host):
 
     def __init__(self, namespace: str, *pieces: bytes) -> None:
         build, plans = unpacked(pieces)
-        super().__init__(build)
+        actor, self._fill = build()
+        super().__init__(lambda: actor)
         self._plans = PlanBook(plans)
         with warnings.catch_warnings():
             # Ray's own: it looks by a method that it has deprecated itself.
@@ -74,6 +73,10 @@ class RunnerHost(Host):
             is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
         if is_restarted:
             threading.Thread(target=_tell, args=(myself(namespace), encode(TakeOver())), daemon=True).start()
+
+    async def fill(self) -> None:
+        """Begin to have processes stand ready for agents."""
+        self._fill()
 
     async def define(self, name: str, plan: bytes) -> None:
         """Keep a pickled definition."""
@@ -86,30 +89,22 @@ class RunnerHost(Host):
 
 
 def _tell(actor: Handle, raw: bytes) -> None:
-    """Send an actor a message until it has heard it. One that an actor sends to itself while it is being started may get lost."""
-    told: list[Any] = []
-    while not told:
-        told, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
+    """Send a Runner a message until it has heard it. One that an actor sends to itself while it is being started may get lost."""
+    heard: list[Any] = []
+    while not heard:
+        heard, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
+    actor.fill.remote()
 
 
-class AgentHost(Host):
-    """The process of one agent.
+class PermitsHost(Host):
+    """The process of the actor that limits models.
 
     Args:
-        threads: how many sync tools may run at the same time. asyncio's own number, a few more than there are CPUs, would let
-            the tools of one session wait for those of another.
+        pieces: a parcel with what makes the actor.
     """
 
-    def __init__(self, build: Callable[[], Actor], threads: int) -> None:
-        super().__init__(build)
-        self._threads: ThreadPoolExecutor | None = ThreadPoolExecutor(threads, thread_name_prefix="tools")
-
-    async def receive(self, raw: bytes) -> bytes:
-        """Hand a message to the actor and return its reply."""
-        if self._threads is not None:
-            asyncio.get_running_loop().set_default_executor(self._threads)
-            self._threads = None
-        return await super().receive(raw)
+    def __init__(self, *pieces: bytes) -> None:
+        super().__init__(unpacked(pieces))
 
 
 class ModelHost:
@@ -175,7 +170,12 @@ async def define(runner: Handle, name: str, plan: bytes) -> None:
     try:
         await runner.define.remote(name, plan)
     except RayActorError as error:
-        raise ActorLostError("the Runner", _reason(error)) from error
+        raise ActorLostError("the Runner", told(error)) from error
+
+
+def fill(runner: Handle) -> None:
+    """Have the host of a Runner begin to have processes stand ready."""
+    runner.fill.remote()
 
 
 async def terms_of(session: Handle) -> Any:
@@ -183,15 +183,9 @@ async def terms_of(session: Handle) -> Any:
     try:
         return await session.terms.remote()
     except RayActorError as error:
-        raise ActorLostError("the Session actor", _reason(error)) from error
+        raise ActorLostError("the Session actor", told(error)) from error
     except RayTaskError as error:
         raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error
-
-
-def evict(name: str, namespace: str) -> None:
-    """Have the actor of that name killed, if there is one."""
-    with suppress(ValueError):
-        ray.kill(named(name, namespace))
 
 
 def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ray.ObjectRef[Any]:
@@ -204,6 +198,12 @@ def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ra
     return task
 
 
+SPREAD: Mapping[str, Any] = {"scheduling_strategy": "SPREAD", "memory": 1}
+"""Ray's options for actors of which there are many: each is started on another node than the one before, where it can be.
+
+An actor that needs nothing Ray starts anywhere, whatever its strategy; one byte is something.
+"""
+
 PAUSE_S = 0.05
 """Between two tries to reach an actor that is being started again."""
 
@@ -214,36 +214,39 @@ class RayLink:
     Args:
         name: the actor's, for messages.
         patience_s: how long an actor that Ray starts again may take for it; 0: a lost process is not waited for.
+        seat: its number, in a host that has several.
     """
 
-    def __init__(self, handle: Handle, name: str, patience_s: float = 0.0) -> None:
+    def __init__(self, handle: Handle, name: str, patience_s: float = 0.0, seat: int = 0) -> None:
         self.handle = handle
         self.name = name
         self._patience_s = patience_s
+        # The first one's is not sent along: most hosts have one only.
+        self._to = (seat,) if seat else ()
 
     async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         """Deliver a message and return the reply: see Link."""
         given_up_s: float | None = None
         while True:
             try:
-                reply: bytes = await self.handle.receive.remote(raw)
+                reply: bytes = await self.handle.receive.remote(raw, *self._to)
                 return reply
             except ActorUnavailableError as error:
                 now_s = asyncio.get_running_loop().time()
                 given_up_s = given_up_s or now_s + self._patience_s
                 if now_s >= given_up_s:
-                    raise ActorLostError(self.name, _reason(error)) from error
+                    raise ActorLostError(self.name, told(error)) from error
                 if once:
-                    raise ActorRestartsError(self.name, _reason(error)) from error
+                    raise ActorRestartsError(self.name, told(error)) from error
                 # Ray tells nobody when it lives again.
                 await asyncio.sleep(PAUSE_S)
             except RayActorError as error:
-                raise ActorLostError(self.name, _reason(error)) from error
+                raise ActorLostError(self.name, told(error)) from error
             except RayTaskError as error:
                 raise ClusterError(f"{self.name} failed: {error.cause or error}") from error
 
 
-def _reason(error: RayActorError) -> str:
+def told(error: RayActorError) -> str:
     """The last line that says something, of what Ray tells in many."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
@@ -269,7 +272,7 @@ class RemotePlans:
             try:
                 pickled: bytes | None = await self._handle.plan.remote(name)
             except RayActorError as error:
-                raise ActorLostError("the Runner", _reason(error)) from error
+                raise ActorLostError("the Runner", told(error)) from error
             if pickled is None:
                 raise FlowNotFoundError(name)
             known = self._load(pickled)
@@ -278,10 +281,15 @@ class RemotePlans:
 
 
 class RemoteModel:
-    """A model whose living copy is elsewhere."""
+    """A model whose living copy is elsewhere.
 
-    def __init__(self, handle: Handle) -> None:
+    Args:
+        name: what it is called where models are limited.
+    """
+
+    def __init__(self, handle: Handle, name: str) -> None:
         self._handle = handle
+        self.name = name
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> Any:
         """Ask the living copy. Raises what it raises."""

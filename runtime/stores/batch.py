@@ -5,6 +5,8 @@ Rules of this file:
 - Rows of one table wait together and go out in one `executemany`; of a turn or a key of state only the last value goes.
 - What waits is independent of each other, since sessions are created at once and every row belongs to a session that exists.
 - Hiding events and removing a session change rows that may wait here: what waits goes out before.
+- Rows of state that sessions share go out last and in the order of their keys: when two writers change the same ones, one waits
+  for the other, and never each for the other.
 """
 
 from __future__ import annotations
@@ -99,6 +101,7 @@ class Batch:
         for write in writes:
             _DO[type(write)](self, write)
         self._flush()
+        self._flush_shared()
 
     def _create(self, write: CreateSession) -> None:
         key = write.key
@@ -185,11 +188,13 @@ class Batch:
         self._send(_upsert(turns, self._dialect), list(self._turns.values()))
         self._send(_UPDATED, list(self._updated.values()))
         own = [({"sid": sid, "key": name}, value) for (sid, name), value in self._own.items()]
-        shared = [({"app": app, "user": user, "key": name}, value) for (app, user, name), value in self._shared.items()]
         self._send_state(session_state, own)
-        self._send_state(shared_state, shared)
-        for waiting in (self._events, self._calls, self._turns, self._updated, self._own, self._shared):
+        for waiting in (self._events, self._calls, self._turns, self._updated, self._own):
             waiting.clear()
+
+    def _flush_shared(self) -> None:
+        entries = sorted(self._shared.items(), key=lambda entry: entry[0])
+        self._send_state(shared_state, [({"app": app, "user": user, "key": name}, value) for (app, user, name), value in entries])
 
     def _send_state(self, table: Table, entries: Sequence[tuple[_Row, bytes | None]]) -> None:
         if not entries:

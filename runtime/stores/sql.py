@@ -39,6 +39,11 @@ class SqlSessionStore:
     def __str__(self) -> str:
         return str(self._database)
 
+    @property
+    def takes_many_writers(self) -> bool:
+        """Several copies of it may be used at the same time, in any processes: not on SQLite."""
+        return not self._database.is_sqlite
+
     def open(self) -> None:
         """Connect, and make or check the tables. May be called again after `close`.
 

@@ -19,6 +19,7 @@ from actors.agent import AgentActor
 from actors.errors import ActorLostError, ActorRestartsError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
+from actors.messages.session import SessionKey
 from actors.messages.wire import encode
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
@@ -113,7 +114,7 @@ class LossyDirectory:
         self._runner = runner
         self.links: dict[str, tuple[LossyLink, Process]] = {}
 
-    async def link(self, agent: str) -> Link:
+    async def link(self, agent: str, key: SessionKey) -> Link:
         if agent not in self.links:
             process = self._engine.agent(agent)
             self.links[agent] = (LossyLink(self._engine, self._runner, lambda: process, restarts=False), process)
@@ -125,6 +126,12 @@ class LossyDirectory:
 
     def live(self) -> Sequence[tuple[str, Link]]:
         return [(agent, link) for agent, (link, _) in self.links.items()]
+
+    def counts(self) -> Mapping[str, int]:
+        return {}
+
+    def spare_pids(self) -> Sequence[int]:
+        return ()
 
     async def close(self) -> None:
         for _, link in self.live():

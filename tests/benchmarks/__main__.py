@@ -17,12 +17,26 @@ import typer
 from rich.console import Console
 
 from runtime.settings import Settings
-from tests.benchmarks import flow, gemini, loop, peers, profiling, recovery, startup, streaming, throughput, transfer, turns
+from tests.benchmarks import (
+    flow,
+    gemini,
+    loop,
+    peers,
+    profiling,
+    recovery,
+    startup,
+    streaming,
+    throughput,
+    transfer,
+    trees,
+    turns,
+)
 from tests.benchmarks.figures import Figure, table, timed_ms
 from tests.benchmarks.plan import FULL, QUICK, Plan
 
 BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
-    module.NAME: module.measure for module in (startup, turns, throughput, transfer, loop, flow, streaming, gemini, recovery)
+    module.NAME: module.measure
+    for module in (startup, trees, turns, throughput, transfer, loop, flow, streaming, gemini, recovery)
 }
 
 Names = Annotated[list[str] | None, typer.Option("--only", help=f"One of {', '.join(BENCHMARKS)}; may be given again.")]

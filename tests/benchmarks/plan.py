@@ -26,6 +26,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         contents: length of the conversation in a model request.
         requests: model requests.
         starts: Runtimes started.
+        agents: of a large tree.
+        ray_starts: Runtimes started that have to start Ray as well.
         losses: processes killed of each kind.
         peer_turns: turns measured of each peer, per history.
     """
@@ -45,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     contents: int = 2_000
     requests: int = 20
     starts: int = 3
+    agents: int = 10_000
+    ray_starts: int = 3
     losses: int = 5
     peer_turns: int = 30
 
@@ -66,6 +70,7 @@ QUICK = Plan(
     streams=3,
     requests=8,
     starts=1,
+    ray_starts=1,
     losses=2,
     peer_turns=10,
 )
@@ -85,5 +90,7 @@ TINY = Plan(
     contents=10,
     requests=2,
     starts=1,
+    agents=200,
+    ray_starts=0,
 )
 """For the smoke test."""

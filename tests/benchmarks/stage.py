@@ -36,11 +36,11 @@ def store_url(folder: Path) -> str:
     return f"sqlite:///{folder}/sessions.db"
 
 
-def runtime(plan: Plan, root: Agent | Flow, folder: Path) -> Runtime:
+def runtime(plan: Plan, root: Agent | Flow, folder: Path, app: str = APP) -> Runtime:
     """A Runtime, not started, that keeps everything in a folder."""
     return Runtime(
         root,
-        app_name=APP,
+        app_name=app,
         engine=plan.engine,
         session_store=store_url(folder),
         artifact_store=f"file://{folder}/artifacts",
@@ -53,18 +53,18 @@ def say(rt: Runtime, session_id: str, message: str = SAID, config: RunConfig | N
     return list(rt.run(user_id=USER, session_id=session_id, message=message, run_config=config))
 
 
-def conversation(count: int) -> list[Event]:
-    """Events in which the user and the agent speak by turns."""
-    return [_event(USER if index % 2 == 0 else ROOT) for index in range(count)]
+def conversation(count: int, agent: str = ROOT) -> list[Event]:
+    """Events in which the user and an agent speak by turns."""
+    return [_event(USER if index % 2 == 0 else agent) for index in range(count)]
 
 
-def write_history(folder: Path, lengths: dict[str, int]) -> None:
-    """Write sessions of so many events, by session id. No Runtime may be using the store."""
+def write_history(folder: Path, lengths: dict[str, int], agent: str = ROOT) -> None:
+    """Write sessions of so many events with an agent, by session id. No Runtime may be using the store."""
     store = SqlSessionStore(store_url(folder))
     store.open()
     try:
         for session_id, length in lengths.items():
-            store.commit(_history(SessionKey(APP, USER, session_id), conversation(length)))
+            store.commit(_history(SessionKey(APP, USER, session_id), conversation(length, agent)))
     finally:
         store.close()
 

@@ -10,7 +10,7 @@ import ray
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime.settings import Settings
-from tests.helpers import Deploy, say
+from tests.helpers import Deploy, host_of, say
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -35,10 +35,8 @@ def test_agents_live_when_they_are_spoken_to_and_not_before(tmp_path: Path) -> N
         assert set(agents) == {"concierge", "billing"}
         assert agents["concierge"].counts["runs"] == 2
         assert agents["billing"].counts["runs"] == 1
-        assert agents["billing"].actor == "test/agent/billing"
-        ray.get_actor("test/agent/billing", namespace=Settings().namespace)
-        with pytest.raises(ValueError, match="shipping"):
-            ray.get_actor("test/agent/shipping", namespace=Settings().namespace)
+        assert agents["billing"].actor.startswith("test/host/")
+        assert host_of(rt, "billing") != host_of(rt, "concierge")
 
 
 def test_every_actor_has_a_process_of_its_own(tmp_path: Path) -> None:
@@ -47,8 +45,8 @@ def test_every_actor_has_a_process_of_its_own(tmp_path: Path) -> None:
         seen = rt.statistics()
         named = {seen.session.actor, seen.runner.actor, *(agent.actor for agent in seen.agents.values())}
         pids = {seen.session.pid, seen.runner.pid, *(agent.pid for agent in seen.agents.values())}
-        assert named == {"test/session", "test/runner", "test/agent/concierge", "test/agent/billing"}
-        assert len(pids) == 4
+        assert named >= {"test/session", "test/runner"}
+        assert len(named) == len(pids) == 4
 
 
 def test_closing_leaves_no_actor_and_no_process(tmp_path: Path) -> None:

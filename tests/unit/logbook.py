@@ -12,7 +12,7 @@ from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.stores import SessionRow, Write
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.session import SessionKey
+from actors.messages.session import WHOLE, SessionKey, Share
 from actors.messages.topology import AgentNode, Topology
 from actors.messages.wire import decode, decode_event, encode
 from actors.session import SessionActor, SessionRef
@@ -88,11 +88,19 @@ class Clock:
 class Desk:
     """A Session actor with short ways to use it."""
 
-    def __init__(self, folder: Path, store_timeout_s: float = 30.0, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store_timeout_s: float = 30.0,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        store: type[FailingStore] = FailingStore,
+        share: Share = WHOLE,
+    ) -> None:
         self.folder = folder
-        self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
+        self.store = store(f"sqlite:///{folder}/sessions.db")
         self.clock = Clock()
-        self.actor = SessionActor(self.store, TREE, clock=self.clock, limits=limits, store_timeout_s=store_timeout_s)
+        self.actor = SessionActor(self.store, TREE, clock=self.clock, limits=limits, store_timeout_s=store_timeout_s, share=share)
         self.ref = SessionRef(LocalLink(self.actor))
         self._events = 0
 

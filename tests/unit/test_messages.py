@@ -73,7 +73,7 @@ def structs(cls: type[Any]) -> st.SearchStrategy[Any]:
     fields: dict[str, st.SearchStrategy[Any]] = {}
     for field in msgspec.structs.fields(cls):
         wanted = st.deferred(lambda hint=hints[field.name]: values(hint))  # type: ignore[misc]
-        fields[field.name] = st.just(()) if cls is p.Statistics and field.name == "agents" else wanted
+        fields[field.name] = st.just(()) if cls is p.Statistics and field.name in ("agents", "parts") else wanted
     return st.builds(cls, **fields)
 
 

@@ -238,7 +238,7 @@ async def test_when_an_agents_actor_cannot_be_made_the_turn_ends_and_its_driver_
     house = build(LlmAgent(name="root", model=ScriptedModel(["ok"])))
     links = house.directory.link
 
-    async def no_room(agent: str) -> Link:
+    async def no_room(agent: str, key: SessionKey) -> Link:
         house.directory.link = links  # type: ignore[method-assign]
         raise RuntimeError("no room")
 

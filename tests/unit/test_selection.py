@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.selection import is_transferable, select_agent
+from actors.rules.selection import deciding, is_transferable, select_agent
 from tests.unit.trees import topologies
 
 names = st.sampled_from(["user", *(f"n{number}" for number in range(8)), "gone", "lost"])
@@ -44,6 +44,18 @@ def by_recency(log: list[str]) -> list[str]:
 @given(topologies(), st.lists(names, max_size=20))
 def test_the_authors_by_recency_give_what_a_scan_of_all_events_gives(tree: Topology, log: list[str]) -> None:
     assert select_agent(tree, by_recency(log)) == scan(tree, log)
+
+
+@settings(max_examples=500, deadline=None)
+@given(topologies(), st.lists(names, max_size=20))
+def test_those_who_decide_give_the_same_and_no_more_of_them_are_in_the_tree_than_one(tree: Topology, log: list[str]) -> None:
+    authors = by_recency(log)
+    told = deciding(tree, authors)
+    assert select_agent(tree, told) == select_agent(tree, authors)
+    assert sum(tree.find(author) is not None for author in told) <= 1
+    if any(tree.find(author) is not None and is_transferable(tree, author) for author in authors):
+        assert [author for author in authors if author in told] == list(told)
+        assert [author for author in authors[: authors.index(told[-1])] if tree.find(author) is None] == list(told[:-1])
 
 
 @settings(max_examples=200, deadline=None)

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from actors.messages.limits import DEFAULT_LIMITS
+from actors.messages.model import FunctionDeclaration
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.transfer import Target, declaration, instruction, refusal, route_refusal, transfer_targets
+from actors.rules.reach import Reach
+from actors.rules.transfer import Target, route_refusal, transfer_targets
 from actors.tools.transfer import TransferTool
 from tests.unit.contexts import tool_context
 from tests.unit.trees import topologies
 
+MOST = DEFAULT_LIMITS.max_listed_targets
+
 TARGETS = (Target("editor", "edits"), Target("boss", "", is_parent=True), Target("reviewer", "reviews"))
+
+
+def reach(agent: str, targets: Sequence[Target]) -> Reach:
+    return Reach(agent, targets, (), MOST)
+
+
+def instruction(targets: Sequence[Target]) -> str:
+    return reach("writer", targets).instruction
+
+
+def declaration(targets: Sequence[Target]) -> FunctionDeclaration:
+    return reach("writer", targets).declaration()
+
+
+def refusal(agent: str, wanted: object, targets: Sequence[Target]) -> str | None:
+    return reach(agent, targets).refusal(wanted)
 
 
 @settings(max_examples=300, deadline=None)
@@ -56,7 +78,7 @@ def test_the_tool_takes_one_required_string_out_of_the_targets_in_order() -> Non
     assert list(told.parameters["properties"]) == ["agent_name"]
     agent_name = told.parameters["properties"]["agent_name"]
     assert (agent_name["type"], agent_name["enum"]) == ("string", ["editor", "boss", "reviewer"])
-    assert not TransferTool("writer", TARGETS).is_long_running
+    assert not TransferTool(reach("writer", TARGETS)).is_long_running
 
 
 def test_the_text_tells_to_answer_oneself_or_to_call_and_be_silent_and_that_no_other_name_is_valid() -> None:
@@ -108,7 +130,7 @@ def test_an_argument_that_is_no_name_is_refused_and_the_valid_ones_are_named(wan
 @pytest.mark.parametrize("args", [{}, {"agent_name": "nobody"}, {"agent_name": "writer"}, {"name": "editor"}])
 def test_a_refused_transfer_is_an_error_to_the_model_and_sets_no_action(args: dict[str, Any]) -> None:
     context = tool_context()
-    answer = asyncio.run(TransferTool("writer", TARGETS).run(args, context))
+    answer = asyncio.run(TransferTool(reach("writer", TARGETS)).run(args, context))
     assert answer is not None
     assert "Valid targets: editor, boss, reviewer" in answer["error"]
     assert context.actions.transfer_to_agent is None
@@ -116,7 +138,7 @@ def test_a_refused_transfer_is_an_error_to_the_model_and_sets_no_action(args: di
 
 def test_a_valid_transfer_sets_the_action_and_answers_nothing() -> None:
     context = tool_context()
-    assert asyncio.run(TransferTool("writer", TARGETS).run({"agent_name": "boss"}, context)) is None
+    assert asyncio.run(TransferTool(reach("writer", TARGETS)).run({"agent_name": "boss"}, context)) is None
     assert context.actions.transfer_to_agent == "boss"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from typing import Any
 
 import pydantic
@@ -23,6 +24,7 @@ from actors import (
 from actors.agents.tree import AgentTree
 from actors.errors import AgentTreeError, DefinitionError
 from actors.messages.flow import CONTROLLER
+from actors.messages.limits import Limits
 from actors.messages.topology import AgentNode
 from actors.testing import PatternModel, ScriptedModel
 
@@ -128,6 +130,49 @@ def test_a_model_is_inherited_from_the_nearest_llm_agent_above() -> None:
 def test_an_agent_without_any_model_is_named() -> None:
     with pytest.raises(DefinitionError, match="agent 'a' has no model"):
         AgentTree(SequentialAgent(name="s", sub_agents=[llm("a")])).model("a")
+
+
+def test_the_name_of_the_search_tool_is_taken_where_an_agent_has_more_targets_than_are_listed() -> None:
+    @tool
+    def find_agents(words: str) -> str:
+        """Find agents of another kind."""
+        return words
+
+    def root(children: int) -> Agent:
+        return llm("root", *(llm(f"a{number}") for number in range(children)), tools=[find_agents], model="m")
+
+    assert AgentTree(root(64)).spec("root").reach.is_listed
+    with pytest.raises(
+        AgentTreeError, match=r"'root' may transfer to 65 agents, more than the 64 .* call its own tool otherwise"
+    ):
+        AgentTree(root(65))
+    assert AgentTree(root(65), limits=Limits(max_listed_targets=65)).spec("root").reach.is_listed
+    with pytest.raises(AgentTreeError, match="'a0' may transfer to 66 agents"):
+        AgentTree(llm("root", llm("a0", tools=[find_agents]), *(llm(f"a{number}") for number in range(1, 66))))
+
+
+def test_agents_that_are_given_the_same_function_share_one_tool_as_long_as_they_live() -> None:
+    def count(words: str) -> int:
+        """Count words."""
+        return len(words.split())
+
+    first, second = llm("a", tools=[count]), llm("b", tools=[count])
+    assert first.tools[0] is second.tools[0]
+    count.__doc__ = "Count them."
+    third = llm("c", tools=[count])
+    assert [agent.tools[0].description for agent in (first, third)] == ["Count words.", "Count them."]
+    known = weakref.ref(first.tools[0])
+    del first, second
+    assert known() is None
+
+
+def test_a_model_is_found_however_deep_an_agent_stands() -> None:
+    agent = llm("a3000")
+    for number in range(2_999, 0, -1):
+        agent = llm(f"a{number}", agent, model="gemini-2.5-flash" if number == 1_500 else "")
+    tree = AgentTree(llm("root", agent, model=PatternModel([])))
+    assert (tree.model("a3000"), tree.model("a1500")) == ("gemini-2.5-flash", "gemini-2.5-flash")
+    assert tree.model("a1499") is tree.model("root")
 
 
 def test_an_agents_actor_is_given_its_own_definition_and_nothing_of_the_rest_of_the_tree() -> None:

@@ -1,0 +1,45 @@
+"""Which of several actors of a kind serves a session: the same answer in every process, and after every restart.
+
+By rendezvous hashing: every actor has a weight for a session, made of nothing but the session's key and the actor's number, and
+the heaviest serves it. With one actor more, or one fewer, only sessions of that one move.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from actors.messages.session import SessionKey, Share
+
+_WORD = (1 << 64) - 1
+
+
+def shard_of(key: SessionKey, shards: int) -> int:
+    """The number of the actor that serves a session, below `shards`."""
+    if shards == 1:
+        return 0
+    # No id has such a character in it, so no two keys have the same text.
+    text = "\0".join((key.app, key.user, key.session)).encode("utf-8", "surrogatepass")
+    name = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+    return max(range(shards), key=lambda shard: _mixed(name + (shard + 1) * 0x9E3779B97F4A7C15))
+
+
+def _mixed(word: int) -> int:
+    """SplitMix64's last step: each bit of the result depends on all bits of the word."""
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _WORD
+    return word ^ (word >> 31)
+
+
+def shares(number: int) -> list[Share]:
+    """The shares of so many actors."""
+    return [Share(index, number) for index in range(number)]
+
+
+def numbered(name: str, share: Share) -> str:
+    """The name of one of several actors of a kind: with its number, unless it is the only one."""
+    return name if share.of == 1 else f"{name}-{share.index}"
+
+
+def holds(share: Share, key: SessionKey) -> bool:
+    """True when the session is one of the share."""
+    return shard_of(key, share.of) == share.index

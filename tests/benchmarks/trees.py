@@ -1,0 +1,151 @@
+"""What a tree of ten thousand agents costs beside one of ten: until it is ready, and in every turn; and what depth costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from actors import LlmAgent, tool
+from actors.testing import PatternModel
+from runtime import Runtime
+from tests.benchmarks.figures import Figure, interleaved, median, timed_ms
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.stage import ROOT, runtime, say, write_history
+
+NAME = "trees"
+SMALL = 10
+WIDTH = 10
+DEPTH = 30
+
+
+@tool
+def look_up(order_id: str) -> dict[str, str]:
+    """Look an order up."""
+    return {"order_id": order_id}
+
+
+def tree(agents: int) -> LlmAgent:
+    """So many agents, each with up to ten below it, words of its own and a tool."""
+    made: dict[int, LlmAgent] = {}
+    for number in reversed(range(agents)):
+        below = range(WIDTH * number + 1, min(WIDTH * number + WIDTH + 1, agents))
+        made[number] = LlmAgent(
+            name=f"clerk_{number}" if number else ROOT,
+            model="" if number else PatternModel([], default="ok"),
+            description=f"Answers questions about department {number}.",
+            instruction=f"You are the clerk of department {number}. Answer in one sentence, and name the department.",
+            tools=[look_up],
+            sub_agents=[made.pop(each) for each in below],
+        )
+    return made[0]
+
+
+def column(depth: int) -> LlmAgent:
+    """Agents one below the other."""
+    agent = LlmAgent(name=f"level_{depth}")
+    for level in range(depth - 1, 0, -1):
+        agent = LlmAgent(name=f"level_{level}", model=PatternModel([], default="ok") if level == 1 else "", sub_agents=[agent])
+    return agent
+
+
+def measure(plan: Plan) -> list[Figure]:
+    """Ready times and turns of a small tree and a large one by turns, and turns at the top and at the bottom of a deep one."""
+    return [*_definition(plan), *_ready(plan), *_ready_with_ray(plan), *_turns(plan), *_depth(plan)]
+
+
+def _definition(plan: Plan) -> list[Figure]:
+    taken = [timed_ms(lambda: tree(plan.agents)) for _ in range(max(1, plan.starts))]
+    return [Figure(benchmark=NAME, name=f"{plan.agents:,} agents defined: median", value=median(taken), unit="ms")]
+
+
+def _ready(plan: Plan) -> list[Figure]:
+    # The first of each finds modules not loaded and processes not warm.
+    taken: dict[int, list[float]] = {SMALL: [], plan.agents: []}
+    for attempt in range(plan.starts + 1):
+        for agents, times in taken.items():
+            ready_ms = ready(plan, agents)
+            if attempt:
+                times.append(ready_ms)
+    return _compared(plan, "Runtime ready, Ray runs already", taken)
+
+
+def ready(plan: Plan, agents: int) -> float:
+    """Milliseconds from the call of `Runtime` until it has started."""
+    root = tree(agents)
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        return timed_ms(lambda: stack.enter_context(runtime(plan, root, Path(folder))))
+
+
+def _ready_with_ray(plan: Plan) -> list[Figure]:
+    taken: dict[int, list[float]] = {SMALL: [], plan.agents: []}
+    for _ in range(plan.ray_starts):
+        for agents, times in taken.items():
+            # A process that has no Ray yet.
+            environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+            command = [sys.executable, "-m", __name__, str(agents)]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            times.append(float(done.stdout))
+    return _compared(plan, "Runtime ready, and Ray with it", taken) if plan.ray_starts else []
+
+
+def _turns(plan: Plan) -> list[Figure]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        live: dict[int, Runtime] = {}
+        for agents in (SMALL, plan.agents):
+            (folder / str(agents)).mkdir()
+            app = f"{NAME}-{agents}"
+            live[agents] = stack.enter_context(runtime(plan, tree(agents), folder / str(agents), app))
+        contestants = {str(agents): (lambda rt=rt: say(rt, "s")) for agents, rt in live.items()}
+        interleaved(contestants, 20)
+        samples = interleaved(contestants, plan.turns)
+    return _compared(plan, "a turn of the root", {int(agents): times for agents, times in samples.items()})
+
+
+def _depth(plan: Plan) -> list[Figure]:
+    levels = (1, DEPTH)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        for level in levels:
+            # Who has spoken last keeps the turn: those in between need not live.
+            write_history(folder, {str(level): 2}, f"level_{level}")
+        rt = stack.enter_context(runtime(plan, column(DEPTH), folder))
+        contestants = {str(level): (lambda level=level: say(rt, str(level))) for level in levels}
+        assert {event.author for level in levels for event in say(rt, str(level))} == {f"level_{level}" for level in levels}
+        interleaved(contestants, 20)
+        samples = interleaved(contestants, plan.turns)
+    top, bottom = median(samples["1"]), median(samples[str(DEPTH)])
+    return [
+        Figure(benchmark=NAME, name="a turn at level 1: median", value=top, unit="ms"),
+        Figure(
+            benchmark=NAME,
+            name=f"a turn at level {DEPTH}: median",
+            value=bottom,
+            unit="ms",
+            reference=top,
+            reference_name="level 1",
+        ),
+    ]
+
+
+def _compared(plan: Plan, what: str, taken: dict[int, list[float]]) -> list[Figure]:
+    small, large = median(taken[SMALL]), median(taken[plan.agents])
+    return [
+        Figure(benchmark=NAME, name=f"{what}, {SMALL} agents: median", value=small, unit="ms"),
+        Figure(
+            benchmark=NAME,
+            name=f"{what}, {plan.agents:,} agents: median",
+            value=large,
+            unit="ms",
+            reference=small,
+            reference_name=f"{SMALL} agents",
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    print(ready(Plan(), int(sys.argv[1])))

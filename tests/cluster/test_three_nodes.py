@@ -1,0 +1,26 @@
+"""Session actors, Runners and agents on three nodes; a node is added and another one dies, while many sessions talk."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.nodes import open_folder, told_by
+from tests.cluster.three_nodes import RUNNERS
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("experts", "sessions", "turns"), [(2, 200, 1), pytest.param(8, 200, 20, marks=pytest.mark.soak)])
+def test_all_turns_are_answered_although_nodes_come_and_go(experts: int, sessions: int, turns: int) -> None:
+    with open_folder() as folder:
+        told, log = told_by("three_nodes", folder, experts, sessions, turns, timeout_s=580)
+    assert told == [
+        f"each Runner has its own actors of all agents {[RUNNERS] * (experts + 1)}",
+        "on each node are agents True",
+        "on each node are Session actors True",
+        "Runners are on different nodes True",
+        "all live on the nodes that are there True",
+        "the new node is used True",
+        "wrong answers []",
+        "flaws of logs []",
+        "listed True",
+    ], log

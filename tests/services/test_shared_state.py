@@ -1,0 +1,127 @@
+"""Two Session actors on one PostgreSQL server: the state of users and of the app is what both have written, in one order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors import Event, EventActions
+from actors.interfaces.stores import PutState
+from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.messages.wire import encode
+from actors.rules.sharding import shares
+from actors.session import SessionActor, SessionRef
+from actors.sharded import session_client
+from runtime.local import LocalLink
+from runtime.stores.sql import SqlSessionStore
+from tests.services.test_sqlite_store import in_threads
+from tests.sharded import one_on_each, own_tables
+from tests.unit.logbook import TREE
+
+SHARDS = 2
+NAMES = ("app:a", "app:b", "user:a", "user:b")
+
+_apps = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def url(server: str) -> str:
+    return own_tables(server)
+
+
+deltas = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 99), min_size=1, max_size=len(NAMES))
+rounds = st.lists(st.lists(st.tuples(st.integers(0, SHARDS - 1), deltas), min_size=1, max_size=5), max_size=4)
+
+
+def is_one_order(before: dict[str, Any], changes: list[dict[str, Any]], after: dict[str, Any]) -> bool:
+    """True when the changes, one after the other in some order, make the one state of the other."""
+    return any(
+        after == {name: value for each in (before, *order) for name, value in each.items()}
+        for order in itertools.permutations(changes)
+    )
+
+
+class Pair:
+    """Two Session actors, and a loop that they live on."""
+
+    def __init__(self, url: str) -> None:
+        self.loop = asyncio.Runner()
+        actors = [SessionActor(SqlSessionStore(url), TREE, share=share) for share in shares(SHARDS)]
+        self.session = session_client([SessionRef(LocalLink(actor)) for actor in actors])
+
+    def close(self) -> None:
+        self.loop.run(self.session.stop())
+        self.loop.close()
+
+
+@pytest.fixture(scope="module")
+def pair(url: str) -> Iterator[Pair]:
+    made = Pair(url)
+    yield made
+    made.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(rounds)
+def test_what_two_write_at_the_same_time_is_what_one_would_have_written(pair: Pair, rounds: list[Any]) -> None:
+    pair.loop.run(_check(pair.session, f"app-{next(_apps)}", rounds))
+
+
+async def _check(session: SessionRef, app: str, rounds: list[list[tuple[int, dict[str, int]]]]) -> None:
+    keys = [SessionKey(app, "ada", name) for name in one_on_each(app, "ada", SHARDS)]
+    for key in keys:
+        await session.create_session(p.CreateSessionRequest(key=key))
+    state: dict[str, Any] = {}
+    events = itertools.count()
+
+    def append(shard: int, delta: dict[str, int]) -> Any:
+        number = next(events)
+        event = Event(id=f"id-{number}", invocation_id=f"e-{number}", author="user", actions=EventActions(state_delta=delta))
+        return session.append_event(p.AppendEventRequest(key=keys[shard], event=encode(event)))
+
+    for changes in rounds:
+        await asyncio.gather(*(append(shard, delta) for shard, delta in changes))
+        seen = [(await session.get_session(p.GetSessionRequest(key=key))).session for key in keys]
+        first, *others = [info.state for info in seen if info is not None]
+        assert others == [first] * (SHARDS - 1)
+        assert is_one_order(state, [delta for _, delta in changes], first)
+        state = first
+    listed = (await session.list_sessions(p.ListSessionsRequest(app=app))).sessions
+    assert [info.state for info in listed] == [state] * SHARDS
+
+
+@pytest.fixture
+def stores(url: str) -> Iterator[list[SqlSessionStore]]:
+    made = [SqlSessionStore(url, lock_timeout_s=10) for _ in range(4)]
+    for store in made:
+        store.open()
+    yield made
+    for store in made:
+        store.close()
+
+
+def test_writers_of_the_same_keys_wait_for_each_other_and_never_in_a_circle(stores: list[SqlSessionStore]) -> None:
+    app, user = SessionKey("circle", "", ""), SessionKey("circle", "ada", "")
+    names = [f"key-{number}" for number in range(20)]
+
+    def write(number: int) -> None:
+        # Each in an order of its own.
+        order = names[number * 5 :] + names[: number * 5]
+        order = order[::-1] if number % 2 else order
+        for turn in range(50):
+            values = {name: [number, turn] for name in order}
+            scopes = (app, user) if number < 2 else (user, app)
+            stores[number].commit([PutState(scope, values) for scope in scopes])
+
+    assert in_threads([lambda number=number: write(number) for number in range(len(stores))]) == []
+    of_app, of_user = stores[0].state("circle", "ada")
+    # Whoever came last has written all of it.
+    assert len({tuple(value) for value in (*of_app.values(), *of_user.values())}) == 1
+    assert set(of_app) == set(of_user) == set(names)
