@@ -18,6 +18,7 @@ from rich.console import Console
 
 from runtime.settings import Settings
 from tests.benchmarks import (
+    activation,
     flow,
     gemini,
     loop,
@@ -36,7 +37,7 @@ from tests.benchmarks.plan import FULL, QUICK, Plan
 
 BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
     module.NAME: module.measure
-    for module in (startup, trees, turns, throughput, transfer, loop, flow, streaming, gemini, recovery)
+    for module in (startup, activation, trees, turns, throughput, transfer, loop, flow, streaming, gemini, recovery)
 }
 
 Names = Annotated[list[str] | None, typer.Option("--only", help=f"One of {', '.join(BENCHMARKS)}; may be given again.")]

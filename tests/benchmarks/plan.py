@@ -28,6 +28,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         starts: Runtimes started.
         agents: of a large tree.
         ray_starts: Runtimes started that have to start Ray as well.
+        cold: agents that are spoken to for the first time, one after the other.
+        touched: agents that are spoken to with few processes for them.
         losses: processes killed of each kind.
         peer_turns: turns measured of each peer, per history.
     """
@@ -49,6 +51,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     starts: int = 3
     agents: int = 10_000
     ray_starts: int = 3
+    cold: int = 30
+    touched: int = 500
     losses: int = 5
     peer_turns: int = 30
 
@@ -71,6 +75,8 @@ QUICK = Plan(
     requests=8,
     starts=1,
     ray_starts=1,
+    cold=10,
+    touched=100,
     losses=2,
     peer_turns=10,
 )
@@ -92,5 +98,7 @@ TINY = Plan(
     starts=1,
     agents=200,
     ray_starts=0,
+    cold=2,
+    touched=6,
 )
 """For the smoke test."""
