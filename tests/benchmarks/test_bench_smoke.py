@@ -22,7 +22,8 @@ from tests.benchmarks.stage import load
 def test_every_benchmark_gives_positive_figures(name: str) -> None:
     figures = BENCHMARKS[name](TINY)
     assert figures
-    assert all(figure.value > 0 for figure in figures if figure.name != "hop")
+    differences = ("hop", "memory of a session")
+    assert all(figure.value > 0 for figure in figures if not figure.name.startswith(differences))
     assert table(figures, name).row_count == len(figures)
 
 
