@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready-$(shell cksum < requirements-dev.lock | cut -d' ' -f1)
-COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+# Environments that only the benchmarks need: of the projects that they compare with, and of the charts.
+PEERS := $(wildcard tests/benchmarks/locks/*.in)
 
 # Every actor is a process of its own: without bytecode on disk each would compile all that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,8 +36,9 @@ examples: $(READY)
 	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
 
 lock: $(READY)
-	@$(COMPILE) $(ARGS) --output-file requirements.lock
-	@$(COMPILE) --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
+	@$(COMPILE) pyproject.toml $(ARGS) --output-file requirements.lock
+	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
+	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
 	@rm -rf .venv .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

@@ -505,10 +505,15 @@ class Subscribe(Message, frozen=True, kw_only=True):
 
 
 class Poll(Message, frozen=True, kw_only=True):
-    """Wait for news of all turns that a subscriber follows. `ack`: the number of the last News it has got."""
+    """Wait for news of all turns that a subscriber follows.
+
+    Attributes:
+        ack: the number of the last News that it has got. `mailbox`: see there.
+    """
 
     subscriber: str
     ack: int = 0
+    mailbox: str = ""
 
 
 class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -526,9 +531,15 @@ class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 class News(Message, frozen=True, kw_only=True):
-    """News number `number`; `known` is False when the subscriber is not known (any more) and has to subscribe again."""
+    """News number `number`; `known` is False when the subscriber is not known (any more) and has to subscribe again.
+
+    Attributes:
+        mailbox: where they come from. When it is another one than before, what that was to tell is lost, as the Session actor
+            was; and the subscriber has to subscribe again, although this one may know it already, by a turn that was begun since.
+    """
 
     number: int = 0
+    mailbox: str = ""
     turns: Sequence[TurnNews] = ()
     known: bool = True
 

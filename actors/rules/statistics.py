@@ -17,7 +17,8 @@ def total(parts: Sequence[Statistics]) -> Statistics:
     for part in parts:
         counts.update(part.counts)
     return Statistics(
-        actor=re.sub(r"-\d+$", "", parts[0].actor),
+        # Agents live in processes whose names say nothing about them.
+        actor=parts[0].agent or re.sub(r"-\d+$", "", parts[0].actor),
         agent=parts[0].agent,
         pid=0,
         counts=dict(counts),

@@ -209,6 +209,24 @@ def test_sessions_do_not_wait_for_each_other(deploy: Deploy, gate: Gate) -> None
         assert [event.text for event in events] == ["", "done"]
 
 
+def test_a_loop_that_was_closed_while_it_waited_for_one_turn_does_not_keep_others_from_ending(local: Deploy, gate: Gate) -> None:
+    with local(agent(gate.tool())) as rt:
+        hanging = start(rt, "hang")
+        hangs = begun(hanging)
+        waits = begun(rt.run(user_id="ada", session_id="s2", message="wait"))
+
+        async def give_up() -> None:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(hanging.aio.result(), 0.01)
+
+        asyncio.run(give_up())
+        hanging.cancel()
+        gate.open()
+        assert [event.text for event in waits][-1] == "done"
+        with pytest.raises(TurnCancelledError):
+            list(hangs)
+
+
 async def test_on_an_event_loop_too_leaving_cancels(deploy: Deploy) -> None:
     async with deploy(agent()) as rt:
         turn = start(rt, "hang")

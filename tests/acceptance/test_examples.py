@@ -123,6 +123,16 @@ ESSENTIAL = {
         "research: photos failed, since photo_archive did, with ConnectionError: it goes on without photos",
         "writer: Here is what there is.",
     ],
+    "large_tree": [
+        "10,001 agents are ready",
+        "reception finds parking_harbour, ",
+        "reception hands over to parking_harbour",
+        "parking_harbour finds parking_harbour_clerk_7, ",
+        "parking_harbour hands over to parking_harbour_clerk_7",
+        "parking_harbour_clerk_7: Your permit is ready.",
+        "parking_harbour_clerk_7: It is valid for a year.",
+        "agents that live: parking_harbour, parking_harbour_clerk_7, reception\n",
+    ],
     "callbacks_and_plugins": [
         "billing: I have noted your card.",
         "billing: We are closed on Sundays.",

@@ -1,15 +1,14 @@
-"""`python -m tests.benchmarks`: measure everything and print one table."""
+"""`python -m tests.benchmarks`: measure everything, print one table, and write RESULTS.md."""
 
 from __future__ import annotations
 
 import logging
-import os
-import platform
+import subprocess
 import sys
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 import ray
@@ -18,12 +17,18 @@ from rich.console import Console
 
 from runtime.settings import Settings
 from tests.benchmarks import (
+    comparison,
+    depth,
+    environments,
     flow,
+    footprint,
     gemini,
     loop,
-    peers,
     profiling,
     recovery,
+    report,
+    results,
+    sessions,
     startup,
     streaming,
     throughput,
@@ -32,61 +37,124 @@ from tests.benchmarks import (
     turns,
 )
 from tests.benchmarks.figures import Figure, table, timed_ms
+from tests.benchmarks.peers.peer import Report
 from tests.benchmarks.plan import FULL, QUICK, Plan
 
 BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
     module.NAME: module.measure
-    for module in (startup, trees, turns, throughput, transfer, loop, flow, streaming, gemini, recovery)
+    for module in (
+        startup,
+        trees,
+        turns,
+        throughput,
+        sessions,
+        transfer,
+        loop,
+        depth,
+        flow,
+        streaming,
+        gemini,
+        footprint,
+        recovery,
+    )
 }
 
+T = TypeVar("T")
 Names = Annotated[list[str] | None, typer.Option("--only", help=f"One of {', '.join(BENCHMARKS)}; may be given again.")]
 
 
 def main(
     only: Names = None,
-    quick: Annotated[bool, typer.Option(help="Fewer turns, under a minute.")] = False,
-    with_peers: Annotated[bool, typer.Option("--peers", help="Compare with other projects, in .venv-peers.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    quick: Annotated[bool, typer.Option(help="Fewer turns, about a minute.")] = False,
+    peers: Annotated[bool | None, typer.Option(help="Other projects as well; so it is unless --quick or --only.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="Write the results to this folder; a whole run always writes its own.")
+    ] = None,
     profile: Annotated[profiling.Process | None, typer.Option(help="Only sample this process under load, by py-spy.")] = None,
     seconds: Annotated[int, typer.Option(help="How long to sample.")] = 10,
 ) -> None:
-    """Measure what turns, transfers, loops, streams, starts and losses cost, against raw Ray in the same run."""
-    console = Console() if sys.stdout.isatty() else Console(width=120)
+    """Measure what turns, transfers, loops, streams, starts and losses cost, beside raw Ray and other projects."""
+    console = Console() if sys.stdout.isatty() else Console(width=160)
     unknown = sorted(set(only or ()) - set(BENCHMARKS))
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    plan = QUICK if quick else FULL
-    figures = [Figure(benchmark="startup", name="Ray starts", value=timed_ms(_start_ray), unit="ms")]
+    plan, whole = QUICK if quick else FULL, not quick and not only
     if profile is not None:
+        _start_ray()
         console.print(profiling.table(profiling.profile(plan, profile, seconds), profile))
         return
+    peers = whole if peers is None else peers
+    if peers:
+        console.print(f"making what is missing of {environments.FOLDER} …", style="dim")
+        comparison.prepare()
+    run = Run(console, results.begun(_command()))
     try:
+        run.add("Ray", lambda: [Figure(benchmark="startup", name="Ray starts", value=timed_ms(_start_ray), unit="ms")])
         for name in only or BENCHMARKS:
-            console.print(f"measuring {name} …", style="dim")
-            figures += BENCHMARKS[name](plan)
-        if with_peers:
-            figures += _peers(plan, figures)
+            run.add(name, lambda: BENCHMARKS[name](plan))  # noqa: B023
+        if peers:
+            # The machine is theirs alone, as it was ours.
+            ray.shutdown()
+            run.compare(plan)
     finally:
         # What was measured before something failed took minutes.
-        console.print(table(figures, _title()))
-        if json is not None:
-            json.write_bytes(msgspec.json.format(msgspec.json.encode({"machine": _title(), "figures": figures})))
+        console.print(table(run.results.figures, run.title))
+    if whole or into is not None:
+        report.write(run.results, into or results.FOLDER, report.README if whole and into is None else None)
 
 
-def _peers(plan: Plan, ours: list[Figure]) -> list[Figure]:
-    if not peers.is_there():
-        peers.make()
-    return peers.measure(plan, ours)
+class Run:
+    """A run under way: its results grow, benchmark by benchmark."""
+
+    def __init__(self, console: Console, begun: results.Results) -> None:
+        self._console = console
+        self.results = begun
+
+    @property
+    def title(self) -> str:
+        """What the table is called."""
+        load = " ".join(f"{each:.2f}" for each in self.results.load)
+        return f"{self.results.began} · {self.results.machine}, load {load} · Ray {ray.__version__}"
+
+    def add(self, name: str, measure: Callable[[], list[Figure]]) -> None:
+        """Measure one benchmark."""
+        figures, took_s = self._timed(name, measure)
+        self._put(name, took_s, [*self.results.figures, *figures])
+
+    def compare(self, plan: Plan) -> None:
+        """Measure the peers. One that fails is told, and left out: our own figures are worth keeping without it."""
+        reports: dict[str, Report] = {}
+        for peer in comparison.PEERS:
+            try:
+                reports[peer], took_s = self._timed(peer, lambda: comparison.measure(plan, peer))  # noqa: B023
+            except subprocess.CalledProcessError as error:
+                self._console.print(f"{peer} failed: {error}", style="red")
+                continue
+            self._put(peer, took_s, comparison.beside(self.results.figures, reports), {peer: reports[peer].version})
+
+    def _timed(self, name: str, measure: Callable[[], T]) -> tuple[T, float]:
+        self._console.print(f"measuring {name} …", style="dim")
+        began_s = time.perf_counter()
+        return measure(), time.perf_counter() - began_s
+
+    def _put(self, name: str, took_s: float, figures: list[Figure], versions: dict[str, str] | None = None) -> None:
+        self.results = msgspec.structs.replace(
+            self.results,
+            figures=figures,
+            took_s={**self.results.took_s, name: took_s},
+            versions={**self.results.versions, **(versions or {})},
+        )
 
 
 def _start_ray() -> None:
-    ray.init(namespace=Settings().namespace, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    # "local": not one that happens to be on this machine.
+    namespace = Settings().namespace
+    ray.init("local", namespace=namespace, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 
-def _title() -> str:
-    load = " ".join(f"{each:.2f}" for each in os.getloadavg())
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"{now} · {os.cpu_count()} CPUs, load {load} · Python {platform.python_version()}, Ray {ray.__version__}"
+def _command() -> str:
+    arguments = " ".join(sys.argv[1:])
+    return f"make bench ARGS='{arguments}'" if arguments else "make bench"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from rich.table import Table
 
+OURS = "raygrove"
+
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """One measured figure.
@@ -18,6 +20,9 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         name: what was measured.
         unit: `ms` or `s` for times, anything with `/s` for rates.
         reference: the same of whatever it is compared with, measured in the same run; by default the raw Ray floor.
+        at: what it depends on, if that is what charts show and peers are measured at: events of history, sessions at once, turns.
+            At most one figure of a benchmark has each.
+        peers: the same of other projects, in the same run, by their names.
     """
 
     benchmark: str
@@ -26,13 +31,20 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     reference: float | None = None
     reference_name: str = "floor"
+    at: int | None = None
+    peers: Mapping[str, float] = {}
 
     @property
     def ratio(self) -> float | None:
         """How many times worse than the reference: below 1 it is better."""
-        if self.reference is None:
-            return None
-        return self.reference / self.value if "/s" in self.unit else self.value / self.reference
+        return None if self.reference is None else self._times(self.value, self.reference)
+
+    def peer_ratio(self, peer: str) -> float:
+        """How many times worse than ours a peer is: below 1 it is better."""
+        return self._times(self.peers[peer], self.value)
+
+    def _times(self, value: float, reference: float) -> float:
+        return reference / value if "/s" in self.unit else value / reference
 
 
 BLOCK = 10
@@ -74,15 +86,28 @@ def percentile(samples: Sequence[float], percent: int) -> float:
 
 def table(figures: Sequence[Figure], title: str) -> Table:
     """All figures, as they are printed."""
+    names = peer_names(figures)
     made = Table("benchmark", "figure", title=title)
-    for column in ("value", "unit", "reference", "ratio"):
+    for column in (OURS, "unit", "reference", "ratio", *names):
         made.add_column(column, justify="left" if column == "unit" else "right")
     for figure in figures:
-        reference = "" if figure.reference is None else f"{_rounded(figure.reference)} ({figure.reference_name})"
+        reference = "" if figure.reference is None else f"{rounded(figure.reference)} ({figure.reference_name})"
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
-        made.add_row(figure.benchmark, figure.name, _rounded(figure.value), figure.unit, reference, ratio)
+        peers = [peer_told(figure, peer) for peer in names]
+        made.add_row(figure.benchmark, figure.name, rounded(figure.value), figure.unit, reference, ratio, *peers)
     return made
 
 
-def _rounded(value: float) -> str:
+def peer_names(figures: Sequence[Figure]) -> list[str]:
+    """The peers that any figure is compared with, in order of appearance."""
+    return list(dict.fromkeys(peer for figure in figures for peer in figure.peers))
+
+
+def peer_told(figure: Figure, peer: str) -> str:
+    """A peer's value and how many times worse it is; nothing when it has none."""
+    return f"{rounded(figure.peers[peer])} ({figure.peer_ratio(peer):.1f}×)" if peer in figure.peers else ""
+
+
+def rounded(value: float) -> str:
+    """A value as it is told."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

@@ -25,7 +25,7 @@ def measure(plan: Plan) -> list[Figure]:
     view = View(ROOT)
     for event in conversation(plan.contents):
         view.add(event)
-    with _service() as url:
+    with service() as url:
         samples_ms = asyncio.run(_ask(Gemini(model="gemini-2.5-flash", api_key="key", base_url=url), view, plan.requests))
     name = f"request of {plan.contents:,} contents: CPU, median"
     return [Figure(benchmark=NAME, name=name, value=median(samples_ms), unit="ms")]
@@ -45,8 +45,8 @@ async def _ask(model: Gemini, view: View, times: int) -> list[float]:
 
 
 @contextmanager
-def _service() -> Iterator[str]:
-    """The service in a process of its own, so that its CPU is not counted."""
+def service() -> Iterator[str]:
+    """Gemini in a process of its own, so that its CPU is not counted."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there,), daemon=True)

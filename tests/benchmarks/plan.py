@@ -29,11 +29,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         agents: of a large tree.
         ray_starts: Runtimes started that have to start Ray as well.
         losses: processes killed of each kind.
+        sessions: that talk at once to a model which takes its time.
+        model_s: how long that is.
+        pause_s: how long their users take at most before they answer.
+        depth: levels below the root.
+        remembered: sessions that actors have in memory.
         peer_turns: turns measured of each peer, per history.
+        peer_events: the longest history that peers are measured at.
+        peer_load: turns of one round of concurrent sessions of a peer, all sessions together.
+        stored: turns whose room on disk is told.
     """
 
     engine: Literal["ray", "local"] = "ray"
-    histories: tuple[int, ...] = (10, 100, 1_000, 10_000)
+    histories: tuple[int, ...] = (10, 100, 1_000, 4_000, 10_000)
     turns: int = 400
     concurrency: tuple[int, ...] = (1, 16, 64, 256)
     load: int = 768
@@ -50,7 +58,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     agents: int = 10_000
     ray_starts: int = 3
     losses: int = 5
-    peer_turns: int = 30
+    sessions: tuple[int, ...] = (200, 1_000)
+    model_s: float = 1.0
+    pause_s: float = 4.0
+    depth: int = 30
+    remembered: int = 500
+    peer_turns: int = 20
+    peer_events: int = 4_000
+    peer_load: int = 256
+    stored: int = 1_000
 
     @property
     def has_floor(self) -> bool:
@@ -72,7 +88,14 @@ QUICK = Plan(
     starts=1,
     ray_starts=1,
     losses=2,
-    peer_turns=10,
+    sessions=(200,),
+    pause_s=2.0,
+    depth=10,
+    remembered=200,
+    peer_turns=5,
+    peer_events=1_000,
+    peer_load=128,
+    stored=100,
 )
 TINY = Plan(
     engine="local",
@@ -92,5 +115,10 @@ TINY = Plan(
     starts=1,
     agents=200,
     ray_starts=0,
+    sessions=(2,),
+    model_s=0.001,
+    pause_s=0.001,
+    depth=3,
+    remembered=2,
 )
 """For the smoke test."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import profiling, recovery
+from tests.benchmarks import profiling, recovery, trees
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import table
 from tests.benchmarks.floor import CALLS, Floor, StaleFloorError
@@ -22,7 +22,8 @@ from tests.benchmarks.stage import load
 def test_every_benchmark_gives_positive_figures(name: str) -> None:
     figures = BENCHMARKS[name](TINY)
     assert figures
-    assert all(figure.value > 0 for figure in figures if figure.name != "hop")
+    differences = ("hop", "memory of a session")
+    assert all(figure.value > 0 for figure in figures if not figure.name.startswith(differences))
     assert table(figures, name).row_count == len(figures)
 
 
@@ -44,6 +45,14 @@ def test_what_an_iteration_of_a_loop_sends_does_not_grow_with_the_log() -> None:
     assert recorded.calls["Fetch"] == 1
     # State alone, and once a turn. The log, at the end of these turns some 800 events, would be over 100 kB.
     assert recorded.replies["Fetch"] < 200
+
+
+def test_what_a_turn_sends_does_not_grow_with_the_tree() -> None:
+    small, large = record(trees.tree(10)), record(trees.tree(2_000))
+    assert large.calls == small.calls
+    for sent in ("requests", "replies"):
+        sizes = {name: (size, getattr(small, sent)[name]) for name, size in getattr(large, sent).items()}
+        assert all(abs(one - other) < 50 for one, other in sizes.values()), sizes
 
 
 def test_profiles_count_a_function_once_a_stack() -> None:

@@ -58,7 +58,7 @@ def _figures(sessions: int, ours: list[Load], floors: list[Load]) -> list[Figure
     assert rate is not None
     at = f"{sessions} sessions"
     return [
-        Figure(benchmark=NAME, name=f"{at}: rate", value=rate, unit="turns/s", reference=floor_rate),
+        Figure(benchmark=NAME, name=f"{at}: rate", value=rate, unit="turns/s", reference=floor_rate, at=sessions),
         Figure(benchmark=NAME, name=f"{at}: median", value=median(latencies_ms), unit="ms"),
         Figure(benchmark=NAME, name=f"{at}: p99", value=percentile(latencies_ms, 99), unit="ms"),
     ]

@@ -15,7 +15,7 @@ from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import instant_agent, runtime, say, write_history
 
 NAME = "turn"
-_EVENTS_A_TURN = 2
+EVENTS_A_TURN = 2
 
 
 def measure(plan: Plan) -> list[Figure]:
@@ -36,7 +36,7 @@ def measure(plan: Plan) -> list[Figure]:
 
 def _session_ids(length: int, turns: int) -> list[str]:
     """So many sessions that their histories at most double while they are measured."""
-    return [f"{length}-{index}" for index in range(-(-_EVENTS_A_TURN * turns // length))]
+    return [f"{length}-{index}" for index in range(-(-EVENTS_A_TURN * turns // length))]
 
 
 def _talk(rt: Runtime, session_ids: list[str]) -> Callable[[], object]:
@@ -57,7 +57,8 @@ def _figures(plan: Plan, samples: dict[str, list[float]]) -> list[Figure]:
     made = [Figure(benchmark=NAME, name=f"{name}: median", value=value, unit="ms") for name, value in floors.items()]
     for length, taken in samples.items():
         at = f"at {int(length):,} events"
-        made.append(Figure(benchmark=NAME, name=f"{at}: median", value=median(taken), unit="ms", reference=floor))
+        middle = median(taken)
+        made.append(Figure(benchmark=NAME, name=f"{at}: median", value=middle, unit="ms", reference=floor, at=int(length)))
         made.append(Figure(benchmark=NAME, name=f"{at}: p95", value=percentile(taken, 95), unit="ms"))
     shortest, longest = str(min(plan.histories)), str(max(plan.histories))
     return [*made, _growth(samples[shortest], samples[longest])]

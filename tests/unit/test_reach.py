@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.messages.limits import DEFAULT_LIMITS
@@ -116,10 +116,12 @@ def test_every_one_of_many_is_a_target_and_nobody_else() -> None:
         assert answer["error"].endswith(" Call find_agents to find valid targets.")
 
 
-@given(st.text(min_size=0, max_size=5_000), st.integers(MOST + 1, 500))
-def test_a_refusal_is_bounded(wrong: str, count: int) -> None:
-    refused = reach(many(count)).refusal(wrong)
+@given(st.text(min_size=0, max_size=50), st.integers(1, 1_000), st.integers(MOST + 1, 500))
+@example("clerk", 10_000, 100)
+def test_a_refusal_is_bounded(wrong: str, times: int, count: int) -> None:
+    refused = reach(many(count)).refusal(wrong * times)
     assert refused is not None
+    # Letters that cannot be shown take up to ten.
     assert len(refused) < 3_000
 
 

@@ -60,8 +60,8 @@ def statistics(actor: str, pid: int, agent: str = "", *agents: Statistics, **cou
 
 
 def test_statistics_of_several_actors_are_their_sums_with_each_beside() -> None:
-    billing = [statistics("app/agent/billing-0", 5, "billing", runs=3), statistics("app/agent/billing-1", 6, "billing", runs=4)]
-    root = statistics("app/agent/root-1", 7, "root", runs=9)
+    billing = [statistics("app/host/a-1", 5, "billing", runs=3), statistics("app/host/b-1", 6, "billing", runs=4)]
+    root = statistics("app/host/b-2", 7, "root", runs=9)
     runners = [
         statistics("app/runner-0", 1, "", billing[0], turns=2, running=1),
         statistics("app/runner-1", 2, "", billing[1], root, turns=3),
@@ -73,7 +73,7 @@ def test_statistics_of_several_actors_are_their_sums_with_each_beside() -> None:
     agents = by_agent(both.agents)
     assert agents["root"] == root
     assert (agents["billing"].actor, agents["billing"].counts, agents["billing"].parts) == (
-        "app/agent/billing",
+        "billing",
         {"runs": 7},
         billing,
     )

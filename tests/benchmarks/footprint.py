@@ -1,0 +1,82 @@
+"""What a deployment takes of its machines: memory by process and by session, CPU by turn. It is what a cluster is sized by.
+
+Read from the kernel, so on Linux only. What else a machine does changes these less than it does times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from actors import LlmAgent
+from runtime import Runtime
+from runtime.models.gemini import Gemini
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.gemini import service
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.stage import ROOT, instant_agent, load, runtime, say, write_history
+from tests.benchmarks.throughput import talk
+from tests.soak.watch import use_of
+
+NAME = "footprint"
+_EVENTS = 100
+"""Of each session whose memory is measured."""
+_AT_ONCE = 64
+SESSION, RUNNER, AGENT = "the Session actor", "the Runner", "an agent"
+
+
+def measure(plan: Plan) -> list[Figure]:
+    """Every process after one turn, when it has served many sessions, and over turns; then an agent that has asked Gemini."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_history(folder, {f"session-{number}": _EVENTS for number in range(plan.remembered)})
+        own = asyncio.run(_own(plan, folder))
+    gemini = Figure(
+        benchmark=NAME, name=f"memory of {AGENT} that has asked Gemini", value=_memory_with_gemini(plan) / 1e6, unit="MB"
+    )
+    return [*own, gemini]
+
+
+async def _own(plan: Plan, folder: Path) -> list[Figure]:
+    async with runtime(plan, instant_agent(), folder) as rt:
+        turn = talk(rt)
+        await turn(0)
+        first = {who: use_of(pid).memory for who, pid in (await _pids(rt)).items()}
+        await load(turn, sessions=plan.remembered, turns=plan.remembered)
+        pids = await _pids(rt)
+        then = {who: use_of(pid).memory for who, pid in pids.items()}
+        before_s = {who: _cpu_s(pid) for who, pid in pids.items()}
+        done = await load(turn, sessions=min(_AT_ONCE, plan.remembered), turns=plan.load)
+        spent_s = {who: _cpu_s(pid) - before_s[who] for who, pid in pids.items()}
+    turns = len(done.latencies_ms)
+    return [
+        *(_figure(f"memory of {who}", memory / 1e6, "MB") for who, memory in first.items()),
+        *(
+            _figure(f"memory of a session in {who}", (then[who] - first[who]) / plan.remembered / 1e3, "kB")
+            for who in (SESSION, AGENT)
+        ),
+        *(_figure(f"CPU of a turn in {who}", spent * 1_000 / turns, "ms") for who, spent in spent_s.items()),
+    ]
+
+
+def _memory_with_gemini(plan: Plan) -> int:
+    with service() as url, TemporaryDirectory() as folder:
+        root = LlmAgent(name=ROOT, model=Gemini(model="gemini-2.5-flash", api_key="key", base_url=url))
+        with runtime(plan, root, Path(folder)) as rt:
+            say(rt, "s")
+            return use_of(rt.statistics().agents[ROOT].pid).memory
+
+
+def _figure(name: str, value: float, unit: str) -> Figure:
+    return Figure(benchmark=NAME, name=name, value=value, unit=unit)
+
+
+async def _pids(rt: Runtime) -> dict[str, int]:
+    seen = await rt.aio.statistics()
+    return {SESSION: seen.session.pid, RUNNER: seen.runner.pid, AGENT: seen.agents[ROOT].pid}
+
+
+def _cpu_s(pid: int) -> float:
+    """Seconds of CPU that the threads of a process have had, to the nanosecond: what `stat` says counts in steps of 10 ms."""
+    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9

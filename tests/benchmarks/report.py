@@ -1,0 +1,193 @@
+"""What is made of `results.json`: RESULTS.md, the charts, and the table of costs in README.
+
+`python -m tests.benchmarks.report` makes them anew, without measuring anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tests.benchmarks import results as runs
+from tests.benchmarks import throughput, turns
+from tests.benchmarks.charts import Chart
+from tests.benchmarks.environments import Environment
+from tests.benchmarks.figures import OURS, Figure, peer_names, peer_told, rounded
+from tests.benchmarks.results import Results
+
+README = Path("README.md")
+_BEGIN, _END = "<!-- costs: made by make bench -->", "<!-- end of costs -->"
+
+_BUSY = "**The machine was busy with other things when this run began: take no figure from here, run it again.**"
+
+_COSTS = {
+    ("turn", "at 10 events: median"): "a turn, 10 events of history",
+    ("turn", "at 10,000 events: median"): "a turn, 10,000 events of history",
+    ("throughput", "64 sessions: rate"): "turns a second, 64 sessions at once",
+    ("throughput", "256 sessions: rate"): "turns a second, 256 sessions at once",
+    ("sessions", "1,000 sessions, users that read up to 4 s: median"): "a turn with a model that takes 1 s, 1,000 conversations",
+    ("transfer", "hop"): "a transfer, on top of the turn",
+    ("loop", "iteration: median"): "an iteration of a loop with one instant child",
+    ("flow", "200 tasks, 10 agents: a round"): "a round of a flow: 200 tasks, 10 agents, a random graph",
+    ("depth", "an event of an LLM agent with tools, level 30"): "an event of an agent 30 levels down",
+    ("startup", "first message, which starts the agent: median"): "first message to an agent without a process",
+    ("footprint", "memory of an agent"): "memory of an agent's process",
+    ("footprint", "memory of an agent that has asked Gemini"): "the same when it has asked Gemini",
+    ("footprint", "memory of a session in the Session actor"): "memory of a session of 100 events in the Session actor",
+    ("footprint", "memory of a session in an agent"): "memory of a session of 100 events in its agent",
+    ("footprint", "CPU of a turn in the Session actor"): "CPU of a turn in the Session actor",
+    ("footprint", "CPU of a turn in the Runner"): "CPU of a turn in the Runner",
+    ("footprint", "CPU of a turn in an agent"): "CPU of a turn in the agent",
+    ("trees", "Runtime ready, Ray runs already, 10 agents: median"): "a tree of 10 agents is ready",
+    ("trees", "Runtime ready, Ray runs already, 10,000 agents: median"): "a tree of 10,000 agents is ready",
+    ("gemini", "request of 2,000 contents: CPU, median"): "a Gemini request over 2,000 contents, CPU in the agent",
+    ("streaming", "2,000 pieces: rate"): "streamed pieces a second",
+}
+"""What README tells, by benchmark and figure."""
+
+_METHOD = f"""## How it is measured
+
+A turn is one message of the user, of 100 characters, to one agent whose model answers "ok" at once, until the program has the
+answer; everything is on disk by then, in SQLite. Ratios are made of figures of the same run and say how many times worse the
+first is, so below 1 it is better; a peer's ratio is against {OURS}. Figures of other runs, even on one machine, compare badly.
+
+**floor** is the same number of bare Ray calls with as many bytes, between actors without any logic, and as many commits to SQLite
+with full sync (`floor.py`). A Ray call between processes is what an actor model pays for agents that are lost, placed and scaled
+one by one, so this is what {OURS} can reach at best.
+
+**Peers** run in one process each, without Ray, in an environment made from a lock file in `locks/`. Each does the same turn by
+its own interface for models, and keeps its sessions on disk as it does by default: google-adk with `DatabaseSessionService` on
+SQLite, LangGraph with `AsyncSqliteSaver` and a graph of one node, the OpenAI Agents SDK with `SQLiteSession`, tracing off
+(`peers/`). Histories are written ahead, half of them being the user's. Turns a second are those of sessions that have had up to
+eight turns. google-adk waits up to 120 s for SQLite's lock; with the usual 5 s, turns of many sessions fail.
+"""
+
+
+def write(results: Results, folder: Path = runs.FOLDER, readme: Path | None = None) -> None:
+    """Write everything into a folder.
+
+    Args:
+        readme: whose table of costs is renewed; None leaves it alone.
+    """
+    runs.write(results, folder)
+    drawn = msgspec.json.encode(charts(results.figures)).decode()
+    environment = Environment("charts")
+    environment.make()
+    environment.run("tests.benchmarks.charts", drawn, str(folder))
+    (folder / "RESULTS.md").write_text(markdown(results))
+    if readme is not None:
+        readme.write_text(with_costs(readme.read_text(), results))
+
+
+def charts(figures: Sequence[Figure]) -> list[Chart]:
+    """What is drawn: turns by history, and turns a second by sessions."""
+    history, at_once = "events in the session", "sessions at once"
+    return [
+        Chart("turns", "A turn, by the length of the session's history", history, "ms a turn", _lines(figures, turns.NAME)),
+        Chart("throughput", "Turns a second, by sessions at once", at_once, "turns/s", _lines(figures, throughput.NAME)),
+    ]
+
+
+def _lines(figures: Sequence[Figure], benchmark: str) -> dict[str, list[tuple[float, float]]]:
+    """Everybody who is compared in a benchmark: what it depends on, and the values."""
+    made: dict[str, list[tuple[float, float]]] = {OURS: []}
+    for figure in figures:
+        if figure.benchmark == benchmark and figure.at is not None:
+            made[OURS].append((figure.at, figure.value))
+            others = dict(figure.peers)
+            if figure.reference is not None:
+                others = {figure.reference_name: figure.reference} | others
+            for name, value in others.items():
+                made.setdefault(name, []).append((figure.at, value))
+    return made
+
+
+def markdown(results: Results) -> str:
+    """RESULTS.md."""
+    return "\n".join(
+        [
+            "# Results",
+            "",
+            f"Written by `{results.command}` on {results.began}, charts included. The figures are in `results.json`.",
+            "",
+            *([_BUSY, ""] if results.was_busy else []),
+            *_table(("", ""), _run(results)),
+            "",
+            "## Beside the floor and the peers",
+            "",
+            "![What a turn takes, by the length of the session's history](turns.svg)",
+            "![Turns a second, by the number of sessions at once](throughput.svg)",
+            "",
+            *_table(*_compared([figure for figure in results.figures if figure.peers], peer_names(results.figures))),
+            "",
+            "## Everything",
+            "",
+            *_table(("benchmark", "figure", OURS, "reference", "ratio"), (_row(figure) for figure in results.figures)),
+            "",
+            _METHOD,
+        ]
+    )
+
+
+def with_costs(readme: str, results: Results) -> str:
+    """README with the table of these results.
+
+    Raises:
+        ValueError: it has no place for the table.
+    """
+    before, begin, rest = readme.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"there is no place for the table of costs: {_BEGIN} … {_END}")
+    busy = [_BUSY, ""] if results.was_busy else []
+    return "\n".join([f"{before}{_BEGIN}", "", *busy, *_costs(results), "", f"{_END}{after}"])
+
+
+def _costs(results: Results) -> list[str]:
+    found = {(figure.benchmark, figure.name): figure for figure in results.figures}
+    rows = []
+    for key, told in _COSTS.items():
+        if key in found:
+            figure = found[key]
+            floor = rounded(figure.reference) if figure.reference is not None and figure.reference_name == "floor" else ""
+            rows.append((told, f"{rounded(figure.value)}{'' if '/s' in figure.unit else f' {figure.unit}'}", floor))
+    return _table((f"{results.began.partition(' ')[0]}, {results.machine}", OURS, "floor"), rows)
+
+
+def _run(results: Results) -> list[tuple[str, str]]:
+    total_s = sum(results.took_s.values())
+    return [
+        ("machine", results.machine),
+        ("load when it began", " ".join(f"{each:.2f}" for each in results.load)),
+        ("versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
+        ("took", f"{total_s / 60:.1f} min: {', '.join(f'{name} {taken:.0f} s' for name, taken in results.took_s.items())}"),
+    ]
+
+
+def _compared(figures: Sequence[Figure], peers: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    rows = []
+    for figure in figures:
+        floor = "" if figure.reference is None else f"{rounded(figure.reference)} ({figure.ratio:.2f})"
+        ours = f"**{rounded(figure.value)}**"
+        rows.append((figure.benchmark, figure.name, figure.unit, ours, floor, *(peer_told(figure, peer) for peer in peers)))
+    return ("benchmark", "figure", "unit", OURS, f"floor ({OURS} against it)", *peers), rows
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    reference = "" if figure.reference is None else f"{rounded(figure.reference)} ({figure.reference_name})"
+    ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
+    return figure.benchmark, figure.name, f"{rounded(figure.value)} {figure.unit}", reference, ratio
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [_line(heads), _line(["---"] * len(heads)), *map(_line, rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    write(runs.read(), readme=README)

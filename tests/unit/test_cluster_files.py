@@ -1,0 +1,170 @@
+"""The files for a cluster in examples/cluster are what Ray's launcher, KubeRay and Docker take, and agree with each other."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+from ray.autoscaler._private.util import prepare_config, validate_config
+
+from runtime import Settings
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "examples" / "cluster"
+
+
+class _Resource(BaseModel):
+    """A part of a Kubernetes resource, whose unknown fields the API server would refuse or, worse, drop."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+
+
+class Named(_Resource):
+    name: str
+
+
+class EnvFrom(_Resource):
+    secret_ref: Named
+
+
+class Variable(Named):
+    value: str
+
+
+class Needs(_Resource):
+    requests: dict[str, str]
+    limits: dict[str, str]
+
+
+class Container(Named):
+    image: str
+    env_from: list[EnvFrom]
+    env: list[Variable] = []
+    resources: Needs
+
+
+class Pod(_Resource):
+    containers: list[Container]
+
+
+class Template(_Resource):
+    spec: Pod
+
+
+class Group(_Resource):
+    ray_start_params: dict[str, str]
+    template: Template
+
+
+class WorkerGroup(Group):
+    group_name: str
+    replicas: int = Field(ge=0)
+    min_replicas: int = Field(ge=0)
+    max_replicas: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _is_within_bounds(self) -> WorkerGroup:
+        assert self.min_replicas <= self.replicas <= self.max_replicas
+        return self
+
+
+class Auth(_Resource):
+    mode: str = Field(pattern="^(token|disabled)$")
+
+
+class Cluster(_Resource):
+    ray_version: str
+    auth_options: Auth
+    head_group_spec: Group
+    worker_group_specs: list[WorkerGroup]
+
+
+class RayCluster(_Resource):
+    """`ray.io/v1` RayCluster, with the fields that ours has. Source: KubeRay's API reference."""
+
+    api_version: str = Field(pattern="^ray.io/v1$")
+    kind: str = Field(pattern="^RayCluster$")
+    metadata: Named
+    spec: Cluster
+
+
+def test_the_launcher_takes_cluster_yaml() -> None:
+    config = prepare_config(launched())
+    validate_config(config)
+    assert config["setup_commands"] == config["head_setup_commands"] == config["worker_setup_commands"] == []
+
+
+def test_kuberay_yaml_is_a_ray_cluster() -> None:
+    RayCluster.model_validate(manifest())
+
+
+def test_every_node_has_the_locked_ray() -> None:
+    locked = re.search(r"^ray==([\d.]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert locked is not None
+    assert manifest()["spec"]["rayVersion"] == locked[1]
+    assert f"\nFROM rayproject/ray:{locked[1]}-py311\n" in (FOLDER / "Dockerfile").read_text()
+
+
+def test_all_nodes_run_one_image() -> None:
+    cluster = RayCluster.model_validate(manifest()).spec
+    images = {
+        container.image
+        for group in (cluster.head_group_spec, *cluster.worker_group_specs)
+        for container in group.template.spec.containers
+    }
+    assert images == {launched()["docker"]["image"]}
+    assert f"-t {images.pop()} ." in (FOLDER / "Dockerfile").read_text()
+
+
+def test_the_image_is_made_of_files_that_are_there() -> None:
+    taken = re.findall(r"^!(.+)$", (FOLDER / "Dockerfile.dockerignore").read_text(), re.MULTILINE)
+    assert [name for name in taken if not (ROOT / name).exists()] == []
+
+
+def test_what_the_core_actors_ask_for_is_on_the_nodes_that_are_meant_for_them() -> None:
+    variables = {
+        each["name"]: each["value"] for each in manifest()["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
+    }
+    asked = Settings(core_resources=json.loads(variables["RAYGROVE_CORE_RESOURCES"])).core_resources
+    of_kuberay = [group["rayStartParams"].get("resources") for group in manifest()["spec"]["workerGroupSpecs"]]
+    # Written for a shell, so quoted twice.
+    assert [json.loads(json.loads(each)) for each in of_kuberay if each] == [{"core": 8}]
+    assert launched()["available_node_types"]["core"]["resources"] == {"core": 8}
+    assert asked == {"core": 1}
+
+
+def test_settings_that_the_files_name_are_settings() -> None:
+    named = {name.lower() for file in FOLDER.iterdir() for name in re.findall(r"RAYGROVE_(\w+)", file.read_text())}
+    assert named
+    assert named <= set(Settings.model_fields)
+
+
+def test_settings_in_readme_have_their_defaults() -> None:
+    told = re.findall(r"^\| `RAYGROVE_(\w+)` \| `?([^|`]+?)`? \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(told) >= 10
+    for name, default in told:
+        assert default == _told(Settings.model_fields[name.lower()].default), name
+
+
+def _told(default: object) -> str:
+    if default is None:
+        return "by memory"
+    if isinstance(default, float):
+        return f"{default:g}"
+    if isinstance(default, int) and not isinstance(default, bool):
+        units = ((2**20, "MiB"), (2**10, "KiB"))
+        return next((f"{default // size} {unit}" for size, unit in units if default >= size), str(default))
+    return str(default).lower()
+
+
+def launched() -> Any:
+    return yaml.safe_load((FOLDER / "cluster.yaml").read_text())
+
+
+def manifest() -> Any:
+    return yaml.safe_load((FOLDER / "kuberay.yaml").read_text())
