@@ -30,6 +30,7 @@ from tests.benchmarks import (
     results,
     sessions,
     startup,
+    storage,
     streaming,
     throughput,
     transfer,
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         streaming,
         gemini,
         footprint,
+        storage,
         recovery,
     )
 }
