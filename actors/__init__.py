@@ -22,6 +22,7 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from actors.messages.event import Event, EventActions
 from actors.messages.flow import FlowMark, TaskChange, TaskNode
+from actors.messages.limits import ModelLimits
 from actors.messages.memory import MemoryEntry
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol import Cancelled, Failed, Finished, Outcome, Paused, Transfer
@@ -67,6 +68,7 @@ __all__ = [
     "LoopAgent",
     "MemoryEntry",
     "Model",
+    "ModelLimits",
     "Outcome",
     "ParallelAgent",
     "Part",

@@ -24,6 +24,7 @@ from actors.behaviours.workflow import run_loop, run_parallel, run_sequential
 from actors.errors import ActorLostError, FencedError
 from actors.flowrun import FlowInvocation, PlanSource, no_plans
 from actors.foreign import is_being_cancelled, is_cancellation
+from actors.gate import ModelGate
 from actors.interfaces.clock import Clock, WallClock
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
@@ -92,6 +93,7 @@ class AgentActor(Actor):
         offload: where tools run that need resources of their own.
         plans: where the definitions of flows are found.
         clock: the time by which supervisors wait.
+        gate: what stands before limited models; None: no model is limited.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class AgentActor(Actor):
         offload: Offload = in_process,
         plans: PlanSource = no_plans,
         clock: Clock | None = None,
+        gate: ModelGate | None = None,
     ) -> None:
         super().__init__(name or spec.name)
         self._spec = spec
@@ -115,6 +118,7 @@ class AgentActor(Actor):
         self._offload = offload
         self._clock = clock or WallClock()
         self._plans = plans
+        self._gate = gate
         self._model: Model | None = None
         self._views: dict[_Where, SessionView] = {}
         most = spec.limits.max_cache_bytes
@@ -187,9 +191,10 @@ class AgentActor(Actor):
         if spec.definition.kind == "llm":
             if self._model is None:
                 self._model = self._resolve(spec.name, spec.model)
+            model = self._model if self._gate is None else self._gate.before(self._model, run.key)
             if isinstance(run, FlowInvocation):
-                return await run_round(spec, self._model, run)
-            return await run_llm(spec, self._model, run)
+                return await run_round(spec, model, run)
+            return await run_llm(spec, model, run)
         behave = _BEHAVIOURS[spec.definition.kind]
         return await run_lifecycle(spec, run, lambda: behave(spec, run))
 

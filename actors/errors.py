@@ -259,7 +259,10 @@ class ModelResponseError(ModelError):
 
 
 class ModelServiceError(ModelError):
-    """The service refused or could not be reached, retries included. Arguments: model, HTTP status or None, what it said."""
+    """The service refused or could not be reached, retries included.
+
+    Arguments: model, HTTP status or None, what it said; and, if it has said so, how many seconds it wants to be left alone.
+    """
 
     sentence = "model {0!r}: the service failed with status {1}: {2}"
 
@@ -267,6 +270,11 @@ class ModelServiceError(ModelError):
     def code(self) -> int | None:
         """The HTTP status; None when no answer came at all."""
         return cast("int | None", self.args[1])
+
+    @property
+    def advised_s(self) -> float | None:
+        """How many seconds the service wants to be left alone; None when it does not say."""
+        return cast("float | None", self.args[3]) if len(self.args) > 3 else None
 
     def __str__(self) -> str:
         if self.args[1:2] != (None,):

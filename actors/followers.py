@@ -66,10 +66,11 @@ class Followers:
 
     async def poll(self, message: Poll) -> News:
         """Give a subscriber its news, as soon as there is some. One that is not known is told so: it may follow turns already."""
-        if message.subscriber not in self._mailboxes:
-            self._mailbox(message.subscriber)
-            return News(known=False)
-        return await self._mailbox(message.subscriber).poll(message.ack)
+        is_known = message.subscriber in self._mailboxes
+        mailbox = self._mailbox(message.subscriber)
+        if not is_known or message.mailbox not in ("", mailbox.id):
+            return News(known=False, mailbox=mailbox.id)
+        return await mailbox.poll(message.ack)
 
     def drop(self, subscriber: str) -> None:
         """Forget a subscriber."""

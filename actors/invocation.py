@@ -69,6 +69,7 @@ class Invocation:
         self.clock = clock
         self.agent_name = spec.name
         self.invocation_id = message.turn.invocation_id
+        self.key = message.turn.key
         self.user_id = message.turn.key.user
         self.session_id = message.turn.key.session
         self.branch = message.branch

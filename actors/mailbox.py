@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
@@ -73,7 +74,8 @@ class Mailbox:
         self._filled = asyncio.Event()
         self._urgent = asyncio.Event()
         self._told_s = -math.inf
-        self._last = News()
+        self.id = uuid.uuid4().hex
+        self._last = News(mailbox=self.id)
         self._polled_s = clock()
         self._polls = 0
         self.size = 0
@@ -143,7 +145,7 @@ class Mailbox:
         self._urgent.clear()
         self._told_s = self._clock()
         self.size = 0
-        self._last = News(number=self._last.number + 1, turns=[self._told(box) for box in ready.values()])
+        self._last = News(number=self._last.number + 1, mailbox=self.id, turns=[self._told(box) for box in ready.values()])
         return self._last
 
     async def _linger(self) -> None:

@@ -44,11 +44,13 @@ class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
         session, runner: the two actors that every deployment has; of several of a kind these are sums, and `parts` tells of each.
         agents: the agents that have an actor, by name. Each tells the name of its actor, its process id and its counts; one that
             several Runners have started is told in the same way as they are.
+        models: what models that are limited have been asked, by name.
     """
 
     session: p.Statistics
     runner: p.Statistics
     agents: Mapping[str, p.Statistics]
+    models: Mapping[str, Mapping[str, int]] = {}
 
 
 class Runtime:
@@ -386,7 +388,9 @@ class Runtime:
     async def read_statistics(self) -> RuntimeStatistics:
         """`statistics` as a coroutine for the portal's loop."""
         runner, session = await asyncio.gather(self._engine.runner.statistics(), self._engine.session.statistics())
-        return RuntimeStatistics(session=session, runner=runner, agents=by_agent(runner.agents))
+        permits = self._engine.permits
+        models = (await permits.statistics()).models if permits is not None else {}
+        return RuntimeStatistics(session=session, runner=runner, agents=by_agent(runner.agents), models=models)
 
     # ------------------------------------------------------------------------------------------------- for services
     def call(self, work: Coroutine[Any, Any, T]) -> T:

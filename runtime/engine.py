@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from actors.interfaces.stores import ArtifactStore
+from actors.permits import PermitsRef
 from actors.runner import RunnerRef
 from actors.session import SessionRef
 
@@ -14,6 +15,7 @@ class Engine(Protocol):
 
     Attributes:
         session, runner: clients of the deployment's actors, once it is started.
+        permits: a client of the actor that limits models; None where none is limited.
         artifact_store: where artifacts last; None as long as only the deployment knows.
         auto_create_session: what turns do that do not say it themselves.
         lasts: the deployment goes on when this driver leaves it.
@@ -27,6 +29,11 @@ class Engine(Protocol):
     @property
     def runner(self) -> RunnerRef:
         """A client of the Runner."""
+        ...
+
+    @property
+    def permits(self) -> PermitsRef | None:
+        """See above."""
         ...
 
     @property

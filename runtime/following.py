@@ -36,6 +36,7 @@ class Follower:
         self._unclaimed: dict[Where, list[p.TurnNews]] = {}
         self._poller: asyncio.Task[None] | None = None
         self._ack = 0
+        self._mailbox = ""
 
     def follow(self, turn: Turn) -> None:
         """Hand the news of a turn to it."""
@@ -76,12 +77,13 @@ class Follower:
     async def _poll(self) -> None:
         try:
             while self._turns or self._lasts:
-                news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack))
+                news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack, mailbox=self._mailbox))
                 self._ack = news.number
-                if not news.known:
-                    await self._subscribe_again()
                 for of_turn in news.turns:
                     self._feed(of_turn)
+                if not news.known or news.mailbox != self._mailbox:
+                    self._mailbox = news.mailbox
+                    await self._subscribe_again()
             await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
         except RaygroveError as error:
             self.fail(error)

@@ -13,11 +13,13 @@ from actors.agent import AgentActor
 from actors.agents import AgentTree
 from actors.errors import DefinitionError
 from actors.flowrun import PlanSource, no_plans
+from actors.gate import ModelGate
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
 from actors.messages.session import SessionKey, Share
 from actors.messages.wire import encode
+from actors.permits import PermitsActor, PermitsRef
 from actors.rules.hosting import replica_of
 from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
@@ -42,8 +44,16 @@ class LocalLink:
 class LocalDirectory:
     """Makes agents' actors live in this process."""
 
-    def __init__(self, tree: AgentTree, session: SessionRef, artifacts: ArtifactStore, plans: PlanSource = no_plans) -> None:
+    def __init__(
+        self,
+        tree: AgentTree,
+        session: SessionRef,
+        artifacts: ArtifactStore,
+        plans: PlanSource = no_plans,
+        gate: ModelGate | None = None,
+    ) -> None:
         self._tree = tree
+        self._gate = gate
         self._plans = plans
         self._session = session
         self._artifacts = artifacts
@@ -59,7 +69,13 @@ class LocalDirectory:
         link = self._links.get(place)
         if link is None:
             actor = AgentActor(
-                self._tree.spec(agent), self._session, lambda: self.runner, self._artifacts, resolve, plans=self._plans
+                self._tree.spec(agent),
+                self._session,
+                lambda: self.runner,
+                self._artifacts,
+                resolve,
+                plans=self._plans,
+                gate=self._gate,
             )
             link = self._links[place] = LocalLink(actor)
             self._activations += 1
@@ -93,6 +109,7 @@ class LocalEngine:
 
     session: SessionRef
     runner: RunnerRef
+    permits: PermitsRef | None = None
     lasts = False
 
     def __init__(self, deployment: Deployment) -> None:
@@ -102,6 +119,7 @@ class LocalEngine:
         self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
         self._plans = PlanBook(deployment.plans())
+        self._gate: ModelGate | None = None
 
     def prepare(self) -> None:
         """Nothing has to be done first."""
@@ -111,6 +129,10 @@ class LocalEngine:
         deployment = self._deployment
         threads = ThreadPoolExecutor(deployment.settings.tool_threads, thread_name_prefix="tools")
         asyncio.get_running_loop().set_default_executor(threads)
+        model_limits = deployment.settings.model_limits
+        if model_limits:
+            self.permits = PermitsRef(LocalLink(PermitsActor(model_limits)))
+            self._gate = ModelGate(self.permits, model_limits)
         self.session = session_client([self._made_session(share) for share in shares(deployment.settings.session_shards)])
         self.runner = runner_client([self._made_runner(share) for share in shares(deployment.settings.runners)])
 
@@ -135,7 +157,7 @@ class LocalEngine:
         deployment = self._deployment
         limits = deployment.settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
-        directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find)
+        directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find, self._gate)
         actor = RunnerActor(
             self.session,
             directory,
@@ -161,3 +183,6 @@ class LocalEngine:
         """Stop the actors."""
         await self.runner.stop()
         await self.session.stop()
+        if self._gate is not None and self.permits is not None:
+            await self._gate.close()
+            await self.permits.stop()

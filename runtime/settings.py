@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits
+from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
 
 LEAST_BYTES = 64 * KIB
 """The lowest limit: an event that tells of a failure has to fit into it."""
@@ -38,6 +38,7 @@ class Settings(BaseSettings):
         core_resources: how much of which Ray resources the Session actor and the Runner take each, to live where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: how much is taken in, see Limits.
+        model_limits: how much is asked of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         max_cache_bytes: how much memory of an actor is for what the store has anyway, see Limits.
         max_listed_targets: agents that a model is told by name, see Limits.
     """
@@ -66,6 +67,7 @@ class Settings(BaseSettings):
     max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)
     max_state_bytes: int = Field(default=DEFAULT_LIMITS.max_state_bytes, ge=LEAST_BYTES)
     max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
+    model_limits: dict[str, ModelLimits] = {}
     max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
     max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
 

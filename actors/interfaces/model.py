@@ -10,7 +10,11 @@ from actors.messages.model import LlmRequest, LlmResponse
 
 @runtime_checkable
 class Model(Protocol):
-    """Something that answers. One object serves many sessions at once and must be safe for that."""
+    """Something that answers. One object serves many sessions at once and must be safe for that.
+
+    A model that makes calls again by itself when they fail should have a method `once() -> Model`, which gives the same without
+    that: where calls are limited, repetitions are, too, and are made by who counts them.
+    """
 
     def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Ask once.
@@ -27,6 +31,14 @@ class Model(Protocol):
             Exception: whatever the model's own client raises; the agent's run fails with it.
         """
         ...
+
+
+def name_of(model: str | Model) -> str:
+    """What a model is called where models are limited: its name; of an object its `name`, its `model`, or that of its class."""
+    if isinstance(model, str):
+        return model
+    names = (getattr(model, attribute, None) for attribute in ("name", "model"))
+    return next((name for name in names if isinstance(name, str) and name), type(model).__name__)
 
 
 class SharedModel(Model, Protocol):

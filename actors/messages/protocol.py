@@ -505,10 +505,15 @@ class Subscribe(Message, frozen=True, kw_only=True):
 
 
 class Poll(Message, frozen=True, kw_only=True):
-    """Wait for news of all turns that a subscriber follows. `ack`: the number of the last News it has got."""
+    """Wait for news of all turns that a subscriber follows.
+
+    Attributes:
+        ack: the number of the last News that it has got. `mailbox`: see there.
+    """
 
     subscriber: str
     ack: int = 0
+    mailbox: str = ""
 
 
 class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -526,9 +531,15 @@ class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 class News(Message, frozen=True, kw_only=True):
-    """News number `number`; `known` is False when the subscriber is not known (any more) and has to subscribe again."""
+    """News number `number`; `known` is False when the subscriber is not known (any more) and has to subscribe again.
+
+    Attributes:
+        mailbox: where they come from. When it is another one than before, what that was to tell is lost, as the Session actor
+            was; and the subscriber has to subscribe again, although this one may know it already, by a turn that was begun since.
+    """
 
     number: int = 0
+    mailbox: str = ""
     turns: Sequence[TurnNews] = ()
     known: bool = True
 
@@ -651,6 +662,47 @@ class MemoriesAre(Message, frozen=True, kw_only=True):
 
 
 # ------------------------------------------------------------------------------------------------- driver -> anybody
+class AcquirePermit(Message, frozen=True, kw_only=True):
+    """Wait until a call of a limited model may begin, or be repeated.
+
+    Attributes:
+        permit: what the call is known by, made by whoever makes it.
+        holder: the process that makes it.
+        session: whose call it is: sessions have their turns one after the other.
+        attempt: how many attempts have failed; 0 when it begins.
+        status, advised_s: how the last has failed, see `actors.rules.permits.Trouble`.
+    """
+
+    permit: str
+    holder: str
+    model: str
+    session: SessionKey
+    attempt: int = 0
+    status: int | None = None
+    advised_s: float | None = None
+
+
+class PermitIs(Message, frozen=True):
+    """Whether a call may be made."""
+
+    granted: bool
+
+
+class ReleasePermit(Message, frozen=True, kw_only=True):
+    """A call is over, after so many tokens; or nobody waits for it any more. `answered`: the service has answered it."""
+
+    permit: str
+    tokens: int = 0
+    answered: bool = False
+
+
+class RenewPermits(Message, frozen=True, kw_only=True):
+    """A process lives. `held`: its calls that are under way, by permit, each with its model."""
+
+    holder: str
+    held: dict[str, str]
+
+
 class GetStatistics(Message, frozen=True, kw_only=True):
     """Ask an actor what it has done."""
 
@@ -664,6 +716,7 @@ class Statistics(Message, frozen=True, kw_only=True):
         pid: its process; 0: these are the sums of several actors.
         counts: figures by name.
         agents: on the Runner, what every live agent tells.
+        models: on the actor that limits models, figures by name for each of them.
         parts: what each of the several actors tells.
         spare_pids: on the Runner, the processes that stand ready for agents.
     """
@@ -673,6 +726,7 @@ class Statistics(Message, frozen=True, kw_only=True):
     pid: int
     counts: dict[str, int] = {}
     agents: Sequence[Statistics] = ()
+    models: dict[str, dict[str, int]] = {}
     parts: Sequence[Statistics] = ()
     spare_pids: Sequence[int] = ()
 
@@ -733,6 +787,10 @@ AnyMessage = (
     | ForgetSession
     | SearchMemory
     | MemoriesAre
+    | AcquirePermit
+    | PermitIs
+    | ReleasePermit
+    | RenewPermits
     | GetStatistics
     | Statistics
     | Stop

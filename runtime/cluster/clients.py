@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.permits import PermitsRef
 from actors.rules.sharding import shares
 from actors.runner import RunnerRef
 from actors.session import SessionRef
@@ -25,6 +26,11 @@ def session_ref(handles: Sequence[Handle], patience_s: float, max_bytes: int | N
 def runner_ref(handles: Sequence[Handle], patience_s: float, max_bytes: int | None = None) -> RunnerRef:
     """A client of the Runners: see `session_ref`."""
     return runner_client([RunnerRef(link, max_bytes) for link in _links(handles, "Runner", patience_s)])
+
+
+def permits_ref(handle: Handle, patience_s: float) -> PermitsRef:
+    """A client of the actor that limits models."""
+    return PermitsRef(RayLink(handle, "the actor that limits models", patience_s))
 
 
 def _links(handles: Sequence[Handle], kind: str, patience_s: float) -> list[RayLink]:

@@ -14,10 +14,11 @@ import ray
 from actors.errors import ActorLostError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol import Statistics
+from actors.permits import PermitsRef
 from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerRef
 from actors.session import SessionRef
-from runtime.cluster.clients import runner_ref, session_ref
+from runtime.cluster.clients import permits_ref, runner_ref, session_ref
 from runtime.cluster.parcels import packed_plan
 from runtime.cluster.remote import Handle, define, fill, names
 from runtime.settings import Settings
@@ -50,17 +51,19 @@ class RayDeployment:
 
     session: SessionRef
     runner: RunnerRef
+    permits: PermitsRef | None = None
     _runner_hosts: Sequence[Handle]
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.hosts: dict[str, Handle] = {}
 
-    def meet(self, sessions: Sequence[Handle], runners: Sequence[Handle], settings: Settings) -> None:
+    def meet(self, sessions: Sequence[Handle], runners: Sequence[Handle], permits: Handle | None, settings: Settings) -> None:
         """Make the clients, as the deployment's settings want them."""
         patience_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
         self.session = session_ref(sessions, patience_s, max_bytes)
         self.runner = runner_ref(runners, patience_s, max_bytes)
+        self.permits = permits_ref(permits, patience_s) if permits is not None else None
         self._runner_hosts = runners
 
     async def define(self, name: str, plan: Any) -> None:
@@ -76,17 +79,20 @@ class RayDeployment:
     async def answers(self) -> None:
         """See that all of them answer. Raises TimeoutError, ActorLostError."""
         async with asyncio.timeout(self.settings.start_timeout_s):
-            await asyncio.gather(self.session.statistics(), self.runner.statistics())
+            await asyncio.gather(*(actor.statistics() for actor in self._actors()))
+
+    def _actors(self) -> list[SessionRef | RunnerRef | PermitsRef]:
+        """Clients of all that was started with the deployment, in the order in which they stop."""
+        return [self.runner, self.session, *([self.permits] if self.permits is not None else [])]
 
     async def halt(self) -> list[int]:
         """Have all actors stop what they do. Returns their process ids."""
         pids: list[int] = []
         with suppress(ActorLostError, TimeoutError):
             async with asyncio.timeout(self.settings.stop_timeout_s):
-                session, runner = await asyncio.gather(self.session.statistics(), self.runner.statistics())
-                everybody = _all(session, runner)
+                everybody = _all(*await asyncio.gather(*(actor.statistics() for actor in self._actors())))
                 pids = [pid for each in everybody for pid in (each.pid, *each.spare_pids) if pid]
-        for actor in (self.runner, self.session):
+        for actor in self._actors():
             with suppress(ActorLostError, TimeoutError):
                 async with asyncio.timeout(self.settings.stop_timeout_s):
                     await actor.stop()
@@ -115,6 +121,11 @@ def actor_name(app_name: str, part: str) -> str:
 def actor_names(app_name: str, part: str, number: int) -> list[str]:
     """The names of several actors of a kind: `<app>/session-0` and so on; of one alone `<app>/session`."""
     return [actor_name(app_name, numbered(part, share)) for share in shares(number)]
+
+
+def permits_name(app_name: str) -> str:
+    """The name under which `ray.get_actor` finds the actor that limits models: `<app>/limits`."""
+    return actor_name(app_name, "limits")
 
 
 def host_name(app_name: str, which: str) -> str:

@@ -14,12 +14,13 @@ from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.agents.homes import Home
 from actors.errors import ClusterError, RaygroveError
+from actors.gate import ModelGate
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.session import SessionKey
 from actors.rules.hosting import default_hosts, replica_of
 from actors.runner import RunnerRef
-from runtime.cluster.clients import session_ref
+from runtime.cluster.clients import permits_ref, session_ref
 from runtime.cluster.definitions import DefinitionBook, spec_of
 from runtime.cluster.hosts import AgentHost, RayProcess
 from runtime.cluster.placing import memory_bytes, placed, ray_options
@@ -40,6 +41,7 @@ class RayDirectory:
         homes: of the agents that cannot live just anywhere.
         modules: what the models in the tree will load.
         sessions: the Session actors.
+        permits: the actor that limits models; None: none is limited.
         artifact_store: URL or store.
         obstacles: see Directory.
         host_name: gives the name of a process.
@@ -52,6 +54,7 @@ class RayDirectory:
         homes: Mapping[str, Home],
         modules: Sequence[str],
         sessions: Sequence[Handle],
+        permits: Handle | None,
         artifact_store: str | ArtifactStore,
         obstacles: Mapping[str, tuple[str, str]],
         host_name: Callable[[str], str],
@@ -62,6 +65,7 @@ class RayDirectory:
         self._homes = homes
         self._modules = modules
         self._sessions = sessions
+        self._permits = permits
         self._artifact_store = artifact_store
         self._host_name = host_name
         self._settings = settings
@@ -93,8 +97,8 @@ class RayDirectory:
             name,
             settings.namespace,
             settings.max_concurrency,
-            partial(furnish, self._sessions, self._runner, self._artifact_store, name, settings.restart_timeout_s),
-            (*self._sessions, self._runner),
+            partial(furnish, self._sessions, self._runner, self._permits, self._artifact_store, name, settings),
+            (*self._sessions, self._runner, *([self._permits] if self._permits is not None else [])),
             settings.tool_threads,
         )
         try:
@@ -136,16 +140,24 @@ class RayDirectory:
 
 
 def furnish(
-    sessions: Sequence[Handle], runner: Handle, artifact_store: str | ArtifactStore, name: str, patience_s: float
+    sessions: Sequence[Handle],
+    runner: Handle,
+    permits: Handle | None,
+    artifact_store: str | ArtifactStore,
+    name: str,
+    settings: Settings,
 ) -> Callable[[bytes], Actor]:
     """Make what all agents in a process share. Returns what makes an agent's actor there, of its definition."""
+    patience_s = settings.restart_timeout_s
     session = session_ref(sessions, patience_s)
     # When the Runner is lost, so are the runs that it has asked for: nobody waits for it here.
     runner_ref = RunnerRef(RayLink(runner, "the Runner"))
     artifacts = open_artifact_store(artifact_store)
     plans = RemotePlans(runner, cloudpickle.loads)
+    gate = ModelGate(permits_ref(permits, patience_s), settings.model_limits) if permits is not None else None
 
     def build(raw: bytes) -> Actor:
-        return AgentActor(spec_of(raw), session, lambda: runner_ref, artifacts, resolve, name, as_task, plans.find)
+        spec = spec_of(raw)
+        return AgentActor(spec, session, lambda: runner_ref, artifacts, resolve, name, as_task, plans.find, gate=gate)
 
     return build

@@ -15,21 +15,22 @@ from ray import cloudpickle
 from actors.actor import Actor
 from actors.agents.homes import Home
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
-from actors.interfaces.model import SharedModel
+from actors.interfaces.model import SharedModel, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages.session import WHOLE, Share
 from actors.messages.topology import Topology
 from actors.messages.wire import decode, encode
+from actors.permits import PermitsActor, PermitsRef
 from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
 from runtime.cluster.clients import session_ref
 from runtime.cluster.connection import RayConnection
 from runtime.cluster.definitions import DefinitionBook, bound
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, host_name
+from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, host_name, permits_name
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.parcels import packed, packed_plan, parcel
-from runtime.cluster.remote import SPREAD, Handle, ModelHost, RemoteModel, RunnerHost, SessionHost, named, start
+from runtime.cluster.remote import SPREAD, Handle, ModelHost, PermitsHost, RemoteModel, RunnerHost, SessionHost, named, start
 from runtime.deployment import (
     Deployment,
     model_names,
@@ -43,6 +44,9 @@ from runtime.settings import Settings
 
 FOR_EVER = -1
 """How often Ray starts an actor again whose process was lost."""
+
+ANY_NUMBER = 1_000_000
+"""Messages at the same time for the actor with which all calls wait: were there no room for one more, none could end."""
 
 
 class RayEngine:
@@ -79,6 +83,11 @@ class RayEngine:
         """A client of the Runner."""
         return self._deployed.runner
 
+    @property
+    def permits(self) -> PermitsRef | None:
+        """A client of the actor that limits models; None where none is limited."""
+        return self._deployed.permits
+
     # ------------------------------------------------------------------------------------------------- starting
     def prepare(self) -> None:
         """Start Ray or connect to it, if need be."""
@@ -114,10 +123,11 @@ class RayEngine:
         settings = deployment.settings
         sessions = [self._start_session(share) for share in shares(settings.session_shards)]
         self._refuse_another_number()
+        permits = self._start_permits() if settings.model_limits else None
         definitions = self._definitions()
         plans = {flow: packed_plan(flow, plan) for flow, plan in deployment.plans().items()}
         runners = [self._start_runner(share, definitions, plans) for share in shares(settings.runners)]
-        self._deployed.meet(sessions, runners, settings)
+        self._deployed.meet(sessions, runners, permits, settings)
 
     def _start_session(self, share: Share) -> Handle:
         deployment = self._deployment
@@ -133,6 +143,12 @@ class RayEngine:
         )
         terms = Terms(deployment.settings, deployment.artifact_store, deployment.auto_create_session)
         return self._start(SessionHost, name, refusal="the stores cannot travel", content=(build, terms), share=share)
+
+    def _start_permits(self) -> Handle:
+        name = permits_name(self._deployment.app_name)
+        build = partial(PermitsActor, self._deployment.settings.model_limits, name)
+        refusal = "the limits of models cannot travel"
+        return self._start(PermitsHost, name, refusal=refusal, content=build, max_concurrency=ANY_NUMBER)
 
     def _refuse_another_number(self) -> None:
         """See that the app does not run with another number of Session actors, by other names. Who starts takes his own first."""
@@ -176,6 +192,7 @@ class RayEngine:
         content: object,
         restarts: int = FOR_EVER,
         share: Share = WHOLE,
+        max_concurrency: int | None = None,
     ) -> Handle:
         settings = self._deployment.settings
         pieces = parcel(refusal, content, must_last=self._deployment.detached)
@@ -187,7 +204,7 @@ class RayEngine:
         if self._deployment.detached:
             options["lifetime"] = "detached"
         try:
-            handle = start(host, name, settings.namespace, settings.max_concurrency, *args, *pieces, **options)
+            handle = start(host, name, settings.namespace, max_concurrency or settings.max_concurrency, *args, *pieces, **options)
         except ValueError as error:
             raise DeploymentExistsError(self._deployment.app_name) from error
         self._deployed.hosts[name] = handle
@@ -198,7 +215,7 @@ class RayEngine:
 
     def _travelling(self, model: Any) -> Any:
         """A model as it travels. One with a state of its own stays in one process for all."""
-        return RemoteModel(self._model_host(model)) if _is_shared(model) else model
+        return RemoteModel(self._model_host(model), name_of(model)) if _is_shared(model) else model
 
     def _model_host(self, model: SharedModel) -> Handle:
         if id(model) not in self._models:
@@ -279,7 +296,10 @@ def build_runner(
     It finds the Session actors by their names: with handles among its arguments, Ray could not promise to start it again.
     """
     sessions = [named(session_name, settings.namespace) for session_name in session_names]
-    directory = RayDirectory(definitions, homes, model_modules, sessions, artifact_store, obstacles(models), name_host, settings)
+    permits = named(permits_name(app), settings.namespace) if settings.model_limits else None
+    directory = RayDirectory(
+        definitions, homes, model_modules, sessions, permits, artifact_store, obstacles(models), name_host, settings
+    )
     runner = RunnerActor(
         session_ref(sessions, settings.restart_timeout_s),
         directory,

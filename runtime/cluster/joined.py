@@ -9,10 +9,11 @@ from typing import Any
 from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
 from actors.interfaces.stores import ArtifactStore
 from actors.nearest import did_you_mean
+from actors.permits import PermitsRef
 from actors.runner import RunnerRef
 from actors.session import SessionRef
 from runtime.cluster.connection import RayConnection
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names
+from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, permits_name
 from runtime.cluster.remote import Handle, named, names, terms_of
 from runtime.settings import Settings
 
@@ -46,6 +47,11 @@ class JoinedEngine:
         return self._deployed.runner
 
     @property
+    def permits(self) -> PermitsRef | None:
+        """A client of the actor that limits models; None where none is limited."""
+        return self._deployed.permits
+
+    @property
     def artifact_store(self) -> str | ArtifactStore | None:
         """Where artifacts last, as the deployment has told; None before it was joined."""
         return self._terms.artifact_store if self._terms is not None else None
@@ -71,8 +77,8 @@ class JoinedEngine:
             async with asyncio.timeout(self._settings.start_timeout_s):
                 self._terms = await terms_of(session)
             settings = self._terms.settings
-            sessions, runners = await asyncio.to_thread(self._find_all, settings.session_shards, settings.runners)
-            self._deployed.meet(sessions, runners, settings)
+            sessions, runners, permits = await asyncio.to_thread(self._find_all, settings)
+            self._deployed.meet(sessions, runners, permits[0] if permits else None, settings)
             await self._deployed.answers()
         except BaseException as error:
             await self.leave()
@@ -90,8 +96,11 @@ class JoinedEngine:
                 return named(actor_names(self._app_name, "session", shards)[0], self._settings.namespace)
         raise self._not_found(_hint(self._app_name, self._settings.namespace))
 
-    def _find_all(self, session_shards: int, runners: int) -> list[list[Handle]]:
-        parts = [actor_names(self._app_name, "session", session_shards), actor_names(self._app_name, "runner", runners)]
+    def _find_all(self, settings: Settings) -> list[list[Handle]]:
+        """The Session actors, the Runners, and the actor that limits models, if there is one."""
+        app = self._app_name
+        parts = [actor_names(app, "session", settings.session_shards), actor_names(app, "runner", settings.runners)]
+        parts.append([permits_name(app)] if settings.model_limits else [])
         try:
             return [[named(name, self._settings.namespace) for name in names_of_kind] for names_of_kind in parts]
         except ValueError as error:

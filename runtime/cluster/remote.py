@@ -96,6 +96,17 @@ def _tell(actor: Handle, raw: bytes) -> None:
     actor.fill.remote()
 
 
+class PermitsHost(Host):
+    """The process of the actor that limits models.
+
+    Args:
+        pieces: a parcel with what makes the actor.
+    """
+
+    def __init__(self, *pieces: bytes) -> None:
+        super().__init__(unpacked(pieces))
+
+
 class ModelHost:
     """The process of the one living copy of a model that has a state of its own.
 
@@ -270,10 +281,15 @@ class RemotePlans:
 
 
 class RemoteModel:
-    """A model whose living copy is elsewhere."""
+    """A model whose living copy is elsewhere.
 
-    def __init__(self, handle: Handle) -> None:
+    Args:
+        name: what it is called where models are limited.
+    """
+
+    def __init__(self, handle: Handle, name: str) -> None:
         self._handle = handle
+        self.name = name
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> Any:
         """Ask the living copy. Raises what it raises."""

@@ -10,18 +10,21 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from actors.errors import ModelConfigurationError, ModelResponseError, ModelServiceError
 from actors.messages.model import LlmRequest, LlmResponse
+from actors.rules.permits import PASSING
 from runtime.models import credentials
-from runtime.models.retries import RETRIED_STATUSES, Backoff, advised_delay_s, connection_errors
+from runtime.models.retries import Backoff, advised_delay_s, connection_errors
 from runtime.models.streaming import Aggregate
 
 if TYPE_CHECKING:
     from google.genai import Client, types
+    from google.genai.errors import APIError
 
 _STAND_IN = "."
 """Takes the place of the contents in the SDK's own arguments, which must not be empty; the body overwrites it."""
@@ -93,6 +96,13 @@ class Gemini:
             async with aclosing(self._answers(client, request, model, stream)) as answers:
                 async for response in _streamed(answers, model) if stream else _unary(answers, model):
                     yield response
+
+    def once(self) -> Gemini:
+        """The same model, with the same connections, that makes no call again: for whoever does so himself."""
+        other = copy(self)
+        other._connections = self._connections
+        other._backoff = msgspec.structs.replace(self._backoff, retries=0)
+        return other
 
     def missing_configuration(self) -> str | None:
         """What this process lacks to use the model and how to give it; None if nothing.
@@ -179,9 +189,13 @@ class Gemini:
 
         if not isinstance(error, APIError):
             return self._backoff.delay_s(attempt, None)
-        if error.code not in RETRIED_STATUSES:
+        if error.code not in PASSING:
             return None
-        return self._backoff.delay_s(attempt, advised_delay_s(getattr(error.response, "headers", None), error.details))
+        return self._backoff.delay_s(attempt, _advised_s(error))
+
+
+def _advised_s(error: APIError) -> float | None:
+    return advised_delay_s(getattr(error.response, "headers", None), error.details)
 
 
 class _Connection:
@@ -268,7 +282,9 @@ def _our_errors(model: str) -> Iterator[None]:
     try:
         yield
     except APIError as error:
-        raise ModelServiceError(model, error.code, _shortened(f"{error.status}: {error.message}")) from error
+        advised_s = _advised_s(error)
+        advice = () if advised_s is None else (advised_s,)
+        raise ModelServiceError(model, error.code, _shortened(f"{error.status}: {error.message}"), *advice) from error
     except connection_errors() as error:
         raise ModelServiceError(model, None, _in_words(error)) from error
     except (json.JSONDecodeError, UnknownApiResponseError, ValidationError) as error:

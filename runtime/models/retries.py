@@ -15,14 +15,10 @@ from typing import Any
 
 import msgspec
 
-RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
-"""HTTP statuses that may be gone the next time."""
+from actors.rules.permits import LONGEST_ADVICE_S
 
 LONGEST_BACKOFF_S = 60.0
 """Where doubling ends."""
-
-LONGEST_ADVICE_S = 120.0
-"""A service that asks for more patience than this gets none: the turn fails at once instead of hanging."""
 
 _CONNECTION_ERRORS = (
     ("httpx", ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError")),

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from runtime.settings import Settings
 from tests.benchmarks import (
+    activation,
     comparison,
     depth,
     environments,
@@ -30,6 +31,7 @@ from tests.benchmarks import (
     results,
     sessions,
     startup,
+    storage,
     streaming,
     throughput,
     transfer,
@@ -44,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
     module.NAME: module.measure
     for module in (
         startup,
+        activation,
         trees,
         turns,
         throughput,
@@ -55,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         streaming,
         gemini,
         footprint,
+        storage,
         recovery,
     )
 }

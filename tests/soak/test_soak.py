@@ -15,8 +15,8 @@ from tests.soak.desk import desk
 from tests.soak.load import Soak, soak
 from tests.soak.watch import MB, Sample, grown, table
 
-SETTINGS = Settings(max_cache_bytes=8 * MIB, tool_threads=8)
-"""So little room that it is taken, by 270 sessions or 140 views, long before the first quarter is over."""
+SETTINGS = Settings(max_cache_bytes=4 * MIB, tool_threads=8)
+"""So little room that it is taken, by some 160 sessions of 25 kB or as many views, long before the first quarter is over."""
 
 MOST_MB = 4
 """How much a process may have grown since then. It is not nothing: what Python frees, in small pieces, is not given back."""
@@ -44,7 +44,7 @@ def test_a_soak_runs_and_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("local_ray")
 def test_twenty_thousand_turns_leave_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = Soak(turns=20_000, at_once=64, session_turns=24, every=1_000)
+    plan = Soak(turns=20_000, at_once=64, session_turns=12, every=1_000)
     with capsys.disabled():
         console = Console(width=160)
         samples = asyncio.run(_soaked(Deploy("ray", tmp_path), plan, console))
