@@ -69,7 +69,7 @@ Names = Annotated[list[str] | None, typer.Option("--only", help=f"One of {', '.j
 
 def main(
     only: Names = None,
-    quick: Annotated[bool, typer.Option(help="Fewer turns, about a minute.")] = False,
+    quick: Annotated[bool, typer.Option(help="Fewer turns, a minute or two.")] = False,
     peers: Annotated[bool | None, typer.Option(help="Other projects as well; so it is unless --quick or --only.")] = None,
     into: Annotated[
         Path | None, typer.Option(help="Write the results to this folder; a whole run always writes its own.")
