@@ -6,12 +6,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import ray
 
 from runtime.settings import Settings
 from tests.helpers import Deploy
 from tests.services.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 SHARED_RAY = "RAYGROVE_TEST_RAY"
 """Environment variable: where the Ray is that the processes of a distributed test run share."""

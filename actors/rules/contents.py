@@ -307,7 +307,8 @@ class View:
     def __init__(self, agent: str, branch: str | None = None) -> None:
         self._compiler = Compiler(agent, branch)
         self._entries: list[Entry] = []
-        self._cut_turns: set[str] = set()
+        # By hash, which takes half the room; should two turns have the same, the log is read once more than needed.
+        self._cut_turns: set[int] = set()
         self._is_odd = False
         self._contents: list[Content] = []
         self._settled = 0
@@ -374,7 +375,7 @@ class View:
                 start = min(start, _start_of_turn(self._entries, index))
                 break
         if start > 0:
-            self._cut_turns.update(entry.invocation_id for entry in self._entries[:start])
+            self._cut_turns.update(hash(entry.invocation_id) for entry in self._entries[:start])
             del self._entries[:start]
             self._contents = []
             self._is_arranged = False
@@ -399,7 +400,7 @@ class View:
         # An answer takes the slice back, behind the newest entry that opens one, to where its call's turn began: which may have
         # been before what is kept.
         is_taken_back = any(entry.opens for entry in shown[1:])
-        return is_taken_back and any(entry.invocation_id in self._cut_turns for entry in shown)
+        return is_taken_back and any(hash(entry.invocation_id) in self._cut_turns for entry in shown)
 
     def still_open(self, answered: Iterable[str | None]) -> tuple[str, ...]:
         """The long-running calls that were made together with one of the `answered` and have no answer yet, in order."""

@@ -83,7 +83,7 @@ def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(where: Ca
     assert lost
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     st.lists(
         st.builds(Loss, at=st.integers(0, 50), who=st.sampled_from(get_args(Victim)), before=st.booleans()),

@@ -30,7 +30,7 @@ HANGS_S = 20.0
 
 def cases(number: int) -> settings:
     """So many, the same ones each time."""
-    return settings(max_examples=number, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=number, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 
 class Errors(logging.Handler):

@@ -184,7 +184,7 @@ def test_what_a_supervisor_decides_is_decided_once_though_it_is_lost_just_then(n
         assert (said, bool(engine.lost)) == (expected, True), (at, engine.lost)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     name=st.sampled_from(list(TREES)),
     losses=st.lists(

@@ -17,7 +17,7 @@ from tests.acceptance.mocks import Say, Silent
 from tests.acceptance.workflows import stored
 from tests.helpers import Deploy, say, told
 
-RUNS = settings(max_examples=60, deadline=None)
+RUNS = settings(max_examples=60)
 
 
 # ------------------------------------------------------------------------------------------------- workflow trees

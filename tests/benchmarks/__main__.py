@@ -31,6 +31,7 @@ from tests.benchmarks import (
     results,
     sessions,
     startup,
+    storage,
     streaming,
     throughput,
     transfer,
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         streaming,
         gemini,
         footprint,
+        storage,
         recovery,
     )
 }

@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tests.benchmarks import throughput, turns
+from tests.benchmarks import storage, throughput, turns
 from tests.benchmarks.environments import Environment
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.peers.peer import Report, Request
 from tests.benchmarks.plan import Plan
-
-STORAGE = "storage"
-"""The benchmark whose figures, by turns, say how many bytes are on disk after them."""
 
 PEERS: Mapping[str, tuple[str, str]] = {
     "google-adk": ("google-adk", "google_adk"),
@@ -71,5 +68,5 @@ def values(report: Report) -> dict[tuple[str, int], float]:
     return {
         **{(turns.NAME, turns.EVENTS_A_TURN * history): value for history, value in report.turn_ms.items()},
         **{(throughput.NAME, sessions): value for sessions, value in report.rate.items()},
-        (STORAGE, report.stored): report.stored_bytes,
+        (storage.NAME, report.stored): report.stored_bytes,
     }

@@ -294,7 +294,6 @@ class SessionStoreConformance:
     # Each example has an app of its own, so they may share a store; each kind of store runs the same examples.
     @settings(
         max_examples=60,
-        deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     @given(data=st.data())

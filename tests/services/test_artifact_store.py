@@ -178,7 +178,7 @@ def test_no_id_leaves_its_folder(tmp_path: Path, identity: str) -> None:
     assert path.parts[: len(root.parts)] == root.parts
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     saves=st.lists(
         st.tuples(

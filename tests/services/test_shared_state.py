@@ -68,7 +68,7 @@ def pair(url: str) -> Iterator[Pair]:
     made.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rounds)
 def test_what_two_write_at_the_same_time_is_what_one_would_have_written(pair: Pair, rounds: list[Any]) -> None:
     pair.loop.run(_check(pair.session, f"app-{next(_apps)}", rounds))

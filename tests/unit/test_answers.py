@@ -16,7 +16,7 @@ from actors.rules.answers import MALFORMED, fit, large_data, piece, placeholder
 from tests.acceptance import fuzzing
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, suppress_health_check=list(HealthCheck))
 @given(fuzzing.answers)
 def test_what_is_fit_can_be_stored_and_is_fit_already(answer: Any) -> None:
     try:
@@ -88,7 +88,7 @@ def test_only_data_that_is_too_large_is_large() -> None:
     assert placeholder("f", signed) == Part(text="Generated file: f. It is saved into artifacts", thought_signature=b"s")
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, suppress_health_check=list(HealthCheck))
 @given(fuzzing.events)
 def test_an_event_that_is_encoded_can_be_read_by_everybody(event: Event) -> None:
     try:

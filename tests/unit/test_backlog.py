@@ -296,7 +296,7 @@ class Play:
                 assert self.streams[author][place[author]].startswith(heard[author])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(steps)
 async def test_whatever_happens_a_driver_hears_each_complete_event_once_in_order_and_little_is_kept(steps: list[object]) -> None:
     play = Play()

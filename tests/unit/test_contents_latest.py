@@ -13,7 +13,7 @@ from tests.unit.logs import call, event, resp, said, shown
 from tests.unit.test_contents_view import branches, conversations, logs
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(logs, branches, st.data())
 def test_what_is_left_shows_the_same_or_says_that_it_lacks_something(
     log: list[Event], branch: str | None, data: st.DataObject
@@ -31,7 +31,7 @@ def test_what_is_left_shows_the_same_or_says_that_it_lacks_something(
             assert cut.decided(answered) == whole.decided(answered)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(conversations())
 def test_the_same_when_no_call_is_waited_for_for_long(log: list[Event]) -> None:
     whole, cut = View("me"), View("me")

@@ -80,7 +80,7 @@ def entries_of(log: Sequence[Event], branch: str | None) -> list[Entry]:
     return [entry for event in log if (entry := compiler.entry(event)) is not None]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(logs, branches, st.data())
 def test_the_view_equals_arranging_from_scratch_after_every_event(
     log: list[Event], branch: str | None, data: st.DataObject
@@ -98,7 +98,7 @@ def test_the_view_equals_arranging_from_scratch_after_every_event(
             assert sometimes.contents() == whole
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(conversations(), st.data())
 def test_asking_for_contents_changes_nothing(log: list[Event], data: st.DataObject) -> None:
     asked, quiet = View("me"), View("me")
@@ -110,7 +110,7 @@ def test_asking_for_contents_changes_nothing(log: list[Event], data: st.DataObje
     assert asked.contents("none") == quiet.contents("none")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(logs, branches, st.sampled_from(["default", "none"]))
 def test_calls_and_responses_always_fit_together(log: list[Event], branch: str | None, include: str) -> None:
     contents = made_of(log, branch, include)
@@ -137,7 +137,7 @@ def made_of(log: Sequence[Event], branch: str | None, include: str) -> list[Cont
     return view.contents("none" if include == "none" else "default")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(conversations())
 def test_of_several_answers_to_a_call_the_latest_is_shown(log: list[Event]) -> None:
     latest: dict[str | None, FunctionResponse] = {}
@@ -156,7 +156,7 @@ def test_of_several_answers_to_a_call_the_latest_is_shown(log: list[Event]) -> N
     assert len(told) == len(latest)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(events(), max_size=10), branches)
 def test_others_thoughts_signatures_calls_and_responses_are_never_shown_as_such(log: list[Event], branch: str | None) -> None:
     for content in made_of(log, branch, "default"):
@@ -170,7 +170,7 @@ def test_others_thoughts_signatures_calls_and_responses_are_never_shown_as_such(
                 assert part.function_response is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(events(), max_size=10), branches)
 def test_what_another_branch_says_changes_nothing(log: list[Event], branch: str | None) -> None:
     visible = [event for event in log if is_visible(event.branch, branch)]

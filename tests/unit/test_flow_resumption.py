@@ -59,7 +59,7 @@ def finished_by_agents(events: Sequence[Event]) -> Counter[str]:
 
 
 @given(graphs(), st.floats(0, 1, exclude_max=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_log_that_stops_anywhere_is_completed_and_what_is_done_is_not_done_again(
     nodes: tuple[TaskNode, ...], part: float
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_log_that_stops_anywhere_is_completed_and_what_is_done_is_not_done_aga
 
 
 @given(graphs())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_whoever_works_beside_others_sees_what_was_done_upstream_and_nothing_else_of_them(nodes: tuple[TaskNode, ...]) -> None:
     flow = flow_of(nodes)
     asyncio.run(whole(flow))

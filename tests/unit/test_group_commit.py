@@ -120,7 +120,7 @@ async def test_there_may_be_nothing_to_flush() -> None:
     await GroupCommit(Disk().commit).flush()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 5).map(lambda roll: roll == 0)), max_size=15))
 async def test_a_session_never_has_a_hole(requests: list[tuple[SessionKey, bool]]) -> None:
     disk = Disk()

@@ -83,7 +83,7 @@ def as_lists(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_every_message_comes_out_as_it_went_in(cls: type[p.Message], data: st.DataObject) -> None:
     message = data.draw(structs(cls))
@@ -126,7 +126,7 @@ def test_nouns_are_frozen_and_camel_cased(module: Any) -> None:
 events_ = structs(Event)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(events_)
 def test_an_event_survives_the_wire_and_json(event: Event) -> None:
     assert as_lists(decode_event(encode(event), event.seq)) == as_lists(event)
@@ -175,7 +175,7 @@ def test_a_plain_value_can_be_stored_read_again_and_told_as_json(value: Any) -> 
     msgspec.json.encode(told)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(json_values)
 def test_a_json_value_is_plain_already(value: Any) -> None:
     assert plain(value) == value

@@ -336,7 +336,7 @@ Steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(steps=Steps, most=st.integers(1, 3), spares=st.integers(0, 2), pauses=st.lists(st.integers(0, 6), max_size=80))
 def test_whoever_speaks_to_whomever_is_answered_by_him_and_there_are_never_too_many_processes(
     steps: list[tuple[str, int, str]], most: int, spares: int, pauses: list[int]

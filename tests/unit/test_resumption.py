@@ -68,7 +68,7 @@ def test_a_supervisor_goes_on_at_the_child_that_has_who_asked_at_or_below_it(
     assert child_towards(tree(), parent, caller) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(topologies())
 def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topology) -> None:
     for node in topology.nodes:

@@ -40,13 +40,13 @@ def by_recency(log: list[str]) -> list[str]:
     return list(dict.fromkeys(author for author in reversed(log) if author != "user"))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(topologies(), st.lists(names, max_size=20))
 def test_the_authors_by_recency_give_what_a_scan_of_all_events_gives(tree: Topology, log: list[str]) -> None:
     assert select_agent(tree, by_recency(log)) == scan(tree, log)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(topologies(), st.lists(names, max_size=20))
 def test_those_who_decide_give_the_same_and_no_more_of_them_are_in_the_tree_than_one(tree: Topology, log: list[str]) -> None:
     authors = by_recency(log)
@@ -58,13 +58,13 @@ def test_those_who_decide_give_the_same_and_no_more_of_them_are_in_the_tree_than
         assert [author for author in authors[: authors.index(told[-1])] if tree.find(author) is None] == list(told[:-1])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(topologies(), st.lists(st.text(), max_size=5), st.text())
 def test_whatever_the_log_holds_an_agent_of_the_tree_is_selected(tree: Topology, authors: list[str], caller: str) -> None:
     assert tree.find(select_agent(tree, authors, caller)) is not None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(topologies(), st.lists(names, max_size=10), st.integers(0, 9))
 def test_who_made_the_call_gets_the_answer_whatever_its_kind_and_flags(tree: Topology, log: list[str], number: int) -> None:
     caller = f"n{number}"
@@ -72,7 +72,7 @@ def test_who_made_the_call_gets_the_answer_whatever_its_kind_and_flags(tree: Top
     assert select_agent(tree, by_recency(log), caller) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(topologies())
 def test_the_peers_flag_plays_no_part(tree: Topology) -> None:
     for node in tree.nodes:

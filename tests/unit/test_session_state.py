@@ -114,7 +114,7 @@ async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_o
     await desk.turn("e-2", "two")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.one_of(

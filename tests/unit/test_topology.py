@@ -12,7 +12,7 @@ from actors.messages.topology import Topology
 from tests.unit.trees import topologies
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(topologies())
 def test_every_agent_is_found_and_its_lineage_leads_to_the_root(tree: Topology) -> None:
     for node in tree.nodes:
@@ -23,7 +23,7 @@ def test_every_agent_is_found_and_its_lineage_leads_to_the_root(tree: Topology) 
         assert all(below.name in above.children for below, above in pairwise(line))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(topologies())
 def test_an_agent_is_below_itself_and_below_all_above_it(tree: Topology) -> None:
     for node in tree.nodes:

@@ -39,7 +39,7 @@ def refusal(agent: str, wanted: object, targets: Sequence[Target]) -> str | None
     return reach(agent, targets).refusal(wanted)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(topologies())
 def test_targets_are_the_children_then_the_parent_then_the_peers_as_far_as_they_are_allowed(tree: Topology) -> None:
     for node in tree.nodes:
@@ -58,7 +58,7 @@ def test_targets_are_the_children_then_the_parent_then_the_peers_as_far_as_they_
         assert [target.name for target in targets if target.is_parent] == [name for name in expected if name == node.parent]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(topologies())
 def test_without_targets_there_is_no_text_and_with_them_it_names_each_with_its_description(tree: Topology) -> None:
     for node in tree.nodes:
@@ -148,7 +148,7 @@ def test_the_runner_refuses_names_that_are_not_in_the_tree_and_names_the_nearest
     assert "Did you mean 'billing'?" in str(route_refusal(tree, "biling", None))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(topologies())
 def test_inside_a_workflow_a_transfer_stays_at_or_below_its_child(tree: Topology) -> None:
     for scope in tree.nodes:

@@ -1,0 +1,59 @@
+"""How much room conversations take on disk, by the number of their turns; and that it grows with them, and not faster."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.stage import instant_agent, runtime
+from tests.benchmarks.throughput import talk
+
+NAME = "storage"
+
+
+def measure(plan: Plan) -> list[Figure]:
+    """The store's files after a tenth, a half and all of the turns of one session; and what the later turns took, each."""
+    marks = sorted({max(1, plan.stored // 10), max(2, plan.stored // 2), max(3, plan.stored)})
+    with TemporaryDirectory() as name:
+        sizes = asyncio.run(_sizes(plan, Path(name), marks))
+    figures = [
+        Figure(benchmark=NAME, name=f"{turns:,} turns of one session", value=size, unit="bytes", at=turns)
+        for turns, size in sizes.items()
+    ]
+    first, middle, last = sizes.items()
+    return [
+        *figures,
+        Figure(
+            benchmark=NAME,
+            name="a turn of the second half",
+            value=_growth(middle, last),
+            unit="bytes",
+            reference=_growth(first, middle),
+            reference_name="before",
+        ),
+    ]
+
+
+def _growth(before: tuple[int, int], after: tuple[int, int]) -> float:
+    return (after[1] - before[1]) / (after[0] - before[0])
+
+
+async def _sizes(plan: Plan, folder: Path, marks: list[int]) -> dict[int, int]:
+    done = 0
+    sizes = {}
+    for mark in marks:
+        # Closed, so that what is still in the log of changes is in the database.
+        async with runtime(plan, instant_agent(), folder) as rt:
+            turn = talk(rt)
+            while done < mark:
+                await turn(0)
+                done += 1
+        sizes[mark] = _room(folder)
+    return sizes
+
+
+def _room(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("*.db*"))
