@@ -231,16 +231,20 @@ class Pool:
 
     # ------------------------------------------------------------------------------------------------- moving out
     async def _watch(self) -> None:
-        """Have those move out that are idle for too long."""
+        """Look for idle agents when the first can have been so for long enough."""
         while self._tenants:
             first_s = min(tenant.used_s for tenant in self._tenants.values()) + self._idle_timeout_s
             await asyncio.sleep(max(first_s - time.monotonic(), self._idle_timeout_s / 10))
-            until_s = time.monotonic() - self._idle_timeout_s
-            for host in list(self._hosts):
-                seats = self._sleep(tenant for tenant in host.idle(self._wanted) if tenant.used_s <= until_s)
-                if seats and (process := host.process()) is not None:
-                    process.drop(seats)
-                    self._settle(host)
+            self.put_to_sleep()
+
+    def put_to_sleep(self) -> None:
+        """Have those move out that are idle for too long."""
+        until_s = time.monotonic() - self._idle_timeout_s
+        for host in list(self._hosts):
+            seats = self._sleep(tenant for tenant in host.idle(self._wanted) if tenant.used_s <= until_s)
+            if seats and (process := host.process()) is not None:
+                process.drop(seats)
+                self._settle(host)
 
     def _sleep(self, tenants: Iterable[Tenant]) -> list[int]:
         """Nothing more can be sent to them from now on. Returns their seats, which are to be told to their process."""

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from runtime.settings import Settings
 from tests.benchmarks import (
+    activation,
     comparison,
     depth,
     environments,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
     module.NAME: module.measure
     for module in (
         startup,
+        activation,
         trees,
         turns,
         throughput,

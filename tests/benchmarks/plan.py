@@ -28,6 +28,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         starts: Runtimes started.
         agents: of a large tree.
         ray_starts: Runtimes started that have to start Ray as well.
+        cold: agents that are spoken to for the first time, one after the other.
+        touched: agents that are spoken to with few processes for them.
         losses: processes killed of each kind.
         sessions: that talk at once to a model which takes its time.
         model_s: how long that is.
@@ -57,6 +59,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     starts: int = 3
     agents: int = 10_000
     ray_starts: int = 3
+    cold: int = 30
+    touched: int = 500
     losses: int = 5
     sessions: tuple[int, ...] = (200, 1_000)
     model_s: float = 1.0
@@ -87,6 +91,8 @@ QUICK = Plan(
     requests=8,
     starts=1,
     ray_starts=1,
+    cold=10,
+    touched=100,
     losses=2,
     sessions=(200,),
     pause_s=2.0,
@@ -115,6 +121,8 @@ TINY = Plan(
     starts=1,
     agents=200,
     ray_starts=0,
+    cold=2,
+    touched=6,
     sessions=(2,),
     model_s=0.001,
     pause_s=0.001,

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -36,15 +37,15 @@ def store_url(folder: Path) -> str:
     return f"sqlite:///{folder}/sessions.db"
 
 
-def runtime(plan: Plan, root: Agent | Flow, folder: Path, app: str = APP) -> Runtime:
-    """A Runtime, not started, that keeps everything in a folder."""
+def runtime(plan: Plan, root: Agent | Flow, folder: Path, app: str = APP, **settings: Any) -> Runtime:
+    """A Runtime, not started, that keeps everything in a folder. What its settings say else may be added."""
     return Runtime(
         root,
         app_name=app,
         engine=plan.engine,
         session_store=store_url(folder),
         artifact_store=f"file://{folder}/artifacts",
-        settings=Settings(log_to_driver=False),
+        settings=Settings(log_to_driver=False, **settings),
     )
 
 

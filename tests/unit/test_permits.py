@@ -157,6 +157,7 @@ class Play:
         self.begun: list[float] = []
         self.running: dict[str, int] = {}
         self.waiting: dict[str, int] = {}
+        self.repeated: dict[str, int] = {}
         self.passed: dict[int, set[int]] = {}
         self.attempts: dict[str, int] = {}
         self.paused_until_s = 0.0
@@ -183,6 +184,7 @@ class Play:
             self.attempts[call] = self.attempts.get(call, 0) + 1
             if self.permits.retry(call, session, Trouble(attempt=self.attempts[call], status=status), self.now_s, 0.5):
                 self.retries += 1
+                self.repeated[call] = session
                 assert self.attempts[call] <= self.limits.max_retries
 
     def give_up(self, index: int) -> None:
@@ -197,14 +199,15 @@ class Play:
 
     def grant(self) -> None:
         for call in self.permits.grant(self.now_s):
-            session = self.waiting.pop(call, None)
-            self.running[call] = session if session is not None else -1
+            # A repetition is a turn of its session like any other.
+            session = self.waiting.pop(call) if call in self.waiting else self.repeated.pop(call)
+            self.running[call] = session
             self.begun.append(self.now_s)
-            if session is not None:
-                for other, passed in self.passed.items():
-                    if other != session:
-                        assert session not in passed, f"{session} was served twice while {other} waited"
-                        passed.add(session)
+            for other, passed in self.passed.items():
+                if other != session:
+                    assert session not in passed, f"{session} was served twice while {other} waited"
+                    passed.add(session)
+            if session in self.passed:
                 self.passed[session] = set()
                 self.left(session)
         self.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -172,6 +173,7 @@ async def test_an_agent_that_cannot_be_loaded_costs_nobody_his_process() -> None
     assert await say(pool, "a") == "a"
     street.broken = set()
     assert await say(pool, "b") == "b"
+    assert (street.started, pool.counts()["shared"]) == (2, 0)
     await pool.close()
 
 
@@ -188,6 +190,58 @@ async def test_idle_agents_are_put_to_sleep_after_a_time_and_busy_ones_are_not()
     assert run.result() == "b"
     await until(lambda: not street.processes)
     assert pool.counts()["hosts"] == 0
+    await pool.close()
+
+
+async def test_who_was_spoken_to_lately_stays_when_others_are_put_to_sleep() -> None:
+    street = Street()
+    pool = street.pool(most=4, idle_timeout_s=600)
+    await say(pool, "a")
+    (await pool.link(Place("a"))).used_s -= 600
+    await say(pool, "b")
+    pool.put_to_sleep()
+    assert [str(place) for place, _ in pool.live()] == ["b"]
+    await pool.close()
+
+
+async def test_a_process_that_cannot_be_started_is_told_and_tried_again() -> None:
+    street = Street()
+    pool = street.pool(most=1, spares=1)
+    start = pool._start
+
+    async def fails(home: Home | None) -> Any:
+        raise ClusterError("no more processes")
+
+    pool._start = fails
+    with pytest.raises(ClusterError, match="no more"):
+        await say(pool, "a")
+    assert pool.counts()["hosts"] == pool.counts()["spares"] == 0
+    pool._start = start
+    assert await say(pool, "a") == "a"
+    await pool.close()
+
+
+async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() -> None:
+    street = Street()
+    street.gate = asyncio.Event()
+    pool = street.pool(most=1)
+    run = asyncio.create_task(say(pool, "a"))
+    await until(lambda: pool.live())
+    process = lives_in(tenant := await pool.link(Place("a")))
+    adopt = process.adopt
+
+    async def adopt_too_late(seat: int, agent: str, leaving: Sequence[int]) -> int:
+        pid = await adopt(seat, agent, leaving)
+        pool.forget(tenant)
+        return pid
+
+    process.adopt = adopt_too_late  # type: ignore[method-assign]
+    other = await pool.link(Place("b"))
+    assert lives_in(other) is not process
+    street.gate.set()
+    assert await other.send(HI) == b"b"
+    with pytest.raises(ActorLostError):
+        await run
     await pool.close()
 
 
