@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from actors.agents import AgentTree, LlmAgent
+from actors.agents import AgentTree
 from actors.errors import DefinitionError
 from actors.flows import FlowAgent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
@@ -43,27 +43,26 @@ class Deployment:
 
 def check_models(tree: AgentTree) -> None:
     """See that every LLM agent's model is known. Raises UnknownModelError, DefinitionError."""
-    known: set[object] = set()
-    for agent in tree:
-        if isinstance(agent, LlmAgent):
-            model = tree.model(agent.name)
-            # Most agents of a large tree share one.
-            which = model if isinstance(model, str) else id(model)
-            if which not in known:
-                resolve(agent.name, model)
-                known.add(which)
+    for agent, model in _different_models(tree):
+        resolve(agent, model)
 
 
 def model_names(tree: AgentTree) -> dict[str, str]:
     """The models of all agents that name one instead of holding it."""
-    models = ((agent.name, tree.model(agent.name)) for agent in tree)
-    return {agent: model for agent, model in models if isinstance(model, str) and model}
+    return {agent: model for agent, model in tree.models.items() if isinstance(model, str)}
 
 
 def modules(tree: AgentTree) -> tuple[str, ...]:
     """What the models in the tree load with their first call, and takes long: Google's SDK, if one is a Gemini model."""
-    models = {id(model): model for agent in tree if (model := tree.model(agent.name))}
-    return ("google.genai",) if any(isinstance(resolve("", model), Gemini) for model in models.values()) else ()
+    return ("google.genai",) if any(isinstance(resolve("", model), Gemini) for _, model in _different_models(tree)) else ()
+
+
+def _different_models(tree: AgentTree) -> Iterable[tuple[str, Any]]:
+    """Every model once, with the first agent that has it: most agents of a large tree share one."""
+    found: dict[object, tuple[str, Any]] = {}
+    for agent, model in tree.models.items():
+        found.setdefault(model if isinstance(model, str) else id(model), (agent, model))
+    return found.values()
 
 
 def obstacles(models: Mapping[str, str]) -> dict[str, tuple[str, str]]:

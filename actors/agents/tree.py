@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -88,21 +88,20 @@ class AgentTree:
         self._parents: dict[str, str | None] = {}
         self._asked_by: dict[str, str] = {}
         self._tops: dict[str, Agent] = {}
-        self._models: dict[str, Any] = {}
+        self._asks: dict[str, list[Agent]] = {}
+        self._finders: list[str] = []
         for agent, parent in _walk(root):
             self._add(agent, parent)
         self._add_tool_agents()
         # Beside the tree, and named as no agent of a user's can be: for flows that are run without being part of it.
         standing = Controller()
         self._agents[standing.name], self._parents[standing.name], self._tops[standing.name] = standing, None, standing
-        for agent in self:
-            if isinstance(agent, Controller):
-                self.check_workers(agent.name, agent.agent_names)
+        for flow in self.flow_agents():
+            self.check_workers(flow.name, flow.agent_names)
         self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
         self.homes = homes(self.topology, {agent.name: agent.placement for agent in self})
-        for agent in self:
-            if isinstance(agent, LlmAgent) and any(tool.name == FIND_TOOL for tool in agent.tools):
-                self._check_finds_nobody(agent.name)
+        for name in self._finders:
+            self._check_finds_nobody(name)
 
     def _check_finds_nobody(self, name: str) -> None:
         """See that an agent with a tool `find_agents` of its own is not given the other. Raises AgentTreeError."""
@@ -118,7 +117,7 @@ class AgentTree:
         in_tree = set(self._agents)
         users = list(self._agents.values())
         for user in users:
-            for asked in _tool_agents(user):
+            for asked in self._asks.get(user.name, ()):
                 if asked.name in in_tree and self._agents[asked.name] is asked:
                     raise AgentTreeError(
                         f"agent {asked.name!r} is in the tree and a tool of {user.name!r}: make one object for each"
@@ -172,17 +171,23 @@ class AgentTree:
         self._agents[name] = agent
         self._parents[name] = parent.name if parent is not None else None
         self._tops[name] = self._tops[parent.name] if parent is not None else agent
+        for tool in getattr(agent, "tools", ()):
+            if isinstance(tool, AgentTool):
+                self._asks.setdefault(name, []).append(tool.agent)
+            if isinstance(agent, LlmAgent) and tool.name == FIND_TOOL:
+                self._finders.append(name)
 
     def _node(self, agent: Agent) -> AgentNode:
+        name, llm = agent.name, agent if isinstance(agent, LlmAgent) else None
         return AgentNode(
-            name=agent.name,
+            name=name,
             kind=agent.kind,
             description=agent.description,
-            parent=self._parents[agent.name],
-            children=tuple(child.name for child in agent.sub_agents),
-            tool_agents=tuple(asked.name for asked in _tool_agents(agent)),
-            disallow_transfer_to_parent=getattr(agent, "disallow_transfer_to_parent", False),
-            disallow_transfer_to_peers=getattr(agent, "disallow_transfer_to_peers", False),
+            parent=self._parents[name],
+            children=tuple([child.name for child in agent.sub_agents]),
+            tool_agents=tuple([asked.name for asked in self._asks.get(name, ())]),
+            disallow_transfer_to_parent=llm is not None and llm.disallow_transfer_to_parent,
+            disallow_transfer_to_peers=llm is not None and llm.disallow_transfer_to_peers,
         )
 
     def __iter__(self) -> Iterator[Agent]:
@@ -216,32 +221,26 @@ class AgentTree:
         """
         if not isinstance(self._agents[name], LlmAgent):
             return ""
-        model = self._nearest_model(name)
+        model = self._nearest_models[name]
         if model is None:
             raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
         return model
 
-    def _nearest_model(self, name: str) -> Any:
-        """The first model from an agent upwards, or None. Each agent is passed once, however deep the tree is."""
-        passed: list[str] = []
-        model: Any = None
-        at: str | None = name
-        while at is not None and model is None:
-            if at in self._models:
-                model = self._models[at]
-                break
-            passed.append(at)
-            agent = self._agents[at]
-            if isinstance(agent, LlmAgent) and agent.model:
-                model = agent.model
-            above = self._parents[at]
-            at = above if above is not None else self._asked_by.get(at)
-        self._models.update(dict.fromkeys(passed, model))
-        return model
+    @cached_property
+    def models(self) -> Mapping[str, Any]:
+        """The models of all LLM agents. Raises DefinitionError: one has none."""
+        return {name: self.model(name) for name, agent in self._agents.items() if isinstance(agent, LlmAgent)}
 
-
-def _tool_agents(agent: Agent) -> list[Agent]:
-    return [tool.agent for tool in getattr(agent, "tools", ()) if isinstance(tool, AgentTool)]
+    @cached_property
+    def _nearest_models(self) -> dict[str, Any]:
+        """For every agent the first model from it upwards, or None."""
+        found: dict[str, Any] = {}
+        # Parents come before their children, and who has an agent as a tool before that.
+        for name, agent in self._agents.items():
+            above = self._parents[name] or self._asked_by.get(name)
+            inherited = found[above] if above is not None else None
+            found[name] = (agent.model or inherited) if isinstance(agent, LlmAgent) else inherited
+        return found
 
 
 def _walk(root: Agent) -> Iterator[tuple[Agent, Agent | None]]:

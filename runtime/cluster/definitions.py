@@ -29,6 +29,7 @@ from runtime.cluster.parcels import packed
 
 _SIMPLE = frozenset({float, bool, type(None)})
 _ANYWHERE = Placement()
+_NO_FIELDS: dict[str, Any] = {}
 _LARGEST = 2**63
 """Integers from here on are no data of MessagePack."""
 
@@ -67,7 +68,6 @@ class _Code:
 
     kind: type[Agent]
     fields: Mapping[str, Any]
-    fields_set: frozenset[str]
     extra: Any
     private: Any
     definition: Agent | None
@@ -81,6 +81,7 @@ class DefinitionBook(Mapping[str, bytes]):
     """The definitions of a tree, as the Runner keeps them: by agent what its process is given, for `spec_of`.
 
     Args:
+        count: how many they are.
         rows: encoded, by agent.
         codes: pickled by Ray's pickler.
         topology: the parent map, encoded.
@@ -89,13 +90,14 @@ class DefinitionBook(Mapping[str, bytes]):
         codes: the same.
     """
 
-    def __init__(self, rows: bytes, codes: Sequence[bytes], topology: bytes) -> None:
+    def __init__(self, count: int, rows: bytes, codes: Sequence[bytes], topology: bytes) -> None:
+        self._count = count
         self._raw_rows = rows
         self.codes = codes
         self._raw_topology = topology
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DefinitionBook, (self._raw_rows, self.codes, self._raw_topology)
+        return DefinitionBook, (self._count, self._raw_rows, self.codes, self._raw_topology)
 
     @cached_property
     def _rows(self) -> dict[str, msgspec.Raw]:
@@ -110,7 +112,7 @@ class DefinitionBook(Mapping[str, bytes]):
         return iter(self._rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._count
 
     def __contains__(self, agent: object) -> bool:
         return agent in self._rows
@@ -151,57 +153,55 @@ def bound(tree: AgentTree, travelling: Callable[[Any], Any]) -> DefinitionBook:
     """
     binder = _Binder(tree, travelling)
     rows = {agent.name: binder.row(agent) for agent in tree}
-    return DefinitionBook(encode(rows), binder.codes, encode(tree.topology))
+    return DefinitionBook(len(rows), encode(rows), binder.codes, encode(tree.topology))
 
 
 class _Binder:
     def __init__(self, tree: AgentTree, travelling: Callable[[Any], Any]) -> None:
         self.codes: list[bytes] = []
         self._tree = tree
+        self._models = tree.models
         self._travelling = travelling
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def row(self, agent: Agent) -> _Row:
-        tree, shape = self._tree, _shape(type(agent))
-        placement: dict[str, Any] = {}
-        # Ten times as fast as pydantic compares, and most agents may live anywhere.
-        if agent.placement.__dict__ != _ANYWHERE.__dict__:
-            placement = agent.placement.model_dump(exclude_defaults=True)
-        name = agent.name
-        model, global_instruction = tree.model(name), tree.global_instruction(name)
+        """An agent's own part. Done ten thousand times, before anything is ready: so whatever is the default is not looked at."""
+        shape, values, name = _shape(type(agent)), agent.__dict__, agent.name
+        model, global_instruction = self._models.get(name, ""), self._tree.global_instruction(name)
         plain: dict[str, Any] = {}
-        fields: dict[str, Any] = {}
+        code: list[str] = []
         marks: list[Any] = [type(agent), _mark(model), _mark(global_instruction)]
         if shape.is_own:
             # Nobody knows what of it could be left out.
             marks.append(id(agent))
         else:
-            values = agent.__dict__
             for field in shape.changed(values):
                 value = values[field]
-                if _is_data(value):
+                if (type(value) is str and value.isascii()) or _is_data(value):
                     plain[field] = value
                 elif not _is_same(value, shape.defaults.get(field)):
-                    fields[field] = value
+                    code.append(field)
                     marks += (field, _mark(value))
-            marks += (frozenset(agent.model_fields_set), id(agent.__pydantic_extra__), id(agent.__pydantic_private__))
+            if agent.__pydantic_extra__ is not None or agent.__pydantic_private__ is not None:
+                marks.append(id(agent))
         number = self._numbers.get(key := tuple(marks))
         if number is None:
-            code = self._code(agent, fields, is_own=shape.is_own)
             number = self._numbers[key] = len(self.codes)
-            self.codes.append(packed(f"agent {name!r} cannot travel to its actor", code))
-        return _Row(number, plain, placement)
+            self.codes.append(packed(f"agent {name!r} cannot travel to its actor", self._code(agent, code)))
+        placement = values["placement"]
+        # Ten times as fast as pydantic compares, and most agents may live anywhere.
+        is_anywhere = placement.__dict__ == _ANYWHERE.__dict__
+        return _Row(number, plain, _NO_FIELDS if is_anywhere else placement.model_dump(exclude_defaults=True))
 
-    def _code(self, agent: Agent, fields: dict[str, Any], *, is_own: bool) -> _Code:
+    def _code(self, agent: Agent, fields: Sequence[str]) -> _Code:
         tree = self._tree
         alone = agent.alone()
         return _Code(
             kind=type(agent),
             fields={name: alone.__dict__[name] for name in fields},
-            fields_set=frozenset(agent.model_fields_set),
             extra=agent.__pydantic_extra__,
             private=agent.__pydantic_private__,
-            definition=alone if is_own else None,
+            definition=alone if _shape(type(agent)).is_own else None,
             global_instruction=tree.global_instruction(agent.name),
             model=self._travelling(tree.model(agent.name)),
             plugins=tree.plugins,
@@ -249,7 +249,7 @@ def _put_together(code: _Code, row: _Row) -> Agent:
     definition.__setstate__(
         {
             "__dict__": values,
-            "__pydantic_fields_set__": set(code.fields_set),
+            "__pydantic_fields_set__": {"name", *code.fields, *row.plain},
             "__pydantic_extra__": code.extra,
             "__pydantic_private__": code.private,
         }

@@ -23,7 +23,7 @@ from actors.runner import RunnerRef
 from runtime.cluster.clients import permits_ref, session_ref
 from runtime.cluster.definitions import DefinitionBook, spec_of
 from runtime.cluster.hosts import AgentHost, RayProcess
-from runtime.cluster.placing import memory_bytes, placed, ray_options
+from runtime.cluster.placing import is_free, memory_bytes, placed, ray_options
 from runtime.cluster.pool import Pool
 from runtime.cluster.remote import SPREAD, Handle, RayLink, RemotePlans, myself, start
 from runtime.cluster.tasks import as_task
@@ -75,6 +75,7 @@ class RayDirectory:
         self._numbers = count(1)
         self._pool = Pool(
             self._start,
+            is_free,
             most=settings.max_live_agents or default_hosts(memory_bytes() / settings.runners),
             spares=settings.spare_hosts,
             agents=len(definitions) - sum(home.placement.asks for home in homes.values()),

@@ -92,7 +92,7 @@ class RayEngine:
     def prepare(self) -> None:
         """Start Ray or connect to it, if need be."""
         tree = self._deployment.tree
-        if ray.is_initialized() or any(_is_shared(tree.model(agent.name)) for agent in tree):
+        if ray.is_initialized() or any(map(_is_shared, tree.models.values())):
             # There is nothing to wait for, or Ray has to be there first.
             self._connection.open()
             return

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ray
+from ray._private.state import available_resources_per_node
 from ray.exceptions import RayActorError
 
 from actors.agents import Placement
@@ -41,6 +42,18 @@ def nodes() -> list[Node]:
     """The nodes that are alive."""
     found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     return [Node(each["NodeName"], each["Resources"], each["Labels"]) for each in found if each["Alive"]]
+
+
+async def is_free(home: Home) -> bool:
+    """Whether a node has now, besides what others on it use, what a process asks for. What is told may be a moment old."""
+    return refusal(needs(home.placement), await asyncio.to_thread(_rests)) is None
+
+
+def _rests() -> list[Node]:
+    """The nodes that are alive, with what of them is free."""
+    free: dict[str, dict[str, float]] = available_resources_per_node()  # type: ignore[no-untyped-call]
+    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [Node(each["NodeName"], free.get(each["NodeID"], {}), each["Labels"]) for each in found if each["Alive"]]
 
 
 def memory_bytes() -> float:

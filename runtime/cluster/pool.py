@@ -25,7 +25,10 @@ WORN = 64
 """A process in which so many agents have lived is ended when it is empty, and with it what their code has left behind."""
 
 ROOM_S = 0.5
-"""A process that asks for resources and has none after so long has those ended that have them and are idle."""
+"""Between two processes that are ended, idle ones first, for one that waits for what they have."""
+
+SLOW_S = 5.0
+"""A process that takes so long, although what it asks for was free, waits for it as well: somebody else has been faster."""
 
 FILL_AFTER_S = 0.1
 """Starting a process takes as much of the machine as dozens of turns: who has just moved in answers first."""
@@ -38,7 +41,8 @@ class Pool:
     """See the head of this file.
 
     Args:
-        start: starts a process; for a home that asks for nothing, one in which any agent can live.
+        start: starts a process; None asks for one in which any agent can live.
+        is_free: whether what a home asks for is free now.
         most: processes with agents in them that there may be, without those that ask for something.
         spares: processes that are to stand ready.
         agents: how many agents there are that can live in them.
@@ -50,6 +54,7 @@ class Pool:
     def __init__(
         self,
         start: Callable[[Home | None], Awaitable[Process]],
+        is_free: Callable[[Home], Awaitable[bool]],
         *,
         most: int,
         spares: int,
@@ -59,6 +64,7 @@ class Pool:
         fill_after_s: float = FILL_AFTER_S,
     ) -> None:
         self._start = start
+        self._is_free = is_free
         self._most = most
         self._spares = spares
         self._agents = agents
@@ -165,6 +171,9 @@ class Pool:
 
     def _new(self, home: Home | None) -> Host:
         async def start() -> Process:
+            if home is not None and not await self._is_free(home):
+                host.waits = True
+                self._make_room()
             return await self._start(home)
 
         host = Host(asyncio.create_task(start()), is_own=home is not None)
@@ -174,7 +183,7 @@ class Pool:
     async def _process_of(self, host: Host) -> Process:
         """The process of a host, when it is there. One that waits for resources gets those of others that are idle."""
         while host.is_own and not host.started.done():
-            await asyncio.wait({host.started}, timeout=ROOM_S)
+            await asyncio.wait({host.started}, timeout=ROOM_S if host.waits else SLOW_S)
             if not host.started.done():
                 self._make_room()
         # Others may be waiting for it as well.

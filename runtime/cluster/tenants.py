@@ -11,6 +11,9 @@ from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.rules.hosting import Load
 
+CANCELLED_S = 2.0
+"""An agent counts as in use for so long after somebody has ceased to wait for its answer."""
+
 
 class Place(NamedTuple):
     """One of the actors by which an agent is served."""
@@ -83,10 +86,20 @@ class Tenant:
             raise ActorLostError(f"agent {self.place.agent!r}", self.over)
         self.in_use += 1
         try:
-            return await self.glance.send(raw, once=once)
-        finally:
-            self.in_use -= 1
-            self.used_s = time.monotonic()
+            reply = await self.glance.send(raw, once=once)
+        except asyncio.CancelledError:
+            # What it was asked for goes on there. It will be told to stop, or is found not to listen.
+            asyncio.get_running_loop().call_later(CANCELLED_S, self._answered)
+            raise
+        except BaseException:
+            self._answered()
+            raise
+        self._answered()
+        return reply
+
+    def _answered(self) -> None:
+        self.in_use -= 1
+        self.used_s = time.monotonic()
 
 
 class Host:
@@ -95,6 +108,7 @@ class Host:
     Attributes:
         started: the process, once it is there.
         is_own: it was started for one agent, and those that live with it, since that needs something that others have not.
+        waits: what it needs was not free.
         tenants: who lives in it.
         arriving: the groups of those who are moving in. A group is an agent with those that live in its process.
         adopted: how many have moved in since it was started.
@@ -106,6 +120,7 @@ class Host:
     def __init__(self, started: asyncio.Task[Process], *, is_own: bool) -> None:
         self.started = started
         self.is_own = is_own
+        self.waits = False
         self.tenants: dict[Place, Tenant] = {}
         self.arriving: list[Place] = []
         self.adopted = 0

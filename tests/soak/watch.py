@@ -56,11 +56,12 @@ async def sample(rt: Runtime, turns: int) -> Sample:
 
 
 def grown(samples: Sequence[Sample], since: int, until: int) -> dict[str, int]:
-    """By how many bytes each process has grown, from the mean of the samples up to `since` turns to that from `until` on.
+    """By how many bytes each process has grown, from the mean of the samples behind `since` turns to that from `until` on.
 
+    The first mean is over a fifth of the turns in between: what comes before is warming up.
     Processes that are not in all of them, because they came or went, are left out.
     """
-    before = [each for each in samples if each.turns <= since]
+    before = [each for each in samples if since <= each.turns <= since + (until - since) // 5]
     after = [each for each in samples if each.turns >= until]
     names = set.intersection(*(set(each.of) for each in (*before, *after)))
     return {name: _mean(after, name) - _mean(before, name) for name in sorted(names)}

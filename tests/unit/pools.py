@@ -125,6 +125,9 @@ class Street:
         self.processes.add(process)
         return process
 
+    async def is_free(self, home: Home) -> bool:
+        return self.free.is_set()
+
     async def pause(self) -> None:
         for _ in range(self.pauses.pop() if self.pauses else 1):
             await asyncio.sleep(0)
@@ -135,7 +138,14 @@ class Street:
 
     def pool(self, *, most: int = 2, spares: int = 0, agents: int = 10, idle_timeout_s: float = 600.0) -> Pool:
         return Pool(
-            self.start, most=most, spares=spares, agents=agents, idle_timeout_s=idle_timeout_s, stop_timeout_s=1.0, fill_after_s=0
+            self.start,
+            self.is_free,
+            most=most,
+            spares=spares,
+            agents=agents,
+            idle_timeout_s=idle_timeout_s,
+            stop_timeout_s=1.0,
+            fill_after_s=0,
         )
 
     def homes(self) -> list[list[str]]:

@@ -139,6 +139,7 @@ def everything() -> LlmAgent:
 def test_every_kind_of_agent_arrives_as_it_was() -> None:
     tree, book = travelled(everything())
     assert list(book) == [agent.name for agent in tree]
+    assert len(book) == len(list(book))
     for agent in tree:
         expected, spec = tree.spec(agent.name), spec_of(book[agent.name])
         assert type(spec.definition) is type(expected.definition)

@@ -268,6 +268,30 @@ async def test_who_asks_for_resources_has_a_process_of_its_own_beside_the_others
     await pool.close()
 
 
+async def test_who_asks_for_what_is_free_takes_it_from_nobody() -> None:
+    street = Street()
+    pool = street.pool()
+    await say(pool, "painter", own("painter"))
+    street.free.set()
+    await say(pool, "sculptor", own("sculptor"))
+    assert street.homes() == [["painter"], ["sculptor"]]
+    await pool.close()
+
+
+async def test_an_agent_whose_answer_nobody_waits_for_any_more_has_time_to_stop() -> None:
+    street = Street()
+    street.gate = asyncio.Event()
+    pool = street.pool(most=1)
+    run = asyncio.create_task(say(pool, "a"))
+    await until(lambda: any(each.runs.get(0) for each in street.processes))
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    street.gate.set()
+    await say(pool, "b")
+    assert street.homes() == [["a", "b"]]
+    await pool.close()
+
+
 async def test_those_who_live_with_others_share_their_process_whoever_is_spoken_to_first() -> None:
     street = Street()
     pool = street.pool(most=8)
