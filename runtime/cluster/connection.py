@@ -13,6 +13,9 @@ import ray
 from actors.errors import ClusterError
 from runtime.settings import Settings
 
+LOCAL = "local"
+"""Ray's address for a Ray of this program's own."""
+
 INSTEAD = "Start a cluster with 'ray start --head', and give its address"
 """What to do where a local Ray of this program will not do."""
 
@@ -67,21 +70,22 @@ class RayConnection:
 
     def _connect(self) -> None:
         settings = self._settings
-        if not self._may_start and (self._address or os.environ.get("RAY_ADDRESS") or "local") == "local":
+        # Asked for none, Ray would take whatever was started on this machine last, be it somebody else's, or gone for long.
+        address = self._address or os.environ.get("RAY_ADDRESS") or LOCAL
+        if not self._may_start and address == LOCAL:
             raise ClusterError(f"a Ray that this program starts would end with it. {INSTEAD}")
         try:
-            if self._address is not None:
-                _knock(self._address, settings.start_timeout_s)
+            _knock(address, settings.start_timeout_s)
             ray.init(
-                address=self._address,
+                address=address,
                 namespace=settings.namespace,
-                num_cpus=settings.num_cpus if self._address is None else None,
-                include_dashboard=False if self._address is None else None,
+                num_cpus=settings.num_cpus if address == LOCAL else None,
+                include_dashboard=False if address == LOCAL else None,
                 log_to_driver=settings.log_to_driver,
                 logging_level=logging.ERROR,
             )
         except (OSError, RuntimeError, ValueError) as error:
-            where = "on this machine" if self._address in (None, "auto") else f"at {self._address!r}"
+            where = "on this machine" if address in (LOCAL, "auto") else f"at {address!r}"
             instead = "" if self._may_start else f". {INSTEAD}"
             raise ClusterError(f"no Ray {where} can be used: {error}{instead}") from error
 
