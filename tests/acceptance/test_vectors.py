@@ -39,6 +39,14 @@ CASES: Mapping[str, Sequence[Case]] = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_processes() -> Iterator[None]:
+    """Hundreds of trees, whose agents live in two processes each. What depends on a process for each has tests of its own."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RAYGROVE_MAX_LIVE_AGENTS", "2")
+        yield
+
+
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Stages]]:
     made = {}
