@@ -113,6 +113,31 @@ class RayDeployment:
         return any(name in self.hosts for _, name in names(self.settings.namespace)) if self.hosts else False
 
 
+class DeployedEngine:
+    """What the engines of a deployment on Ray have in common, whoever has started it."""
+
+    _deployed: RayDeployment
+
+    @property
+    def session(self) -> SessionRef:
+        """A client of the Session actor."""
+        return self._deployed.session
+
+    @property
+    def runner(self) -> RunnerRef:
+        """A client of the Runner."""
+        return self._deployed.runner
+
+    @property
+    def permits(self) -> PermitsRef | None:
+        """A client of the actor that limits models; None where none is limited."""
+        return self._deployed.permits
+
+    async def define(self, name: str, plan: Any) -> None:
+        """Send the definition of a flow to where all agents find it."""
+        await self._deployed.define(name, plan)
+
+
 def actor_name(app_name: str, part: str) -> str:
     """The name under which `ray.get_actor` finds an actor of an app, such as `<app>/session`."""
     return f"{app_name}/{part}"

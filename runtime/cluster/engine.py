@@ -20,14 +20,14 @@ from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages.session import WHOLE, Share
 from actors.messages.topology import Topology
 from actors.messages.wire import decode, encode
-from actors.permits import PermitsActor, PermitsRef
+from actors.permits import PermitsActor
 from actors.rules.sharding import numbered, shares
-from actors.runner import RunnerActor, RunnerRef
-from actors.session import SessionActor, SessionRef
+from actors.runner import RunnerActor
+from actors.session import SessionActor
 from runtime.cluster.clients import session_ref
 from runtime.cluster.connection import RayConnection
 from runtime.cluster.definitions import DefinitionBook, bound
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, host_name, permits_name
+from runtime.cluster.deployed import DeployedEngine, RayDeployment, Terms, actor_name, actor_names, host_name, permits_name
 from runtime.cluster.directory import RayDirectory
 from runtime.cluster.parcels import packed, packed_plan, parcel
 from runtime.cluster.remote import SPREAD, Handle, ModelHost, PermitsHost, RemoteModel, RunnerHost, SessionHost, named, start
@@ -49,7 +49,7 @@ ANY_NUMBER = 1_000_000
 """Messages at the same time for the actor with which all calls wait: were there no room for one more, none could end."""
 
 
-class RayEngine:
+class RayEngine(DeployedEngine):
     """Implements `runtime.engine.Engine`: starts a deployment.
 
     Args:
@@ -72,21 +72,6 @@ class RayEngine:
         self._deployed = RayDeployment(deployment.settings)
         self._models: dict[int, tuple[SharedModel, Handle]] = {}
         self._binding: Future[DefinitionBook] | None = None
-
-    @property
-    def session(self) -> SessionRef:
-        """A client of the Session actor."""
-        return self._deployed.session
-
-    @property
-    def runner(self) -> RunnerRef:
-        """A client of the Runner."""
-        return self._deployed.runner
-
-    @property
-    def permits(self) -> PermitsRef | None:
-        """A client of the actor that limits models; None where none is limited."""
-        return self._deployed.permits
 
     # ------------------------------------------------------------------------------------------------- starting
     def prepare(self) -> None:
@@ -178,10 +163,6 @@ class RayEngine:
         )
         refusal = "the agents cannot travel to the Runner"
         return self._start(RunnerHost, name, settings.namespace, refusal=refusal, content=(build, plans), share=share)
-
-    async def define(self, name: str, plan: Any) -> None:
-        """Send the definition of a flow to where all agents find it."""
-        await self._deployed.define(name, plan)
 
     def _start(
         self,

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
 
 from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
 from actors.interfaces.stores import ArtifactStore
 from actors.nearest import did_you_mean
-from actors.permits import PermitsRef
-from actors.runner import RunnerRef
-from actors.session import SessionRef
 from runtime.cluster.connection import RayConnection
-from runtime.cluster.deployed import RayDeployment, Terms, actor_name, actor_names, permits_name
+from runtime.cluster.deployed import DeployedEngine, RayDeployment, Terms, actor_name, actor_names, permits_name
 from runtime.cluster.remote import Handle, named, names, terms_of
 from runtime.settings import Settings
 
 
-class JoinedEngine:
+class JoinedEngine(DeployedEngine):
     """Implements `runtime.engine.Engine` for a driver that joins a deployment. It ends nothing when it leaves.
 
     Args:
@@ -35,21 +31,6 @@ class JoinedEngine:
         self._connection = RayConnection(settings, address or "auto", may_start=False)
         self._deployed = RayDeployment(settings)
         self._terms: Terms | None = None
-
-    @property
-    def session(self) -> SessionRef:
-        """A client of the Session actor."""
-        return self._deployed.session
-
-    @property
-    def runner(self) -> RunnerRef:
-        """A client of the Runner."""
-        return self._deployed.runner
-
-    @property
-    def permits(self) -> PermitsRef | None:
-        """A client of the actor that limits models; None where none is limited."""
-        return self._deployed.permits
 
     @property
     def artifact_store(self) -> str | ArtifactStore | None:
@@ -108,10 +89,6 @@ class JoinedEngine:
 
     def _not_found(self, hint: str) -> DeploymentNotFoundError:
         return DeploymentNotFoundError(self._app_name, self._settings.namespace, hint)
-
-    async def define(self, name: str, plan: Any) -> None:
-        """Send the definition of a flow to where all agents find it."""
-        await self._deployed.define(name, plan)
 
     async def leave(self) -> None:
         """Leave the deployment as it is."""
