@@ -11,6 +11,7 @@ from typing import Any
 from actors.actor import Actor
 from actors.agent import AgentActor
 from actors.agents import AgentTree
+from actors.agents.homes import Place, place_of
 from actors.errors import DefinitionError
 from actors.flowrun import PlanSource, no_plans
 from actors.gate import ModelGate
@@ -20,7 +21,6 @@ from actors.messages.protocol import Stop
 from actors.messages.session import SessionKey, Share
 from actors.messages.wire import encode
 from actors.permits import PermitsActor, PermitsRef
-from actors.rules.hosting import replica_of
 from actors.rules.sharding import numbered, shares
 from actors.runner import RunnerActor, RunnerRef
 from actors.session import SessionActor, SessionRef
@@ -57,15 +57,14 @@ class LocalDirectory:
         self._plans = plans
         self._session = session
         self._artifacts = artifacts
-        self._links: dict[tuple[str, int], LocalLink] = {}
+        self._links: dict[Place, LocalLink] = {}
         self._activations = 0
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
         self.runner: RunnerRef | None = None
 
     async def link(self, agent: str, key: SessionKey) -> Link:
         """A way to the agent's actor that serves a session, which is made if it does not live."""
-        home = self._tree.homes.get(agent)
-        place = agent, replica_of(key, home.placement.replicas) if home is not None else 0
+        place = place_of(self._tree.homes, agent, key)
         link = self._links.get(place)
         if link is None:
             actor = AgentActor(
@@ -87,7 +86,7 @@ class LocalDirectory:
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live now."""
-        return [(f"{agent}/{replica}" if replica else agent, link) for (agent, replica), link in self._links.items()]
+        return [(str(place), link) for place, link in self._links.items()]
 
     def counts(self) -> Mapping[str, int]:
         """How many agents live. All do in this process, and none is ever put to sleep."""

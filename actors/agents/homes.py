@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from actors.agents.base import Placement
 from actors.errors import AgentTreeError
+from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
+from actors.rules.hosting import replica_of
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,16 @@ class Home:
 
     anchor: str
     placement: Placement
+
+
+class Place(NamedTuple):
+    """One of the actors by which an agent is served."""
+
+    agent: str
+    replica: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.agent}/{self.replica}" if self.replica else self.agent
 
 
 def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, Home]:
@@ -47,3 +60,9 @@ def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, 
         else:
             found[node.name] = found.get(node.parent) or Home(node.parent, placements[node.parent])
     return found
+
+
+def place_of(homes: Mapping[str, Home], agent: str, key: SessionKey) -> Place:
+    """The actor by which an agent serves a session."""
+    home = homes.get(agent)
+    return Place(agent, replica_of(key, home.placement.replicas) if home is not None else 0)

@@ -12,13 +12,13 @@ from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.agent import AgentActor
-from actors.agents.homes import Home
+from actors.agents.homes import Home, place_of
 from actors.errors import ClusterError, RaygroveError
 from actors.gate import ModelGate
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.session import SessionKey
-from actors.rules.hosting import default_hosts, replica_of
+from actors.rules.hosting import default_hosts
 from actors.runner import RunnerRef
 from runtime.cluster.clients import permits_ref, session_ref
 from runtime.cluster.definitions import DefinitionBook, spec_of
@@ -27,7 +27,6 @@ from runtime.cluster.placing import is_free, memory_bytes, placed, ray_options
 from runtime.cluster.pool import Pool
 from runtime.cluster.remote import SPREAD, Handle, RayLink, RemotePlans, myself, start
 from runtime.cluster.tasks import as_task
-from runtime.cluster.tenants import Place
 from runtime.deployment import open_artifact_store
 from runtime.models.registry import resolve
 from runtime.settings import Settings
@@ -85,9 +84,7 @@ class RayDirectory:
 
     async def link(self, agent: str, key: SessionKey) -> Link:
         """A way to the agent's actor that serves a session, which is made to live if it does not."""
-        home = self._homes.get(agent)
-        replica = replica_of(key, home.placement.replicas) if home is not None else 0
-        return await self._pool.link(Place(agent, replica), home)
+        return await self._pool.link(place_of(self._homes, agent, key), self._homes.get(agent))
 
     async def _start(self, home: Home | None) -> RayProcess:
         name = self._host_name(f"{self._mine}-{next(self._numbers)}")

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
-from actors.agents.homes import Home
+from actors.agents.homes import Home, Place
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.transport import Link
 from actors.messages.protocol import Stop
 from actors.messages.wire import encode
 from actors.rules.hosting import least_used, spares_wanted
-from runtime.cluster.tenants import Host, Place, Process, Tenant
+from runtime.cluster.tenants import Host, Process, Tenant
 
 WORN = 64
 """A process in which so many agents have lived is ended when it is empty, and with it what their code has left behind."""

@@ -5,24 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Container, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from actors.agents.homes import Place
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.rules.hosting import Load
 
 CANCELLED_S = 2.0
 """An agent counts as in use for so long after somebody has ceased to wait for its answer."""
-
-
-class Place(NamedTuple):
-    """One of the actors by which an agent is served."""
-
-    agent: str
-    replica: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.agent}/{self.replica}" if self.replica else self.agent
 
 
 class Process(Protocol):

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.agents import Placement
-from actors.agents.homes import Home
+from actors.agents.homes import Home, Place
 from actors.errors import ActorLostError, ClusterError
 from runtime.cluster.pool import WORN, Pool
-from runtime.cluster.tenants import Place
 from tests.unit.pools import Street, lives_in, own
 
 HI = b"hi"
