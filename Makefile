@@ -1,7 +1,7 @@
 # Everything runs in .venv, which the first command makes from requirements-dev.lock. Another interpreter: make PYTHON=python3.12
 PYTHON ?= python3
 BIN := .venv/bin
-READY := .venv/ready-$(shell cksum < requirements-dev.lock | cut -d' ' -f1)
+READY := .venv/ready-$(shell cat requirements-dev.lock pyproject.toml | cksum | cut -d' ' -f1)
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 # Environments that only the benchmarks need: of the projects that they compare with, and of the charts.
 PEERS := $(wildcard tests/benchmarks/locks/*.in)
@@ -44,7 +44,7 @@ clean:
 	@rm -rf .venv .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A stamp that is called after the lock's checksum: a checkout changes times, and only another lock means another .venv.
+# A stamp named after the checksum of the lock and pyproject.toml: only when one of them changes does .venv have to be made anew.
 $(READY):
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@echo "setting up .venv"

@@ -3,7 +3,7 @@
 `from actors import LlmAgent, tool` is all that most programs need of it; `runtime.Runtime` makes a tree of agents live.
 """
 
-from actors.agents import (
+from actors.definitions.agents import (
     Agent,
     AgentTool,
     CustomAgent,
@@ -15,19 +15,8 @@ from actors.agents import (
     SequentialAgent,
     Supervision,
 )
-from actors.flows import Flow, FlowAgent, Task
-from actors.interfaces.context import InvocationContext
-from actors.interfaces.model import Model
-from actors.messages.config import RunConfig
-from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
-from actors.messages.event import Event, EventActions
-from actors.messages.flow import FlowMark, TaskChange, TaskNode
-from actors.messages.limits import ModelLimits
-from actors.messages.memory import MemoryEntry
-from actors.messages.model import LlmRequest, LlmResponse
-from actors.messages.protocol import Cancelled, Failed, Finished, Outcome, Paused, Transfer
-from actors.messages.session import Session
-from actors.tools import (
+from actors.definitions.flows import Flow, FlowAgent, Task
+from actors.definitions.tools import (
     CallbackContext,
     FunctionTool,
     LongRunningTool,
@@ -40,6 +29,17 @@ from actors.tools import (
     load_memory,
     tool,
 )
+from actors.interfaces.context import InvocationContext
+from actors.interfaces.model import Model
+from actors.messages.config import RunConfig
+from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+from actors.messages.event import Event, EventActions
+from actors.messages.flow import FlowMark, TaskChange, TaskNode
+from actors.messages.limits import ModelLimits
+from actors.messages.memory import MemoryEntry
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
+from actors.messages.session import Session
 
 __all__ = [
     "Agent",

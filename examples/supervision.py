@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent, SequentialAgent, Supervision
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.describe import describe
+from runtime.console.event_lines import describe
 
 
 class Archive(CustomAgent):

@@ -19,7 +19,7 @@ from actors import Agent, LlmAgent, Session, ToolContext, tool
 from actors.errors import RaygroveError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.describe import describe
+from runtime.console.event_lines import describe
 from runtime.models.registry import missing
 
 GEMINI = "gemini-2.5-flash"

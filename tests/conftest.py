@@ -11,8 +11,8 @@ import pytest
 import ray
 
 from runtime.settings import Settings
-from tests.helpers import Deploy
-from tests.services.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
+from tests.support.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
+from tests.support.runtimes import Deploy
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)

@@ -6,11 +6,11 @@ from collections import deque
 from contextlib import aclosing
 from typing import cast
 
-from actors.agents.custom import CustomAgent
-from actors.agents.tree import AgentSpec
+from actors.definitions.agents.custom import CustomAgent
+from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.messages.event import Event
-from actors.messages.protocol import AnyOutcome, Finished, Paused, Transfer
+from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
 
 
 async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:

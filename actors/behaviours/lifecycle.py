@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from actors.agents.tree import AgentSpec
-from actors.behaviours.hooks import as_content, first_result
+from actors.behaviours.callbacks import as_content, first_result
+from actors.definitions.tools.context import Actions, CallbackContext
+from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.messages.event import Event
-from actors.messages.protocol import AnyOutcome, Failed, Finished
-from actors.rules import resumption
-from actors.tools.context import Actions, CallbackContext
+from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
+from actors.rules.routing import resumption
 
 KeepOutput = Callable[[Event, Actions], None]
 

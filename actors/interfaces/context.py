@@ -10,9 +10,9 @@ from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.memory import MemoryEntry
-from actors.messages.protocol import AnyOutcome
-from actors.rules.contents import View
-from actors.rules.relevance import TaskView
+from actors.messages.protocol.outcomes import AnyOutcome
+from actors.rules.prompt.history import View
+from actors.rules.prompt.task_history import TaskView
 
 
 class ArtifactAccess(Protocol):

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from actors.messages.wire import flaw
+from actors.messages.codec import flaw
 
 Streaming = Literal["none", "sse"]
 OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]

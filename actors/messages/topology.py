@@ -8,7 +8,7 @@ from functools import cached_property
 import msgspec
 
 from actors.errors import UnknownAgentError
-from actors.nearest import did_you_mean
+from actors.errors.suggestions import did_you_mean
 
 LLM = "llm"
 CUSTOM = "custom"

@@ -9,12 +9,12 @@ from typing import Any, TypeGuard
 import msgspec
 
 from actors.errors import DefinitionError, ScriptExhaustedError
+from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
 from actors.messages.model import LlmRequest, LlmResponse
-from actors.messages.wire import decode, encode
-from actors.rules.contents import FOREIGN_MARK
-from actors.rules.transfer import TRANSFER_TOOL
+from actors.rules.prompt.compiler import FOREIGN_MARK
+from actors.rules.routing.transfer import TRANSFER_TOOL
 
 Reply = str | Mapping[str, Any] | Content | LlmResponse | BaseException | type[BaseException] | None
 """What a fake model says: see `ScriptedModel`."""

@@ -17,7 +17,7 @@ import msgspec
 
 from actors.errors import ModelConfigurationError, ModelResponseError, ModelServiceError
 from actors.messages.model import LlmRequest, LlmResponse
-from actors.rules.permits import PASSING
+from actors.rules.capacity.rate_limiter import PASSING
 from runtime.models import credentials
 from runtime.models.retries import Backoff, advised_delay_s, connection_errors
 from runtime.models.streaming import Aggregate

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from actors.errors import UnknownModelError
+from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model
-from actors.nearest import did_you_mean
 from runtime.models.gemini import Gemini
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from actors.rules.permits import LONGEST_ADVICE_S
+from actors.rules.capacity.rate_limiter import LONGEST_ADVICE_S
 
 LONGEST_BACKOFF_S = 60.0
 """Where doubling ends."""

@@ -31,9 +31,9 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 from fsspec.registry import known_implementations  # type: ignore[import-untyped]
 
 from actors.errors import ArtifactError, NotEncodableError, StoreError
+from actors.messages.codec import decode, encode
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-from actors.messages.wire import decode, encode
 
 USER_PREFIX = "user:"
 """What the names of artifacts begin with that all sessions of a user share."""

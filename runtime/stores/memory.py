@@ -40,11 +40,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from actors.errors import RaygroveError
+from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
-from actors.messages.wire import decode, encode
-from runtime.stores.database import LOCK_TIMEOUT_S, Database
-from runtime.stores.schema import add_release, prepare_tables, version_table
+from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database
+from runtime.stores.sql.schema import add_release, prepare_tables, version_table
 
 VERSION = 2
 """The version of the tables below; see the one of the session store's."""

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import Deploy
+from tests.support.runtimes import Deploy
 
 pytest.register_assert_rewrite(
-    "tests.acceptance.areas", "tests.acceptance.controlflow", "tests.acceptance.hostile", "tests.acceptance.played"
+    "tests.support.vector_areas", "tests.support.vector_flows", "tests.support.hostile_code", "tests.support.vector_runner"
 )
 
 

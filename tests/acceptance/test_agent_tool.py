@@ -24,8 +24,8 @@ from actors import (
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import Invoice, Order, Trap, forever
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import Invoice, Order, Trap, forever
+from tests.support.runtimes import Deploy, say, told
 
 
 def asks(agent: str = "expert", request: str = "why?", **more: Any) -> dict[str, Any]:

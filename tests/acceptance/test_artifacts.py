@@ -11,8 +11,8 @@ from actors import Blob, Content, Event, LlmAgent, LlmRequest, Part, RunConfig, 
 from actors.errors import ArtifactError, InvalidIdError, StoreError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import annotate, archive, archive_at_first, stack
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import annotate, archive, archive_at_first, stack
+from tests.support.runtimes import Deploy, say, told
 
 PNG = Blob(data=b"\x89PNG\x00", mime_type="image/png")
 

@@ -11,18 +11,18 @@ import pytest
 import ray
 
 from actors import Content, CustomAgent, Event, InvocationContext, RunConfig
-from actors.backlog import MOST_BYTES
 from actors.errors import RuntimeClosedError, StoreUnavailableError
 from actors.messages import protocol as p
+from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
-from actors.messages.wire import decode_event
-from actors.session import SessionRef
+from actors.refs.session import SessionRef
+from actors.rules.delivery.event_buffer import MOST_BYTES
 from runtime import Runtime
-from runtime.cluster.remote import RayLink
+from runtime.cluster.transport.link import RayLink
+from runtime.driver.turn import Turn
 from runtime.settings import Settings
-from runtime.turn import Turn
-from tests.helpers import Deploy, say
-from tests.unit.logbook import FailingStore
+from tests.support.runtimes import Deploy, say
+from tests.support.session_fixture import FailingStore
 
 SSE = RunConfig(streaming="sse")
 LARGE = "x" * 50_000

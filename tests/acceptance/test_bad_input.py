@@ -23,7 +23,7 @@ from actors.errors import (
 )
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.helpers import Deploy, say, told
+from tests.support.runtimes import Deploy, say, told
 
 
 def root(**options: Any) -> LlmAgent:

@@ -10,7 +10,7 @@ from actors import Event, LlmAgent
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import (
+from tests.support.conversation_agents import (
     add_rule,
     apologize,
     excuse,
@@ -24,7 +24,7 @@ from tests.acceptance.props import (
     shout,
     sign,
 )
-from tests.helpers import Deploy, say, told
+from tests.support.runtimes import Deploy, say, told
 
 
 def stored(rt: Runtime) -> list[Event]:

@@ -11,11 +11,11 @@ import pytest
 
 from actors import Event, RunConfig
 from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
-from actors.messages.protocol import Paused
+from actors.messages.protocol.outcomes import Paused
 from runtime import Runtime
-from runtime.turn import Turn
-from tests.acceptance.halting import Halts, stage
-from tests.helpers import Deploy, say, told
+from runtime.driver.turn import Turn
+from tests.support.blocking_points import Halts, stage
+from tests.support.runtimes import Deploy, say, told
 
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""

@@ -14,10 +14,10 @@ from actors import Event, LlmAgent, RunConfig
 from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from runtime.turn import Turn
-from tests.acceptance.mocks import Say
-from tests.acceptance.props import Gate, forever
-from tests.helpers import Deploy, say, told
+from runtime.driver.turn import Turn
+from tests.support.conversation_agents import Gate, forever
+from tests.support.runtimes import Deploy, say, told
+from tests.support.vector_agents import Say
 
 
 def agent(*tools: Any) -> LlmAgent:

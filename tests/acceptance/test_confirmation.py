@@ -20,8 +20,8 @@ from actors import (
 )
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import look_up, pay
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import look_up, pay
+from tests.support.runtimes import Deploy, say, told
 
 
 def pays(amount: int) -> dict[str, Any]:

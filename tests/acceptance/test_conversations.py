@@ -20,8 +20,8 @@ from actors.errors import (
 )
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import put, support, support_by_pattern
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import put, support, support_by_pattern
+from tests.support.runtimes import Deploy, say, told
 
 
 def stored(rt: Runtime, session_id: str = "s1") -> list[Event]:
@@ -68,7 +68,7 @@ def test_another_runtime_goes_on_where_the_first_one_stopped(deploy: Deploy) -> 
 def test_a_driver_in_another_process_is_followed_by_this_one(local_ray: str, tmp_path: Path) -> None:
     address = ray.get_runtime_context().gcs_address
     other = subprocess.run(
-        [sys.executable, "-m", "tests.acceptance.other_driver", address, str(tmp_path), "my bill for order 42"],
+        [sys.executable, "-m", "tests.support.one_turn_driver", address, str(tmp_path), "my bill for order 42"],
         cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         text=True,

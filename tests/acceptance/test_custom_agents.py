@@ -8,9 +8,9 @@ from actors import Event, Finished, LlmAgent, LongRunningTool, Paused, RunConfig
 from actors.errors import AgentFailedError, UnknownAgentError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import Accountant, Reader, Supervisor, greet, note_run, sign
-from tests.acceptance.workflows import answer
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import Accountant, Reader, Supervisor, greet, note_run, sign
+from tests.support.runtimes import Deploy, say, told
+from tests.support.workflow_agents import answer
 
 
 def stored(rt: Runtime) -> list[Event]:

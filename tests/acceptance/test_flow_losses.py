@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from actors import Agent, Event, Flow, FlowAgent, LlmAgent, RunConfig, SequentialAgent, Task
 from actors.testing import PatternModel
-from runtime.flows import TaskResult
-from tests.acceptance.losses import Loss, LossyEngine, Victim, lossy
-from tests.helpers import say
-from tests.unit.flowhouse import Diligent
+from runtime.driver.flows import TaskResult
+from tests.support.flow_fixture import Diligent
+from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy
+from tests.support.runtimes import say
 
 PLACES = 4
 """Messages at which each actor is lost."""

@@ -44,7 +44,7 @@ from actors.errors import (
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply
 from runtime import Turn
-from tests.helpers import Deploy
+from tests.support.runtimes import Deploy
 
 ME: dict[str, Any] = {"user_id": "ada", "session_id": "s1"}
 

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from actors import Event, Part, RunConfig
 from actors.errors import RaygroveError
-from actors.messages.wire import decode, encode
+from actors.messages.codec import decode, encode
 from runtime import Runtime, Settings
-from runtime.stores.sql import SqlSessionStore
-from tests.acceptance import fuzzing, hostile
-from tests.acceptance.fuzzing import Puppet
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support import fuzz_values as fuzzing
+from tests.support import hostile_code as hostile
+from tests.support.fuzz_values import Puppet
 
 HANGS_S = 20.0
 """A turn that takes so long is one that never ends; the others take some milliseconds."""

@@ -12,16 +12,8 @@ from actors.errors import (
     ModelResponseError,
     RaygroveError,
 )
-from tests.acceptance.hostile import (
-    NARROW,
-    Says,
-    answer,
-    call,
-    log,
-    nested,
-    works,
-)
-from tests.helpers import Deploy, say
+from tests.support.hostile_code import NARROW, Says, answer, call, log, nested, works
+from tests.support.runtimes import Deploy, say
 
 
 def test_calls_that_are_malformed_are_answered_with_what_is_wrong_with_them(local: Deploy) -> None:

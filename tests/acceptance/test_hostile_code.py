@@ -21,20 +21,9 @@ from actors.errors import (
     TurnCancelledError,
 )
 from runtime import Settings
-from tests.acceptance import hostile
-from tests.acceptance.hostile import (
-    Asks,
-    Does,
-    Says,
-    call,
-    log,
-    nested,
-    raises,
-    returns,
-    with_tools,
-    works,
-)
-from tests.helpers import Deploy, say
+from tests.support import hostile_code as hostile
+from tests.support.hostile_code import Asks, Does, Says, call, log, nested, raises, returns, with_tools, works
+from tests.support.runtimes import Deploy, say
 
 EXITS: list[Any] = [
     SystemExit(1),

@@ -18,14 +18,8 @@ from actors.errors import (
     RaygroveError,
     UnknownFunctionCallError,
 )
-from tests.acceptance.hostile import (
-    Asks,
-    log,
-    nested,
-    plain_agent,
-    works,
-)
-from tests.helpers import Deploy, say, told
+from tests.support.hostile_code import Asks, log, nested, plain_agent, works
+from tests.support.runtimes import Deploy, say, told
 
 # ---------------------------------------------------------------------------------------------------------------- ids
 LEGAL_IDS = [

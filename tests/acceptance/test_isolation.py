@@ -15,8 +15,8 @@ from actors import Content, Event, FunctionResponse, LlmAgent, LlmRequest, LlmRe
 from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError, UnknownFunctionCallError
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.acceptance.hostile import answer
-from tests.helpers import Deploy, say, told
+from tests.support.hostile_code import answer
+from tests.support.runtimes import Deploy, say, told
 
 SECRET = "swordfish"
 

@@ -11,7 +11,7 @@ from actors.errors import AgentTreeError
 from actors.messages.model import LlmRequest
 from actors.testing import PatternModel, ScriptedModel
 from runtime.settings import Settings
-from tests.helpers import Deploy, say, told
+from tests.support.runtimes import Deploy, say, told
 
 PEOPLE = 300
 

@@ -9,9 +9,9 @@ import pytest
 
 from actors import Blob, Content, Event, EventActions, LlmAgent, Part, RunConfig, tool
 from actors.errors import InvalidIdError, NotEncodableError, RaygroveError, TooLargeError
-from tests.acceptance import hostile
-from tests.acceptance.hostile import NARROW, Asks, Says, answer, log, nested, plain_agent, returns, with_tools, works
-from tests.helpers import Deploy, say
+from tests.support import hostile_code as hostile
+from tests.support.hostile_code import NARROW, Asks, Says, answer, log, nested, plain_agent, returns, with_tools, works
+from tests.support.runtimes import Deploy, say
 
 
 def test_a_message_that_is_too_large_is_refused_and_nothing_of_it_is_kept(local: Deploy) -> None:

@@ -11,13 +11,13 @@ import pytest
 from actors import Content, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, LongRunningTool, Part
 from actors.messages.event import USER
 from actors.messages.limits import KIB, MIB
-from actors.rules import contents
+from actors.rules.prompt import history as contents
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.benchmarks.stage import APP, ROOT, SAID, write_history
-from tests.helpers import Deploy, say
-from tests.unit.logs import shown
+from tests.support.log_events import shown
+from tests.support.runtimes import Deploy, say
 
 LONG = 5_000
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from actors import Agent, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.acceptance.failing import SKIP, decided, restart, unsteady
-from tests.acceptance.losses import Loss, LossyEngine, Victim, lossy
-from tests.acceptance.mocks import Say
-from tests.acceptance.workflows import Leaves, answer, loop, par, says, seq, short, stored
-from tests.helpers import say
+from tests.support.failing_agents import SKIP, decided, restart, unsteady
+from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy
+from tests.support.runtimes import say
+from tests.support.vector_agents import Say
+from tests.support.workflow_agents import Leaves, answer, loop, par, says, seq, short, stored
 
 Tree = Callable[[], Agent]
 

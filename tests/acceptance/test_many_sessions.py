@@ -10,8 +10,8 @@ from actors import Content, CustomAgent, Event, EventActions, InvocationContext,
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.acceptance.workflows import loop, par, says, seq
-from tests.helpers import Deploy
+from tests.support.runtimes import Deploy
+from tests.support.workflow_agents import loop, par, says, seq
 
 SECRETS = [f"secret-{number}-" for number in range(10)]
 

@@ -9,12 +9,12 @@ import pytest
 
 from actors import Content, Event, LlmAgent, MemoryEntry, Part, load_memory
 from actors.errors import InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
-from actors.logbook import PAGE
+from actors.session.log.logs import PAGE
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.stores.memory import SqlMemoryStore
-from tests.acceptance.props import recall, recall_first
-from tests.helpers import Deploy, say
+from tests.support.conversation_agents import recall, recall_first
+from tests.support.runtimes import Deploy, say
 
 
 def remembered(rt: Runtime, query: str, user_id: str = "ada") -> list[tuple[str, str, str]]:

@@ -11,8 +11,8 @@ from actors.errors import ModelServiceError, TurnCancelledError, TurnTimeoutErro
 from actors.testing import ScriptedModel
 from runtime import Runtime, Settings
 from runtime.models.gemini import Gemini
-from tests.helpers import Deploy, say, told
-from tests.services.gemini_server import Failure, Gate, GeminiServer, Reply, Stream, text
+from tests.support.gemini_server import Failure, Gate, GeminiServer, Reply, Stream, text
+from tests.support.runtimes import Deploy, say, told
 
 MODEL = "gemini-2.5-flash"
 SSE = RunConfig(streaming="sse")

@@ -10,8 +10,20 @@ from actors import Content, Event, FunctionResponse, LlmAgent, LongRunningTool, 
 from actors.errors import AgentFailedError, PluginFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import Accountant, Breaks, Censor, Doorman, Mender, Witness, fail, greet, look_up, refuse, shout
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import (
+    Accountant,
+    Breaks,
+    Censor,
+    Doorman,
+    Mender,
+    Witness,
+    fail,
+    greet,
+    look_up,
+    refuse,
+    shout,
+)
+from tests.support.runtimes import Deploy, say, told
 
 
 def stored(rt: Runtime) -> list[Event]:

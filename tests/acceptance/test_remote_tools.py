@@ -10,7 +10,7 @@ import pytest
 from actors import LlmAgent, RunConfig, ToolContext, tool
 from actors.errors import DefinitionError, TurnTimeoutError
 from actors.testing import ScriptedModel
-from tests.helpers import Deploy, say, told
+from tests.support.runtimes import Deploy, say, told
 
 
 @tool(num_cpus=1)

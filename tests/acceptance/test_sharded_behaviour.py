@@ -41,7 +41,7 @@ from tests.acceptance.test_workflows_paused import (
     test_a_loop_goes_on_at_its_iteration_and_child,
     test_another_process_goes_on_over_the_same_store,
 )
-from tests.sharded import ShardedDeploy
+from tests.support.sharded_runtimes import ShardedDeploy
 
 __all__ = [
     "gate",

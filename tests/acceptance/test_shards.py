@@ -12,15 +12,15 @@ from actors import Content, Flow, FunctionResponse, LlmAgent, LongRunningTool, P
 from actors.errors import DefinitionError, SessionNotFoundError, TooLargeError, TurnCancelledError
 from actors.messages.event import USER
 from actors.messages.session import SessionKey
-from actors.rules.sharding import shard_of
+from actors.rules.capacity.sharding import shard_of
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
 from runtime.stores.memory import SqlMemoryStore
-from runtime.stores.sql import SqlSessionStore
-from tests.acceptance.mocks import lro
-from tests.acceptance.props import forever, put
-from tests.helpers import Deploy, say, told
-from tests.sharded import RUNNERS, SHARDS, ShardedDeploy, one_on_each
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.conversation_agents import forever, put
+from tests.support.runtimes import Deploy, say, told
+from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_on_each
+from tests.support.vector_agents import lro
 
 
 @pytest.fixture

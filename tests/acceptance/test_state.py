@@ -8,8 +8,8 @@ from actors import Event, LlmAgent, Part
 from actors.errors import NotEncodableError, OutputSchemaError, TemplateError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.acceptance.props import Invoice, put, told_by_state
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import Invoice, put, told_by_state
+from tests.support.runtimes import Deploy, say, told
 
 
 def puts(key: str, value: object) -> dict[str, object]:

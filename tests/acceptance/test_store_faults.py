@@ -18,17 +18,17 @@ import pytest
 
 from actors import Blob, Content, Event, LlmAgent, Part, RunConfig
 from actors.errors import ArtifactError, SchemaVersionError, StoreConflictError, StoreError, StoreUnavailableError
+from actors.messages.codec import encode
 from actors.messages.session import SessionKey
-from actors.messages.wire import encode
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.settings import Settings
-from runtime.stores import schema
-from tests.acceptance.mocks import FailingArtifactStore
-from tests.helpers import Deploy, say, told
-from tests.services.locker import Locker
-from tests.services.old_schemas import rows_of_version_1, version_1
-from tests.services.postgres_server import PostgresServer
+from runtime.stores.sql import schema
+from tests.support.old_schemas import rows_of_version_1, version_1
+from tests.support.postgres_server import PostgresServer
+from tests.support.runtimes import Deploy, say, told
+from tests.support.sqlite_lock import Locker
+from tests.support.vector_agents import FailingArtifactStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +60,7 @@ class Outages(logging.Handler):
 
 @pytest.fixture
 def outages() -> Iterator[Outages]:
-    logger = logging.getLogger("actors.storethread")
+    logger = logging.getLogger("actors.session.store.store_thread")
     handler = Outages()
     logger.addHandler(handler)
     yield handler
@@ -122,7 +122,7 @@ def test_a_store_that_is_lost_in_the_middle_of_a_turn_fails_it_and_the_session_i
 
 def test_a_full_disk_fails_what_does_not_fit_and_takes_it_when_there_is_room(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.acceptance.full_disk", tmp_path], check=True, cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "tests.support.full_disk_driver", tmp_path], check=True, cwd=ROOT, capture_output=True, text=True
     )
     told = json.loads(done.stdout)
     assert told["failed"] == {"turn": "StoreUnavailableError", "session": "StoreUnavailableError", "artifact": "ArtifactError"}

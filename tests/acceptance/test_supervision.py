@@ -7,30 +7,16 @@ from pathlib import Path
 import pytest
 
 from actors import Agent, FunctionTool, LlmAgent, RunConfig, Supervision
-from actors.dispatch import DEATHS
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TransferLimitExceededError, TurnCancelledError
+from actors.runner.dispatch import DEATHS
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from runtime.describe import describe
-from tests.acceptance.failing import SKIP, Breaks, Dies, decided, decisions, restart, unsteady
-from tests.acceptance.losses import lossy
-from tests.acceptance.mocks import good
-from tests.acceptance.workflows import (
-    answer,
-    asks,
-    gives_up,
-    greet,
-    hangs,
-    log,
-    loop,
-    par,
-    run,
-    says,
-    seq,
-    short,
-    state,
-)
-from tests.helpers import Deploy, say
+from runtime.console.event_lines import describe
+from tests.support.failing_agents import SKIP, Breaks, Dies, decided, decisions, restart, unsteady
+from tests.support.lossy_engine import lossy
+from tests.support.runtimes import Deploy, say
+from tests.support.vector_agents import good
+from tests.support.workflow_agents import answer, asks, gives_up, greet, hangs, log, loop, par, run, says, seq, short, state
 
 
 def fails(rt: Runtime, who: str) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from actors import LlmAgent, exit_loop
 from actors.testing import ScriptedModel
-from tests.acceptance.props import Meeting, fail, look_up, numbers, put, put_nonsense
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import Meeting, fail, look_up, numbers, put, put_nonsense
+from tests.support.runtimes import Deploy, say, told
 
 
 def answers(deploy: Deploy, tools: list[Any], *calls: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:

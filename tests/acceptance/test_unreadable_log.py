@@ -6,12 +6,12 @@ import pytest
 
 from actors import LlmAgent, RunConfig
 from actors.errors import RaygroveError, StoreError
-from actors.interfaces.stores import AddEvent, EventHead, EventRow
+from actors.interfaces.records import AddEvent, EventHead, EventRow
+from actors.messages.codec import encode
 from actors.messages.session import SessionKey
-from actors.messages.wire import encode
 from actors.testing import PatternModel
-from runtime.stores.sql import SqlSessionStore
-from tests.helpers import Deploy, say, told
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.runtimes import Deploy, say, told
 
 KEY = SessionKey("test", "ada", "s1")
 

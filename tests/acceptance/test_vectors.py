@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import areas, controlflow
-from tests.acceptance.stage import Fresh, Stage, Stages, shared_by
-from tests.acceptance.vectors import Case, VectorError, load
+from tests.support import vector_areas as areas
+from tests.support import vector_flows as controlflow
+from tests.support.shared_runtimes import Fresh, Stage, Stages, shared_by
+from tests.support.vector_notation import Case, VectorError, load
 
 PLAYED: Mapping[str, Callable[[Case, Stage], None]] = {
     "flow": areas.check_flow,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from actors import Agent, Event, FunctionTool, LlmAgent, LoopAgent, SequentialAgent, ToolContext
 from actors.testing import ScriptedModel
-from tests.acceptance.mocks import Say, Silent
-from tests.acceptance.workflows import stored
-from tests.helpers import Deploy, say, told
+from tests.support.runtimes import Deploy, say, told
+from tests.support.vector_agents import Say, Silent
+from tests.support.workflow_agents import stored
 
 RUNS = settings(max_examples=60)
 

@@ -7,10 +7,10 @@ import pytest
 from actors import FunctionTool, LlmAgent
 from actors.errors import AgentFailedError, TransferTargetError
 from actors.testing import PatternModel, ScriptedModel
-from tests.acceptance.mocks import Boom, esc, good, route_s
-from tests.acceptance.props import greet, sign
-from tests.acceptance.workflows import COUNTED, Leaves, gives_up, log, loop, says, seq, short, state, thinks
-from tests.helpers import Deploy, say
+from tests.support.conversation_agents import greet, sign
+from tests.support.runtimes import Deploy, say
+from tests.support.vector_agents import Boom, esc, good, route_s
+from tests.support.workflow_agents import COUNTED, Leaves, gives_up, log, loop, says, seq, short, state, thinks
 
 
 def test_a_loop_runs_its_children_in_order_as_often_as_it_is_told(deploy: Deploy) -> None:

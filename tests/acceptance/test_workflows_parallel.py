@@ -10,9 +10,10 @@ import pytest
 from actors import FunctionTool, LlmAgent, RunConfig
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
-from tests.acceptance.mocks import good
-from tests.acceptance.props import Gate, Reader, put
-from tests.acceptance.workflows import (
+from tests.support.conversation_agents import Gate, Reader, put
+from tests.support.runtimes import Deploy, say
+from tests.support.vector_agents import good
+from tests.support.workflow_agents import (
     Clings,
     Fails,
     Leaves,
@@ -32,7 +33,6 @@ from tests.acceptance.workflows import (
     stored,
     waits,
 )
-from tests.helpers import Deploy, say
 
 
 @pytest.fixture

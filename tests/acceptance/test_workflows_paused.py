@@ -9,9 +9,10 @@ import pytest
 from actors import Agent, LlmAgent, LongRunningTool
 from actors.errors import AgentFailedError
 from actors.testing import PatternModel, ScriptedModel
-from tests.acceptance.mocks import lro
-from tests.acceptance.props import Gate
-from tests.acceptance.workflows import (
+from tests.support.conversation_agents import Gate
+from tests.support.runtimes import Deploy
+from tests.support.vector_agents import lro
+from tests.support.workflow_agents import (
     COUNTED,
     Fails,
     Leaves,
@@ -29,7 +30,6 @@ from tests.acceptance.workflows import (
     state,
     stored,
 )
-from tests.helpers import Deploy
 
 
 def asked(name: str) -> str:

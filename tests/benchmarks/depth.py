@@ -13,10 +13,10 @@ from actors.messages.event import USER
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.acceptance.mocks import Say
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import runtime, say, write_history
+from tests.support.vector_agents import Say
 
 NAME = "depth"
 CALLS = 5

@@ -17,7 +17,7 @@ from tests.benchmarks.gemini import service
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import ROOT, instant_agent, load, runtime, say, write_history
 from tests.benchmarks.throughput import talk
-from tests.soak.watch import use_of
+from tests.support.process_use import use_of
 
 NAME = "footprint"
 _EVENTS = 100

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
 from actors.messages.model import LlmRequest
-from actors.rules.contents import View
+from actors.rules.prompt.history import View
 from runtime.models.gemini import Gemini
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import ROOT, conversation
-from tests.services.gemini_server import GeminiServer, text
+from tests.support.gemini_server import GeminiServer, text
 
 NAME = "gemini"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors import Agent, LoopAgent
-from tests.acceptance.mocks import Say
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.recorded import record
 from tests.benchmarks.stage import runtime, say
+from tests.support.vector_agents import Say
 
 NAME = "loop"
 

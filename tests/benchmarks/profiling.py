@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 from rich.table import Table
 
-from runtime.driver import RuntimeStatistics
+from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import ROOT, instant_agent, load, runtime
 from tests.benchmarks.throughput import talk

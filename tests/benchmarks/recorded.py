@@ -14,9 +14,10 @@ from unittest.mock import patch
 import msgspec
 
 from actors import Agent
-from actors.messages.protocol import AnyMessage, Message
+from actors.messages.protocol.any_message import AnyMessage
+from actors.messages.protocol.base import Message
 from runtime import Runtime
-from runtime.local import LocalLink
+from runtime.engine.local import LocalLink
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.stage import instant_agent, runtime, say
 

@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 
 from actors import Agent, LlmAgent
 from runtime import Runtime
-from runtime.driver import RuntimeStatistics
+from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import ROOT, runtime
-from tests.waiting import Waiting
+from tests.support.waiting_model import Waiting
 
 NAME = "recovery"
 

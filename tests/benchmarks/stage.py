@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from actors import Agent, Content, Event, Flow, LlmAgent, RunConfig
-from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, Write
+from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, Write
+from actors.messages.codec import encode
 from actors.messages.event import USER, new_event_id, new_invocation_id, now_s
 from actors.messages.session import SessionKey
-from actors.messages.wire import encode
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
-from runtime.stores.sql import SqlSessionStore
+from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.plan import Plan
 
 APP = "bench"

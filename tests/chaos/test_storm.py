@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.storm import play
+from tests.support.kill_storm import play
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 

@@ -24,8 +24,8 @@ from actors.errors import (
 from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from tests.acceptance.props import archive, forever
-from tests.helpers import Deploy, say, told
+from tests.support.conversation_agents import archive, forever
+from tests.support.runtimes import Deploy, say, told
 
 DRIVERS = 5
 NAMESPACE = f"{Settings().namespace}, far away"

@@ -22,11 +22,11 @@ from actors.errors import (
     DeploymentNotFoundError,
     RuntimeClosedError,
 )
-from actors.messages.protocol import Statistics
+from actors.messages.protocol.base import Statistics
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.cluster.outpost import APP, Door, deployed, outpost
-from tests.helpers import Deploy, say, told
+from tests.support.detached_driver import APP, Door, deployed, outpost
+from tests.support.runtimes import Deploy, say, told
 
 
 class Left(msgspec.Struct):
@@ -41,7 +41,7 @@ class Left(msgspec.Struct):
 def left(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     folder = tmp_path_factory.mktemp("outpost")
     os.mkfifo(Door(folder).path)
-    command = [sys.executable, "-m", "tests.cluster.outpost", local_ray, str(folder)]
+    command = [sys.executable, "-m", "tests.support.detached_driver", local_ray, str(folder)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
         invocation_id, seq = json.loads(driver.stdout.readline())
@@ -127,7 +127,7 @@ def test_it_needs_a_ray_that_outlives_the_program(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path\n"
         "from actors.errors import ClusterError\n"
-        "from tests.cluster.outpost import deployed\n"
+        "from tests.support.detached_driver import deployed\n"
         "try:\n"
         "    deployed(Path('.'), 'local').start()\n"
         "except ClusterError as error:\n"

@@ -10,7 +10,7 @@ import ray
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime.settings import Settings
-from tests.helpers import Deploy, host_of, say
+from tests.support.runtimes import Deploy, host_of, say
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 

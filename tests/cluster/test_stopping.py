@@ -14,9 +14,9 @@ from actors import FunctionTool, LlmAgent, ParallelAgent, tool
 from actors.errors import TurnCancelledError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.turn import Turn
-from tests.acceptance.props import forever
-from tests.helpers import Deploy, say, told
+from runtime.driver.turn import Turn
+from tests.support.conversation_agents import forever
+from tests.support.runtimes import Deploy, say, told
 
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.nodes import open_folder, told_by
-from tests.cluster.three_nodes import RUNNERS
+from tests.support.node_programs import open_folder, told_by
+from tests.support.three_nodes_program import RUNNERS
 
 
 @pytest.mark.timeout(600)

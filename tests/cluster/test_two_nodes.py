@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.nodes import open_folder, told_by
+from tests.support.node_programs import open_folder, told_by
 
 
 @pytest.mark.timeout(200)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.services.postgres_server import short_folder
+from tests.support.postgres_server import short_folder
 
 PROGRAM = """
 from actors import LlmAgent

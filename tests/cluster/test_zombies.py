@@ -10,12 +10,12 @@ import pytest
 
 from actors import Content, Event, LlmAgent
 from actors.messages import protocol as p
+from actors.messages.codec import encode
 from actors.messages.event import new_event_id, now_s
 from actors.messages.session import SessionKey
-from actors.messages.wire import encode
 from runtime import Runtime
-from tests.helpers import Deploy, told
-from tests.waiting import Waiting
+from tests.support.runtimes import Deploy, told
+from tests.support.waiting_model import Waiting
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 

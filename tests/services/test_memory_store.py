@@ -12,8 +12,8 @@ import pytest
 from actors.errors import SchemaVersionError, StoreError
 from actors.interfaces.stores import MemoryStore
 from runtime.stores.memory import SqlMemoryStore, metadata, url_beside
-from tests.services.memory_conformance import OTHERS, S1, MemoryStoreConformance, entry, found, keep
 from tests.services.test_sqlite_store import in_threads
+from tests.support.memory_store_conformance import OTHERS, S1, MemoryStoreConformance, entry, found, keep
 
 
 @pytest.fixture

@@ -13,13 +13,14 @@ import pytest
 from sqlalchemy import Connection, create_engine, inspect
 
 from actors.errors import SchemaVersionError, StoreError
-from actors.hotlog import OpenTurn
 from actors.messages.session import SessionKey
-from runtime.stores import memory, schema
+from actors.session.log.open_turn import OpenTurn
+from runtime.stores import memory
 from runtime.stores.memory import SqlMemoryStore
-from runtime.stores.sql import SqlSessionStore
-from tests.services.old_schemas import memory_version_1, rows_of_version_1, version_1
-from tests.services.store_writes import event, places, turn
+from runtime.stores.sql import schema
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.old_schemas import memory_version_1, rows_of_version_1, version_1
+from tests.support.store_writes import event, places, turn
 
 KEY = SessionKey("test", "ada", "s1")
 RAWS = [b"asked", b"answered"]

@@ -12,12 +12,13 @@ import pytest
 from sqlalchemy.dialects import postgresql
 
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError
-from actors.interfaces.stores import CreateSession, HideEvents, PutState, RemoveSession, SessionStore
-from runtime.stores import queries, schema
-from runtime.stores.sql import SqlSessionStore
-from tests.services.store_conformance import LastingStoreConformance
-from tests.services.store_writes import APP, S1, S2, event, filled, places, turn
+from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession
+from actors.interfaces.stores import SessionStore
+from runtime.stores.sql import queries, schema
+from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
+from tests.support.session_store_conformance import LastingStoreConformance
+from tests.support.store_writes import APP, S1, S2, event, filled, places, turn
 
 
 @pytest.fixture

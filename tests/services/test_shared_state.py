@@ -12,18 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Event, EventActions
-from actors.interfaces.stores import PutState
+from actors.interfaces.records import PutState
 from actors.messages import protocol as p
+from actors.messages.codec import encode
 from actors.messages.session import SessionKey
-from actors.messages.wire import encode
-from actors.rules.sharding import shares
-from actors.session import SessionActor, SessionRef
-from actors.sharded import session_client
-from runtime.local import LocalLink
-from runtime.stores.sql import SqlSessionStore
+from actors.refs.session import SessionRef
+from actors.refs.sharded import session_client
+from actors.rules.capacity.sharding import shares
+from actors.session.actor import SessionActor
+from runtime.engine.local import LocalLink
+from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
-from tests.sharded import one_on_each, own_tables
-from tests.unit.logbook import TREE
+from tests.support.session_fixture import TREE
+from tests.support.sharded_runtimes import one_on_each, own_tables
 
 SHARDS = 2
 NAMES = ("app:a", "app:b", "user:a", "user:b")

@@ -14,13 +14,14 @@ import pytest
 from sqlalchemy.dialects import sqlite
 
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError
-from actors.interfaces.stores import CreateSession, HideEvents, PutState, RemoveSession, SessionStore
+from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession
+from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
-from runtime.stores import queries, schema
-from runtime.stores.batch import Sids
-from runtime.stores.sql import SqlSessionStore
-from tests.services.store_conformance import LastingStoreConformance, SessionStoreConformance
-from tests.services.store_writes import APP, S1, S2, event, filled, places, turn
+from runtime.stores.sql import queries, schema
+from runtime.stores.sql.batch import Sids
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.session_store_conformance import LastingStoreConformance, SessionStoreConformance
+from tests.support.store_writes import APP, S1, S2, event, filled, places, turn
 
 
 @pytest.fixture
@@ -63,8 +64,8 @@ def test_an_acknowledged_commit_survives_a_process_that_dies(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path / 'sessions.db'}"
     program = f"""
 import os
-from tests.services.store_writes import S1, filled
-from runtime.stores.sql import SqlSessionStore
+from tests.support.store_writes import S1, filled
+from runtime.stores.sql.sessions import SqlSessionStore
 store = SqlSessionStore({url!r})
 store.open()
 filled(store, S1, length=5)

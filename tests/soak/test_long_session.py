@@ -14,8 +14,8 @@ from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime.settings import Settings
 from tests.benchmarks.stage import APP, ROOT, SAID, write_history
-from tests.helpers import Deploy
-from tests.soak.watch import MB, Sample, sample, table
+from tests.support.process_use import MB, Sample, sample, table
+from tests.support.runtimes import Deploy
 
 EVENTS = 100_000
 

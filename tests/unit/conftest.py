@@ -9,8 +9,8 @@ import pytest
 
 from actors import Agent
 from actors.interfaces.stores import ArtifactStore
-from tests.unit.house import House
-from tests.unit.logbook import Desk
+from tests.support.runner_fixture import House
+from tests.support.session_fixture import Desk
 
 Build = Callable[..., House]
 

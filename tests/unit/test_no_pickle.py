@@ -40,7 +40,13 @@ def _name(function: ast.expr) -> str:
 
 def test_only_the_cluster_knows_a_pickler() -> None:
     knows = {path for path, tree in modules() if imported(tree) & PICKLERS}
-    assert knows == {f"runtime/cluster/{name}.py" for name in ("definitions", "directory", "engine", "parcels", "tasks")}
+    assert knows == {
+        "runtime/cluster/deployment/engine.py",
+        "runtime/cluster/packing/chunks.py",
+        "runtime/cluster/packing/definitions.py",
+        "runtime/cluster/processes/directory.py",
+        "runtime/cluster/tool_tasks.py",
+    }
 
 
 def calls(tree: ast.Module) -> Iterator[ast.Call]:
@@ -55,10 +61,10 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
         if _name(call.func) not in ("dumps", "dump") and ast.unparse(call.func).partition(".")[0] in PICKLERS
     }
     assert read == {
-        ("runtime/cluster/definitions.py", "cloudpickle.loads(page.code)"),
-        ("runtime/cluster/engine.py", "cloudpickle.loads(plugins)"),
-        ("runtime/cluster/parcels.py", "cloudpickle.loads(zlib.decompress(b''.join(pieces)))"),
-        ("runtime/cluster/tasks.py", "cloudpickle.loads(pickled)"),
+        ("runtime/cluster/packing/definitions.py", "cloudpickle.loads(page.code)"),
+        ("runtime/cluster/deployment/engine.py", "cloudpickle.loads(plugins)"),
+        ("runtime/cluster/packing/chunks.py", "cloudpickle.loads(zlib.decompress(b''.join(pieces)))"),
+        ("runtime/cluster/tool_tasks.py", "cloudpickle.loads(pickled)"),
     }
 
 

@@ -9,8 +9,8 @@ from importlib import import_module
 from types import ModuleType
 
 import actors
+import actors.definitions.tools
 import actors.testing
-import actors.tools
 
 
 def test_all_is_sorted_and_complete() -> None:

@@ -1,0 +1,1 @@
+"""An agent's actor: it runs the behaviour of one agent for any number of sessions."""

@@ -1,0 +1,1 @@
+"""Flows: the controller, and the rounds in which agents work on tasks."""

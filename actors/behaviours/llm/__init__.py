@@ -1,0 +1,1 @@
+"""LLM agents: the step loop of model calls and tool calls."""

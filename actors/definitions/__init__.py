@@ -1,0 +1,1 @@
+"""What users write: agents, tools and flows, and the tree that is made of them."""

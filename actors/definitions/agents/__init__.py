@@ -1,0 +1,26 @@
+"""Definitions: what a user says an agent is."""
+
+from actors.definitions.agents.agent_tool import AgentTool
+from actors.definitions.agents.base import Agent, Placement
+from actors.definitions.agents.custom import CustomAgent
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.agents.plugin import Plugin
+from actors.definitions.agents.supervision import Supervision
+from actors.definitions.agents.workflow import LoopAgent, ParallelAgent, SequentialAgent
+from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.tree.tree import AgentTree
+
+__all__ = [
+    "Agent",
+    "AgentSpec",
+    "AgentTool",
+    "AgentTree",
+    "CustomAgent",
+    "LlmAgent",
+    "LoopAgent",
+    "ParallelAgent",
+    "Placement",
+    "Plugin",
+    "SequentialAgent",
+    "Supervision",
+]

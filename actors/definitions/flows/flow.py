@@ -1,0 +1,225 @@
+"""A flow: tasks that depend on each other, and the agents that work on them (seed 003)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from actors.definitions.agents.base import Agent, wrongly_defined
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.flows.plan import FlowPlan
+from actors.definitions.flows.results import ResultType
+from actors.definitions.flows.task import Task
+from actors.definitions.tools.tasks import refuse_taken_name
+from actors.errors import DefinitionError
+from actors.errors.suggestions import did_you_mean
+from actors.messages.flow import TaskNode
+from actors.rules.flow.board import cycle
+from actors.rules.flow.turn_order import Strategy, TurnRules
+
+
+class Flow(BaseModel):
+    """Tasks and agents. A definition: frozen, checked as a whole, and good for any number of runs.
+
+    Tasks that others depend on or are made of belong to the flow without being listed.
+
+    Args:
+        tasks: the tasks, in the order in which they are offered to agents.
+
+    Attributes:
+        name: for logs and messages, an identifier.
+        agents: who works on tasks that name nobody, as agents or as names of agents of the tree; by default all that tasks name.
+        turn_strategy: who comes next when nobody was named: "round_robin", "single", "popcorn", "moderated", "random" or
+            "most_busy".
+        moderator: the agent that "moderated" comes back to; by default the first.
+        max_parallel: so many agents work at the same time; None is any number.
+        max_rounds: model calls with their tools, of all agents together; a run that needs more fails. 0 is any number.
+        max_llm_calls: the same, without the calls that callbacks have answered.
+
+    Raises:
+        DefinitionError: a field is wrong, a name stands twice or is not known, an agent cannot work on tasks, or tasks need each
+            other in a circle.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    tasks: Sequence[Task]
+    agents: Sequence[Agent | str] = ()
+    name: str = "flow"
+    description: str = ""
+    turn_strategy: Strategy = "round_robin"
+    moderator: Agent | str | None = None
+    max_parallel: int | None = Field(default=None, gt=0)
+    max_rounds: int = Field(default=1_000, ge=0)
+    max_llm_calls: int = Field(default=0, ge=0)
+
+    def __init__(self, tasks: Sequence[Task] = (), /, **data: Any) -> None:
+        if tasks:
+            data["tasks"] = tasks
+        data.setdefault("tasks", ())
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise DefinitionError(wrongly_defined("Flow", data.get("name", "flow"), error)) from error
+
+    @pydantic.model_validator(mode="after")
+    def _fits_together(self) -> Flow:
+        if not self.name.isidentifier():
+            raise ValueError(f"the name {self.name!r} is no identifier: use letters, digits and underscores, and no digit first")
+        _ = self.plan
+        return self
+
+    @cached_property
+    def plan(self) -> FlowPlan:
+        """The flow as it travels: see FlowPlan. Raises ValueError, when the flow does not fit together."""
+        tasks = self._by_name
+        nodes = tuple(self._node(name, task) for name, task in tasks.items())
+        _refuse_cycles(nodes)
+        names = tuple(self.members)
+        for node in nodes:
+            _refuse_clashes(tasks[node.name], [self.members[agent] for agent in node.agents])
+        if tasks and not names:
+            raise ValueError("it has tasks but no agents: give agents to the flow or to its tasks")
+        moderator = _name(self.moderator) if self.moderator is not None else ""
+        if moderator and moderator not in names:
+            raise ValueError(f"the moderator {moderator!r} is none of its agents.{did_you_mean(moderator, names)}")
+        return FlowPlan(
+            name=self.name,
+            nodes=nodes,
+            goal=tuple(tasks),
+            results={name: ResultType(name, task.result_type) for name, task in tasks.items()},
+            tools={name: tuple(task.tools) for name, task in tasks.items() if task.tools},
+            rules=TurnRules(agents=names, strategy=self.turn_strategy, moderator=moderator, max_parallel=self.max_parallel),
+            max_rounds=self.max_rounds,
+            max_llm_calls=self.max_llm_calls,
+        )
+
+    @cached_property
+    def members(self) -> Mapping[str, Agent | None]:
+        """All its agents by name, in order; None for one that was given by its name alone."""
+        found: dict[str, Agent | None] = {}
+        of_tasks = [agent for task in self._by_name.values() for agent in task.agents]
+        for given in (*self.agents, *of_tasks):
+            name = _name(given)
+            agent = given if isinstance(given, Agent) else None
+            if agent is not None:
+                _refuse_agent(agent)
+                if found.get(name) not in (None, agent):
+                    raise ValueError(f"two agents are called {name!r}")
+            found[name] = agent or found.get(name)
+        own = dict.fromkeys(map(_name, self.agents))
+        unknown = [given for given in of_tasks if own and isinstance(given, str) and given not in own]
+        if unknown:
+            raise ValueError(f"a task names agent {unknown[0]!r}, which the flow does not have.{did_you_mean(unknown[0], own)}")
+        return found
+
+    @property
+    def _by_name(self) -> Mapping[str, Task]:
+        """All tasks by name: those listed, and before each what it needs and is not listed earlier."""
+        return self._named[0]
+
+    @cached_property
+    def _named(self) -> tuple[Mapping[str, Task], Mapping[int, str]]:
+        """All tasks by name, and the names of the objects."""
+        tasks: dict[str, Task] = {}
+        names: dict[int, str] = {}
+        listed = list(_all_tasks(self.tasks))
+        taken = {task.name for task in listed}
+        for task in listed:
+            name = task.name
+            if not name:
+                place = len(tasks) + 1
+                while (name := f"task_{place}") in taken | tasks.keys():
+                    place += 1
+            if name in tasks:
+                raise ValueError(f"two tasks are called {name!r}")
+            tasks[name] = task
+            names[id(task)] = name
+        return tasks, names
+
+    def name_of(self, task: Task | str) -> str:
+        """The name of one of its tasks. Raises DefinitionError, when it has no such task."""
+        known, names = self._named
+        name = task if isinstance(task, str) else names.get(id(task), task.name)
+        if name not in known:
+            raise DefinitionError(f"flow {self.name!r} has no task {name!r}.{did_you_mean(name, known)}")
+        return name
+
+    def _node(self, name: str, task: Task) -> TaskNode:
+        known, names = self._named
+
+        def of(other: Task | str, what: str) -> str:
+            found = other if isinstance(other, str) else names[id(other)]
+            if found not in known:
+                raise ValueError(f"task {name!r}: {what} names {found!r}, which is no task of it.{did_you_mean(found, known)}")
+            return found
+
+        parents = [names[id(other)] for other in known.values() if any(part is task for part in other.subtasks)]
+        if task.parent is not None:
+            parents.append(of(task.parent, "parent"))
+        if len(set(parents)) > 1:
+            raise ValueError(f"task {name!r} is a part of two tasks: {' and '.join(map(repr, sorted(set(parents))))}")
+        return TaskNode(
+            name=name,
+            objective=task.objective,
+            agents=tuple(dict.fromkeys(map(_name, task.agents or self.agents or tuple(self.members)))),
+            depends_on=tuple(dict.fromkeys(of(other, "depends_on") for other in task.depends_on)),
+            parent=parents[0] if parents else None,
+            on_failed_dependency=task.on_failed_dependency,
+            max_llm_calls=task.max_llm_calls,
+        )
+
+
+def _all_tasks(tasks: Sequence[Task]) -> Iterator[Task]:
+    """Every task once, behind what it needs."""
+    seen: set[int] = set()
+    # Walked with a stack of its own: a chain of tasks may be longer than Python's.
+    waiting: list[tuple[Task, bool]] = [(task, False) for task in reversed(tasks)]
+    while waiting:
+        task, has_needs = waiting.pop()
+        if has_needs:
+            yield task
+        elif id(task) not in seen:
+            seen.add(id(task))
+            waiting.append((task, True))
+            around = [*task.depends_on, *task.subtasks]
+            waiting += [(other, False) for other in reversed(around) if isinstance(other, Task)]
+            if isinstance(task.parent, Task):
+                waiting.insert(0, (task.parent, False))
+
+
+def _refuse_cycles(nodes: Sequence[TaskNode]) -> None:
+    needs = {node.name: list(node.depends_on) for node in nodes}
+    for node in nodes:
+        if node.parent is not None:
+            needs[node.parent].append(node.name)
+    found = cycle(needs)
+    if found:
+        raise ValueError(f"its tasks need each other in a circle: {' needs '.join(found)}")
+
+
+def _refuse_agent(agent: Agent) -> None:
+    if not isinstance(agent, LlmAgent):
+        raise ValueError(f"agent {agent.name!r} is a {type(agent).__name__}: only LLM agents can work on tasks")
+    for tool in agent.tools:
+        try:
+            refuse_taken_name(tool)
+        except ValueError as error:
+            raise ValueError(f"agent {agent.name!r}: {error}") from error
+
+
+def _refuse_clashes(task: Task, agents: Sequence[Agent | None]) -> None:
+    """See that no agent has another tool of the name of one that the task brings along."""
+    for brought in task.tools:
+        for agent in agents:
+            own = [tool for tool in getattr(agent, "tools", ()) if tool.name == brought.name]
+            if agent is not None and own and own[0] is not brought:
+                raise ValueError(f"agent {agent.name!r} and a task of it have two tools called {brought.name!r}: rename one")
+
+
+def _name(agent: Agent | str) -> str:
+    return agent if isinstance(agent, str) else agent.name

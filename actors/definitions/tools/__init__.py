@@ -1,0 +1,25 @@
+"""Tools: what an agent can do besides talking."""
+
+from actors.definitions.tools.artifacts import load_artifacts
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext, State, ToolContext
+from actors.definitions.tools.exit_loop import exit_loop
+from actors.definitions.tools.function import FunctionTool, LongRunningTool, tool
+from actors.definitions.tools.memory import load_memory
+from actors.definitions.tools.tasks import create_tasks
+
+__all__ = [
+    "Actions",
+    "CallbackContext",
+    "FunctionTool",
+    "LongRunningTool",
+    "ReadonlyContext",
+    "State",
+    "Tool",
+    "ToolContext",
+    "create_tasks",
+    "exit_loop",
+    "load_artifacts",
+    "load_memory",
+    "tool",
+]

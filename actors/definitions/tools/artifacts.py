@@ -1,0 +1,72 @@
+"""The built-in tool that shows artifacts to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.definitions.tools.context import CallbackContext, ToolContext
+from actors.definitions.tools.function import FunctionTool
+from actors.messages.content import Content, Part
+from actors.messages.event import USER
+from actors.messages.model import LlmRequest
+from actors.rules.prompt import instructions
+
+_READABLE = ("text/", "application/json", "application/xml")
+"""Data of these types is shown as text, which every model reads."""
+
+
+async def _load_artifacts(artifact_names: list[str], context: ToolContext) -> dict[str, list[str]]:
+    """Show what is in artifacts of this conversation. It is shown once, right behind the answer to the call.
+
+    Args:
+        artifact_names: the names of the artifacts to show.
+    """
+    available = await context.list_artifacts()
+    wanted = list(dict.fromkeys(artifact_names))
+    missing = [name for name in wanted if name not in available]
+    answer = {"artifact_names": [name for name in wanted if name in available]}
+    return {**answer, "missing": missing, "available": available} if missing else answer
+
+
+class LoadArtifactsTool(FunctionTool):
+    """Tells the model which artifacts there are, and shows those that it asks for.
+
+    The log keeps only their names: what is shown stands in the one request that follows the call.
+    """
+
+    async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
+        """List the artifacts in the system instruction, and put those just asked for behind the answer to the call."""
+        names = await context.list_artifacts()
+        if names:
+            request.system_instruction = instructions.join([request.system_instruction, _told(self.name, names)])
+        asked = self._asked_for(request.contents)
+        if not asked:
+            return
+        shown: list[Part] = []
+        for name in asked:
+            part = await context.load_artifact(name)
+            if part is not None:
+                shown += [Part(text=f'Artifact "{name}":'), _readable(part)]
+        request.contents = [*request.contents, Content(role=USER, parts=shown)] if shown else request.contents
+
+    def _asked_for(self, contents: Sequence[Content]) -> list[str]:
+        """The artifacts that the newest content says are loaded."""
+        responses = contents[-1].function_responses() if contents else ()
+        loaded = [response.response.get("artifact_names") or [] for response in responses if response.name == self.name]
+        return list(dict.fromkeys(name for names in loaded for name in names))
+
+
+def _told(tool: str, names: Sequence[str]) -> str:
+    listed = "\n".join(f"- {name}" for name in names)
+    return f"There are these artifacts:\n{listed}\nTo see what is in some of them, call the function `{tool}` with their names."
+
+
+def _readable(part: Part) -> Part:
+    blob = part.inline_data
+    if blob is not None and (blob.mime_type or "").startswith(_READABLE):
+        return Part(text=blob.data.decode(errors="replace"))
+    return part
+
+
+load_artifacts = LoadArtifactsTool(_load_artifacts, name="load_artifacts")
+"""Shows artifacts of the session, `user:` ones included, to an agent that asks for them."""

@@ -1,0 +1,253 @@
+"""The controller's own tools: to finish a task, to give it up, to hand over, and to make more tasks (semantics.md section 7).
+
+They work on the `Desk` of one round: what they note there is stored with the event that answers the calls.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pydantic
+
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import ToolContext
+from actors.definitions.tools.json_schema import json_schema
+from actors.errors.suggestions import did_you_mean
+from actors.messages.flow import TaskChange, TaskNode
+from actors.messages.model import FunctionDeclaration
+from actors.rules.flow.board import Board, cycle
+from actors.rules.flow.tool_names import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, is_controllers, succeed_tool
+
+
+class Desk:
+    """What an agent decides in one round about its tasks.
+
+    Args:
+        tasks: those that it works on.
+        board: how far the flow is.
+        agents: all agents of the flow.
+
+    Attributes:
+        changes, created: new statuses, and new tasks.
+        ends_turn, next_agent: the turn is ended, and who was named as the next.
+    """
+
+    def __init__(self, tasks: Sequence[str], board: Board, agents: Sequence[str]) -> None:
+        self.tasks = tuple(tasks)
+        self.board = board
+        self.agents = tuple(agents)
+        self.changes: dict[str, TaskChange] = {}
+        self.created: dict[str, TaskNode] = {}
+        self.ends_turn = False
+        self.next_agent: str | None = None
+
+    def finish(self, task: str, change: TaskChange) -> None:
+        """Note how a task has ended. Raises ValueError, when it has ended already or has new parts."""
+        if task in self.changes:
+            raise ValueError(f"task {task!r} is {self.changes[task].status} already")
+        parts = [node.name for node in self.created.values() if node.parent == task]
+        if parts:
+            raise ValueError(f"task {task!r} has parts that are still to be done: {', '.join(parts)}")
+        self.changes[task] = change
+
+
+class SucceedTool(Tool):
+    """Finishes a task with its result.
+
+    Args:
+        schema: the JSON schema of the result; None for a task without one.
+        check: gives the result as it is stored. Raises ValueError, when it does not fit.
+    """
+
+    def __init__(self, desk: Desk, task: str, schema: Mapping[str, Any] | None, check: Callable[[Any], Any]) -> None:
+        self.name = succeed_tool(task)
+        self.description = f"The task `{task}` is done" + (": give its result." if schema is not None else ".")
+        self._desk = desk
+        self._task = task
+        self._schema = schema
+        self._check = check
+
+    def declaration(self) -> FunctionDeclaration:
+        """One argument, `result`, of the task's type; none for a task without a result."""
+        if self._schema is None:
+            return FunctionDeclaration(name=self.name, description=self.description)
+        schema = dict(self._schema)
+        definitions = schema.pop("$defs", None)
+        parameters = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+        if definitions is not None:
+            parameters["$defs"] = definitions
+        return FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
+        """Check the result and note it. Raises ValueError."""
+        if self._schema is not None and "result" not in args:
+            raise ValueError(f"{self.name} needs the argument result")
+        self._desk.finish(self._task, TaskChange(status="successful", result=self._check(args.get("result"))))
+        return {"status": "successful"}
+
+
+class FailTool(Tool):
+    """Gives a task up."""
+
+    def __init__(self, desk: Desk, task: str) -> None:
+        self.name = fail_tool(task)
+        self.description = f"The task `{task}` cannot be done: say why."
+        self._desk = desk
+        self._task = task
+
+    def declaration(self) -> FunctionDeclaration:
+        """One text, `reason`."""
+        reason = {"type": "string", "description": "Why it cannot be done."}
+        parameters = {"type": "object", "properties": {"reason": reason}, "required": ["reason"]}
+        return FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
+        """Note the reason. Raises ValueError."""
+        reason = args.get("reason")
+        if not isinstance(reason, str) or not reason:
+            raise ValueError(f"{self.name} needs the argument reason, a text")
+        self._desk.finish(self._task, TaskChange(status="failed", reason=reason))
+        return {"status": "failed"}
+
+
+class EndTurnTool(Tool):
+    """Ends the agent's turn without finishing a task, and may name who goes on."""
+
+    name = END_TURN
+    description = "End your turn without finishing a task, and let another agent go on."
+
+    def __init__(self, desk: Desk, peers: Sequence[str]) -> None:
+        self._desk = desk
+        self._peers = tuple(peers)
+
+    def declaration(self) -> FunctionDeclaration:
+        """One optional name out of those who can take over."""
+        named = {"type": "string", "description": "Who goes on; leave it out if it does not matter.", "enum": list(self._peers)}
+        parameters = {"type": "object", "properties": {"next_agent": named}}
+        return FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
+        """Note it. Raises ValueError for a name that is none of the peers."""
+        named = args.get("next_agent")
+        if named is not None and named not in self._peers:
+            hint = did_you_mean(str(named), self._peers)
+            raise ValueError(f"{named!r} cannot go on.{hint} These can: {', '.join(self._peers)}")
+        self._desk.ends_turn = True
+        self._desk.next_agent = named
+        return {"next_agent": named} if named is not None else {"status": "ended"}
+
+
+class _NewTask(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    name: str
+    """A short identifier: letters, digits and underscores."""
+    objective: str
+    """What is to be achieved, with all that whoever does it needs to know."""
+    agents: list[str] = []
+    """Who may work on it; leave it out for anybody."""
+    depends_on: list[str] = []
+    """Names of tasks that have to be done before it: new ones, or ones that are there."""
+    labels: list[str] = []
+    """When the result is to be one of some texts: these. Otherwise it is a text."""
+
+
+class _NewTasks(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    tasks: list[_NewTask]
+    """The tasks to make."""
+    part_of: str | None = None
+    """The task of yours that they are parts of; it goes on when they are done."""
+
+
+class CreateTasksTool(Tool):
+    """Makes more tasks while the flow runs. Give it to an agent that plans, or to a task that is to be planned."""
+
+    name = CREATE_TASKS
+    description = "Make new tasks for the agents of this flow. They are worked on at once, or as soon as what they need is done."
+
+    def __init__(self, desk: Desk | None = None) -> None:
+        self._desk = desk
+
+    def at(self, desk: Desk) -> CreateTasksTool:
+        """The same tool for one round."""
+        bound = copy.copy(self)
+        bound._desk = desk
+        return bound
+
+    def declaration(self) -> FunctionDeclaration:
+        """The tasks, and what they are parts of."""
+        return FunctionDeclaration(name=self.name, description=self.description, parameters=json_schema(_NewTasks))
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
+        """Check the tasks and note them, all or none. Raises ValueError."""
+        desk = self._desk
+        if desk is None:
+            raise ValueError(f"{self.name} works only in a flow")
+        try:
+            asked = _NewTasks.model_validate(args)
+        except pydantic.ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
+            raise ValueError(f"wrong arguments for {self.name}: {wrong}") from error
+        made = _checked(asked, desk)
+        desk.created.update((node.name, node) for node in made)
+        return {"created": [node.name for node in made]}
+
+
+def _checked(asked: _NewTasks, desk: Desk) -> list[TaskNode]:
+    parent = asked.part_of
+    if parent is not None and (parent not in desk.tasks or parent in desk.changes):
+        raise ValueError(f"part_of must be a task that you work on: {', '.join(desk.tasks)}; not {parent!r}")
+    new = [task.name for task in asked.tasks]
+    if not new:
+        raise ValueError("there are no tasks to make")
+    known = {*desk.board.nodes, *desk.created, *new}
+    for task in asked.tasks:
+        if not (task.name.isidentifier() and task.name.isascii() and len(task.name) <= NAME_LENGTH):
+            raise ValueError(f"{task.name!r} cannot be a name: use up to {NAME_LENGTH} letters, digits and underscores")
+        if task.name in desk.board.nodes or task.name in desk.created or new.count(task.name) > 1:
+            raise ValueError(f"there is a task {task.name!r} already: use another name")
+        _refuse_unknown(task.agents, desk.agents, f"task {task.name!r}: agent")
+        _refuse_unknown(task.depends_on, known, f"task {task.name!r}: depends_on")
+    nodes = [
+        TaskNode(
+            name=task.name,
+            objective=task.objective,
+            agents=tuple(dict.fromkeys(task.agents)) or desk.agents,
+            depends_on=tuple(dict.fromkeys(task.depends_on)),
+            parent=parent,
+            labels=tuple(dict.fromkeys(task.labels)),
+        )
+        for task in asked.tasks
+    ]
+    needs = {name: list(desk.board.needs(name)) for name in desk.board.nodes}
+    for node in (*desk.created.values(), *nodes):
+        needs[node.name] = list(node.depends_on)
+        if node.parent is not None:
+            needs[node.parent].append(node.name)
+    found = cycle(needs)
+    if found:
+        raise ValueError(f"these tasks need each other in a circle: {' needs '.join(found)}")
+    return nodes
+
+
+def _refuse_unknown(names: Iterable[str], known: Iterable[str], what: str) -> None:
+    valid = sorted(known)
+    for name in names:
+        if name not in valid:
+            raise ValueError(f"{what} {name!r} is not known.{did_you_mean(name, valid)} There are: {', '.join(valid)}")
+
+
+create_tasks = CreateTasksTool()
+"""Lets an agent that plans make tasks while the flow runs."""
+
+
+def refuse_taken_name(tool: Tool) -> None:
+    """See that a tool can stand beside the controller's own. Raises ValueError."""
+    if is_controllers(tool.name) and not isinstance(tool, CreateTasksTool):
+        raise ValueError(
+            f"the tool name {tool.name!r} is taken in flows: end_turn, create_tasks, and what begins with succeed_ or fail_"
+        )

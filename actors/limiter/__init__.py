@@ -1,0 +1,1 @@
+"""The limiter actor: it grants permits for model calls."""

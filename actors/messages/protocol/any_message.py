@@ -1,0 +1,112 @@
+"""The union of all messages, by which a decoder knows each of them from its tag."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.messages.protocol.base import Done, GetStatistics, Message, Refused, Statistics, Stop
+from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellPartial
+from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Paused, Transfer
+from actors.messages.protocol.rate_limits import AcquirePermit, PermitIs, ReleasePermit, RenewPermits
+from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
+from actors.messages.protocol.sessions import (
+    AppendEventRequest,
+    CreateSessionRequest,
+    DeleteSessionRequest,
+    ForgetSession,
+    GetSessionRequest,
+    ListSessionsRequest,
+    MemoriesAre,
+    RememberSession,
+    RewindRequest,
+    SearchMemory,
+    SessionIs,
+    SessionsAre,
+)
+from actors.messages.protocol.subscriptions import News, Poll, ReadTurn, Subscribe, TurnRead, Unsubscribe
+from actors.messages.protocol.turns import (
+    CancelTurn,
+    CloseTurn,
+    FindTurn,
+    GetTopology,
+    ListOpenTurns,
+    OpenTurn,
+    OpenTurnsAre,
+    PickUp,
+    StartTurn,
+    TakeOver,
+    TakeUp,
+    TopologyIs,
+    TurnFound,
+    TurnOpened,
+    TurnSoFar,
+    TurnStarted,
+)
+
+AnyMessage = (
+    Finished
+    | Transfer
+    | Paused
+    | Failed
+    | Cancelled
+    | Done
+    | Refused
+    | StartTurn
+    | TurnStarted
+    | CancelTurn
+    | GetTopology
+    | TopologyIs
+    | FindTurn
+    | TurnFound
+    | OpenTurn
+    | TurnOpened
+    | TakeUp
+    | PickUp
+    | TurnSoFar
+    | ListOpenTurns
+    | OpenTurnsAre
+    | TakeOver
+    | CloseTurn
+    | Invoke
+    | StopRun
+    | RunChild
+    | StopBranch
+    | TakeLlmCall
+    | Append
+    | Appended
+    | TellPartial
+    | Fetch
+    | Fetched
+    | Subscribe
+    | Poll
+    | News
+    | ReadTurn
+    | TurnRead
+    | Unsubscribe
+    | CreateSessionRequest
+    | GetSessionRequest
+    | ListSessionsRequest
+    | DeleteSessionRequest
+    | AppendEventRequest
+    | RewindRequest
+    | SessionIs
+    | SessionsAre
+    | RememberSession
+    | ForgetSession
+    | SearchMemory
+    | MemoriesAre
+    | AcquirePermit
+    | PermitIs
+    | ReleasePermit
+    | RenewPermits
+    | GetStatistics
+    | Statistics
+    | Stop
+)
+
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(AnyMessage)
+
+
+def decode_message(raw: bytes) -> Message:
+    """The message that was encoded. Raises msgspec.DecodeError for bytes that are none, RecursionError for a nesting too deep."""
+    return _decoder.decode(raw)

@@ -1,0 +1,78 @@
+"""How an agent's run ends. Ends of turns are stored: these class names are tags in every database and never change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from actors.messages.flow import FlowMark
+from actors.messages.protocol.base import Message
+
+
+# ------------------------------------------------------------------------------------------------------------ outcomes
+class Outcome(Message, frozen=True, kw_only=True):
+    """How an agent's run ended.
+
+    Attributes:
+        agent: the agent whose run it was.
+        llm_calls: model calls it made out of the allowance that came with the Invoke.
+        escalated: some event of the run, or below it, had `actions.escalate`.
+        state_seq: the newest change of the session's state that the run knows of, by the place of its event; 0: of none.
+        mark: of a round of a flow: what its events say of the flow, results left out.
+    """
+
+    agent: str = ""
+    llm_calls: int = 0
+    escalated: bool = False
+    state_seq: int = 0
+    mark: FlowMark | None = None
+
+
+class Finished(Outcome, frozen=True, kw_only=True):
+    """The run came to its end. `closed`: and its last event has closed the turn."""
+
+    closed: bool = False
+
+
+class Transfer(Outcome, frozen=True, kw_only=True):
+    """The run handed the turn over to the agent `to`, with the event at place `seq`."""
+
+    to: str
+    seq: int = 0
+
+
+class Paused(Outcome, frozen=True, kw_only=True):
+    """The run waits for the answers to long-running calls."""
+
+    call_ids: tuple[str, ...] = ()
+
+
+class Failed(Outcome, frozen=True, kw_only=True):
+    """The run ended with an error, whose event is in the log.
+
+    Attributes:
+        error_code: class name of the exception.
+        error_args: its arguments when it is one of this project's own errors, else None.
+    """
+
+    error_code: str
+    error_message: str = ""
+    error_args: Sequence[Any] | None = None
+
+
+class Cancelled(Outcome, frozen=True, kw_only=True):
+    """The turn was cancelled, by somebody or by its timeout of `timeout_s` seconds."""
+
+    timeout_s: float | None = None
+
+
+AnyOutcome = Finished | Transfer | Paused | Failed | Cancelled
+
+_outcomes: msgspec.msgpack.Decoder[AnyOutcome] = msgspec.msgpack.Decoder(AnyOutcome)
+
+
+def decode_outcome(raw: bytes) -> AnyOutcome:
+    """Read an outcome back."""
+    return _outcomes.decode(raw)

@@ -1,0 +1,102 @@
+"""Sessions and memory as services: driver to Session actor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from actors.messages.memory import MemoryEntry
+from actors.messages.protocol.base import Message, StoredEvent
+from actors.messages.session import SessionKey
+
+
+class CreateSessionRequest(Message, frozen=True, kw_only=True):
+    """Create a session with a state, all scopes by prefixed keys."""
+
+    key: SessionKey
+    state: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class GetSessionRequest(Message, frozen=True, kw_only=True):
+    """Read a session: its newest `num_recent_events` events (None: all) not older than `after_timestamp` seconds."""
+
+    key: SessionKey
+    num_recent_events: int | None = None
+    after_timestamp: float | None = None
+
+
+class ListSessionsRequest(Message, frozen=True, kw_only=True):
+    """List the sessions of a user, or of all users with None."""
+
+    app: str
+    user: str | None = None
+
+
+class DeleteSessionRequest(Message, frozen=True, kw_only=True):
+    """Delete a session."""
+
+    key: SessionKey
+
+
+class AppendEventRequest(Message, frozen=True, kw_only=True):
+    """Add an event to a session outside of any turn."""
+
+    key: SessionKey
+    event: bytes
+
+
+class RewindRequest(Message, frozen=True, kw_only=True):
+    """See the session as before a turn."""
+
+    key: SessionKey
+    invocation_id: str
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One session: its merged state, the events asked for, and when it was last written (seconds since the epoch)."""
+
+    key: SessionKey
+    state: dict[str, Any] = msgspec.field(default_factory=dict)
+    events: Sequence[StoredEvent] = ()
+    updated_s: float = 0.0
+
+
+class SessionIs(Message, frozen=True, kw_only=True):
+    """The session asked for, or None."""
+
+    session: SessionInfo | None = None
+
+
+class SessionsAre(Message, frozen=True, kw_only=True):
+    """The sessions asked for, without their events."""
+
+    sessions: Sequence[SessionInfo] = ()
+
+
+# ----------------------------------------------------------------------------------------- driver and agents -> Session
+class RememberSession(Message, frozen=True, kw_only=True):
+    """Put what a session says now into memory, in place of what it said before."""
+
+    key: SessionKey
+
+
+class ForgetSession(Message, frozen=True, kw_only=True):
+    """Take a session out of memory. Its log stays."""
+
+    key: SessionKey
+
+
+class SearchMemory(Message, frozen=True, kw_only=True):
+    """Ask what is remembered of a user."""
+
+    app: str
+    user: str
+    query: str
+
+
+class MemoriesAre(Message, frozen=True, kw_only=True):
+    """What was found, the best first."""
+
+    entries: Sequence[MemoryEntry] = ()

@@ -1,0 +1,1 @@
+"""Clients of actors: the only way from one actor to another."""

@@ -1,0 +1,24 @@
+"""The client of an agent's actor."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from actors.messages import protocol as p
+from actors.refs.base import Ref
+
+
+class AgentRef(Ref):
+    """A client of an agent's actor."""
+
+    async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
+        """Run the agent and return how its run ended."""
+        return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
+
+    async def stop_run(self, message: p.StopRun) -> None:
+        """Stop the runs of a turn."""
+        await self._ask(message, p.Done)
+
+    async def statistics(self) -> p.Statistics:
+        """What it has done."""
+        return await self._ask(p.GetStatistics(), p.Statistics)

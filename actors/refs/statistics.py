@@ -1,0 +1,36 @@
+"""What several actors of a kind tell, in one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from actors.messages.protocol.base import Statistics
+
+
+def total(parts: Sequence[Statistics]) -> Statistics:
+    """What several actors have done together: the sums, under their name without its number. One alone is told as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.counts)
+    return Statistics(
+        # Agents live in processes whose names say nothing about them.
+        actor=parts[0].agent or re.sub(r"-\d+$", "", parts[0].actor),
+        agent=parts[0].agent,
+        pid=0,
+        counts=dict(counts),
+        agents=[agent for part in parts for agent in part.agents],
+        parts=parts,
+        spare_pids=tuple(pid for part in parts for pid in part.spare_pids),
+    )
+
+
+def by_agent(statistics: Iterable[Statistics]) -> dict[str, Statistics]:
+    """What agents tell, by their names. An agent may have several actors."""
+    found: dict[str, list[Statistics]] = {}
+    for each in statistics:
+        found.setdefault(each.agent, []).append(each)
+    return {agent: total(parts) for agent, parts in found.items()}

@@ -1,0 +1,1 @@
+"""Who gets which resource: model permits, cache, processes, nodes and shards."""

@@ -1,0 +1,1 @@
+"""What may enter: ids, sizes, messages, state and model answers."""

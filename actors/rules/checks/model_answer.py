@@ -1,0 +1,122 @@
+"""A model's answer made fit for the log: models, and the code between them and us, may say anything.
+
+Rules of this file:
+
+- What is said is kept where it can be: a call whose arguments are no JSON object stays a call, and is answered with what is wrong
+  with it, so that the model can mend it.
+- A model does not answer calls, users and tools do: function responses in its answer are dropped.
+- What is then still not of the declared types cannot be read again by anybody, so the answer as a whole is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from actors.errors import ModelResponseError, NotEncodableError
+from actors.errors.user_code import told
+from actors.messages.codec import decode, encode, flaw, plain
+from actors.messages.content import Content, FunctionCall, Part
+from actors.messages.model import LlmResponse
+from actors.rules.checks.ids import is_id
+
+logger = logging.getLogger(__name__)
+
+MALFORMED = "malformed_arguments"
+"""The one argument of a call whose arguments are no JSON object: what is wrong with them."""
+
+
+def fit(response: Any, model: str) -> LlmResponse:
+    """The answer with role `model`, calls with objects as arguments, and only what belongs into it.
+
+    Args:
+        model: the model's name, for the error.
+
+    Raises:
+        ModelResponseError: it is no LlmResponse, or a field in it is of another type than declared.
+    """
+    if not isinstance(response, LlmResponse):
+        raise ModelResponseError(model, f"it yielded a {type(response).__name__} and no LlmResponse")
+    content = response.content
+    try:
+        if content is not None:
+            content = Content(role="model", parts=_parts(content.parts))
+            response = msgspec.structs.replace(response, content=None if content.is_empty() else content)
+        return decode(encode(response), LlmResponse)
+    except (NotEncodableError, msgspec.DecodeError, AttributeError, TypeError, RecursionError) as error:
+        # Constructors check no types, so any attribute may be anything.
+        raise ModelResponseError(model, f"it is malformed: {told(error)}") from error
+
+
+def piece(content: Content | None, model: str, max_inline_bytes: int) -> Content | None:
+    """A piece of an answer that is delivered: without the data that will not stand in the whole one either, None if it is empty.
+
+    Raises:
+        ModelResponseError: it cannot be looked at. Otherwise fields of other types than declared are found when it is encoded:
+            there are many pieces, so each is looked at once.
+    """
+    try:
+        if content is None or content.is_empty():
+            return None
+        parts: Sequence[Part] = content.parts
+        if large_data(parts, max_inline_bytes):
+            parts = [part for part in parts if not _is_large(part, max_inline_bytes)]
+        return Content(role="model", parts=parts) if parts else None
+    except (AttributeError, TypeError) as error:
+        raise ModelResponseError(model, f"a piece of it is malformed: {told(error)}") from error
+
+
+def large_data(parts: Sequence[Part], max_inline_bytes: int) -> list[int]:
+    """The parts whose data is too large for the log, by their places."""
+    return [index for index, part in enumerate(parts) if _is_large(part, max_inline_bytes)]
+
+
+def placeholder(filename: str, part: Part) -> Part:
+    """What stands in the log instead of a part's data; its signature stays, since models want it back."""
+    return msgspec.structs.replace(part, inline_data=None, text=f"Generated file: {filename}. It is saved into artifacts")
+
+
+def _is_large(part: Part, max_inline_bytes: int) -> bool:
+    return part.inline_data is not None and len(part.inline_data.data) > max_inline_bytes
+
+
+def _parts(given: Sequence[Part]) -> list[Part]:
+    parts = []
+    for part in given:
+        if part.function_response is not None:
+            logger.warning("a model answered the call %r itself: that is left out", part.function_response.id)
+            part = msgspec.structs.replace(part, function_response=None)
+            if part.is_empty():
+                continue
+        if part.function_call is not None:
+            part = msgspec.structs.replace(part, function_call=_call(part.function_call))
+        parts.append(part)
+    return parts
+
+
+def _call(call: FunctionCall) -> FunctionCall:
+    # An id that cannot be one is replaced, as one that is missing is.
+    return msgspec.structs.replace(call, id=call.id if is_id(call.id) else None, args=_arguments(call.args))
+
+
+def _arguments(given: Any) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        try:
+            given = msgspec.json.decode(given)
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+            return {MALFORMED: f"they are a text that is no JSON ({error})"}
+    if not isinstance(given, dict):
+        return {MALFORMED: f"they are of type {type(given).__name__}"}
+    if not given:
+        return {}
+    try:
+        args: dict[str, Any] = plain(given)
+    except NotEncodableError as error:
+        return {MALFORMED: str(error).encode(errors="backslashreplace").decode()}
+    wrong = flaw(args, is_finite=True)
+    return args if wrong is None else {MALFORMED: wrong}

@@ -1,0 +1,71 @@
+"""What is too large, and how that is told (sizes: see Limits)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.errors import TooLargeError
+from actors.messages.codec import encode_event
+from actors.messages.event import USER, Event
+from actors.messages.limits import KIB, Limits
+
+ENVELOPE = 8 * KIB
+"""Room in an event for what stands around the answers of tools."""
+
+
+def encoded(event: Event, limits: Limits) -> bytes:
+    """The wire form of an event that may be stored.
+
+    Raises:
+        TooLargeError: it is larger than an event may be.
+        NotEncodableError: see `encode_event`.
+    """
+    raw = encode_event(event)
+    check_event(event.author, len(raw), limits)
+    return raw
+
+
+def check_event(author: str, size: int, limits: Limits) -> None:
+    """See that an event is not too large. Raises TooLargeError."""
+    if size > limits.max_event_bytes:
+        if author == USER:
+            what = "the event of the message"
+            advice = "RunConfig(save_input_blobs_as_artifacts=True) keeps data out of it, and rt.artifacts.save what is long"
+        else:
+            what, advice = f"an event of agent {author!r}", "save what is large as an artifact, and say its name"
+        raise TooLargeError(what, size, "RAYGROVE_MAX_EVENT_BYTES", limits.max_event_bytes, advice)
+
+
+def check_state(scope: str, size: int, limits: Limits) -> None:
+    """See that the state of a scope would not be too large. Raises TooLargeError."""
+    if size > limits.max_state_bytes:
+        advice = "set keys that are not needed to something small, and save what is large as an artifact"
+        raise TooLargeError(f"the {scope} state", size, "RAYGROVE_MAX_STATE_BYTES", limits.max_state_bytes, advice)
+
+
+def check_request(size: int, limit: int) -> None:
+    """See that what a driver sends is not too large. Raises TooLargeError."""
+    if size > limit:
+        advice = "save what is large with rt.artifacts.save, and say its name in the message"
+        raise TooLargeError("the message", size, "RAYGROVE_MAX_MESSAGE_BYTES", limit, advice)
+
+
+def left_out(sizes: Sequence[int], limits: Limits) -> set[int]:
+    """Which answers of tools have to give way, so that the others fit into one event: the largest first, by their places."""
+    room = limits.max_event_bytes - ENVELOPE
+    out: set[int] = set()
+    whole = sum(sizes)
+    for index in sorted(range(len(sizes)), key=lambda index: sizes[index], reverse=True):
+        if whole <= room:
+            break
+        out.add(index)
+        whole -= sizes[index]
+    return out
+
+
+def told_too_large(tool: str, size: int, limits: Limits) -> str:
+    """What a model is told of an answer that had to give way."""
+    return (
+        f"the result of {tool} has {size} bytes, and with all that was called beside it an event may have "
+        f"{limits.max_event_bytes}: ask for less, or have it saved as an artifact"
+    )

@@ -1,0 +1,1 @@
+"""The tasks of a flow, and the order in which agents work on them."""

@@ -1,0 +1,143 @@
+"""One event of the log as one agent sees it (semantics.md 5.4): filtered, and told from that agent's point of view."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from actors.messages.content import Content, FunctionResponse, Part
+from actors.messages.event import USER, Event
+from actors.rules.prompt.branches import is_visible
+from actors.rules.routing.transfer import TRANSFER_TOOL
+
+logger = logging.getLogger(__name__)
+
+FOREIGN_MARK = "For context:"
+"""The first part of every content that tells what another agent did."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One event as one agent sees it.
+
+    Attributes:
+        content: what is shown in its place, without the agent's own function responses; None when that is nothing.
+        own: the agent made it.
+        calls: ids of the agent's own calls in it, "" for one that has none and can never be answered.
+        long_running: those of `calls` that may stay unanswered.
+        responses: answers in it to the agent's own calls.
+        opens: it may begin the slice of include_contents="none".
+    """
+
+    invocation_id: str
+    content: Content | None
+    own: bool = False
+    by_user: bool = False
+    calls: tuple[str, ...] = ()
+    long_running: frozenset[str] = frozenset()
+    responses: tuple[FunctionResponse, ...] = ()
+    opens: bool = False
+
+
+class Compiler:
+    """Turns events into entries, in the order of the log, for one agent on one branch."""
+
+    def __init__(self, agent: str, branch: str | None = None) -> None:
+        self._agent = agent
+        self._branch = branch
+        self.own_calls: set[str] = set()
+        self._others_calls: set[str] = set()
+
+    def entry(self, event: Event) -> Entry | None:
+        """The event as the agent sees it; None when it does not."""
+        content = event.content
+        if content is None or event.partial or content.is_empty() or not is_visible(event.branch, self._branch):
+            return None
+        if event.author == self._agent:
+            return self._own(event, content)
+        if event.author == USER:
+            return self._user(event, content)
+        return self._foreign(event, content)
+
+    def _own(self, event: Event, content: Content) -> Entry | None:
+        calls = tuple(call.id or "" for call in content.function_calls())
+        self.own_calls.update(filter(None, calls))
+        self._others_calls.difference_update(calls)
+        responses, others = self._sorted(content)
+        return Entry(
+            invocation_id=event.invocation_id,
+            content=_of_parts(content.role or "model", others),
+            own=True,
+            calls=calls,
+            long_running=frozenset(event.long_running_tool_ids),
+            responses=responses,
+        )
+
+    def _user(self, event: Event, content: Content) -> Entry:
+        responses, others = self._sorted(content)
+        return Entry(
+            invocation_id=event.invocation_id,
+            content=_of_parts(USER, others),
+            by_user=True,
+            responses=responses,
+            opens=any(part.function_response is None for part in content.parts),
+        )
+
+    def _sorted(self, content: Content) -> tuple[tuple[FunctionResponse, ...], list[Part]]:
+        """The answers to own calls; and what else there is, others' answers quoted and answers to nothing dropped."""
+        responses: list[FunctionResponse] = []
+        others: list[Part] = []
+        for part in content.parts:
+            response = part.function_response
+            if response is None:
+                others.append(part)
+            elif response.id in self._others_calls:
+                others.append(quote(USER, part))
+            elif response.id in self.own_calls:
+                responses.append(response)
+            else:
+                logger.warning("agent %r: dropped the response %r, which answers no call that it sees", self._agent, response.id)
+        return tuple(responses), others
+
+    def _foreign(self, event: Event, content: Content) -> Entry | None:
+        self._others_calls.update(call.id for call in content.function_calls() if call.id)
+        told = [quote(event.author, part) for part in content.parts if is_told(part)]
+        if not told:
+            return None
+        is_transfer = event.actions.transfer_to_agent is not None or any(
+            call.name == TRANSFER_TOOL for call in content.function_calls()
+        )
+        is_transfer = is_transfer or any(response.name == TRANSFER_TOOL for response in content.function_responses())
+        return Entry(
+            invocation_id=event.invocation_id,
+            content=Content(role=USER, parts=[Part(text=FOREIGN_MARK), *told]),
+            opens=not is_transfer,
+        )
+
+
+def _of_parts(role: str, parts: list[Part]) -> Content | None:
+    content = Content(role=role, parts=parts)
+    return None if content.is_empty() else content
+
+
+def is_told(part: Part) -> bool:
+    """True when others are told of it: it is no thought, and more than its model's signature."""
+    return not part.thought and bool(part.text or not part.carries_only_text())
+
+
+def quote(author: str, part: Part) -> Part:
+    """What another did, told in words. Images and the like stay as they are."""
+    if part.function_call is not None:
+        call = part.function_call
+        return Part(text=f"[{author}] called tool `{call.name}` with parameters: {_json(call.args)}")
+    if part.function_response is not None:
+        response = part.function_response
+        return Part(text=f"[{author}] `{response.name}` tool returned result: {_json(response.response)}")
+    if part.text:
+        return Part(text=f"[{author}] said: {part.text}")
+    # A signature means something only to the model that made it.
+    return msgspec.structs.replace(part, thought_signature=None) if part.thought_signature else part
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

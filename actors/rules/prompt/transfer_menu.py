@@ -1,0 +1,126 @@
+"""What a model is told about the agents to which it may transfer (seed 002; semantics.md section 3).
+
+If they are few, it is told all their names. Of many it is told that it can search them, so that what its requests say about
+transfer does not grow with the tree; which transfers are valid is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+from actors.errors.suggestions import did_you_mean
+from actors.messages.model import FunctionDeclaration
+from actors.rules.prompt.agent_search import FOUND, Finder
+from actors.rules.routing.transfer import FIND_TOOL, TRANSFER_TOOL, Target
+
+_TOLD = 256
+"""Letters of a wrong name that are told back: no agent has a longer one."""
+
+
+class Reach:
+    """The targets of one agent, as its model gets to know them: listed by name, or found by search.
+
+    Args:
+        agent: whose targets they are.
+        targets: in order.
+        children: names of its own sub-agents; they are listed also when all targets are too many, if they are not too many.
+        most: targets that are listed.
+
+    Attributes:
+        is_listed: the model is told all names; otherwise it has a tool to find them.
+    """
+
+    def __init__(self, agent: str, targets: Sequence[Target], children: Collection[str], most: int) -> None:
+        self.is_listed = len(targets) <= most
+        self._agent = agent
+        self._targets = targets
+        near = frozenset(children if len(children) <= most else ())
+        self._near = targets if self.is_listed else [target for target in targets if target.name in near]
+        self._names = {target.name: target for target in targets}
+        self._parent = next((target for target in targets if target.is_parent), None)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        return Finder(list(self._names), [target.description for target in self._targets])
+
+    def declaration(self) -> FunctionDeclaration:
+        """`transfer_to_agent` as the model sees it: one required string, out of the targets' names if they are listed."""
+        agent_name: dict[str, object] = {"type": "string", "description": "Name of the agent that takes over."}
+        if self.is_listed:
+            agent_name["enum"] = list(self._names)
+        else:
+            agent_name["description"] = f"Name of the agent that takes over, as {FIND_TOOL} tells it."
+        return FunctionDeclaration(
+            name=TRANSFER_TOOL,
+            description="Hand the conversation over to another agent that is better suited to answer the user.",
+            parameters={"type": "object", "properties": {"agent_name": agent_name}, "required": ["agent_name"]},
+        )
+
+    @cached_property
+    def instruction(self) -> str:
+        """What the system instruction says about transfer; "" without targets."""
+        if not self._targets:
+            return ""
+        text = self._all_of_them() if self.is_listed else self._how_to_find_them()
+        if self._parent is not None:
+            who = "another agent of the list" if self.is_listed else "another agent"
+            text += f"\nWhen neither you nor {who} fits, hand back to your parent agent, `{self._parent.name}`."
+        return text
+
+    def _all_of_them(self) -> str:
+        names = ", ".join(f"`{name}`" for name in self._names)
+        return (
+            "You work together with other agents. These can take over the conversation:\n"
+            f"{_listed(self._targets)}\n\n"
+            "If you are the best one to answer, answer yourself. If, going by its description, another agent is better placed, "
+            f"call `{TRANSFER_TOOL}` with its name and write nothing beside the call.\n"
+            f"Valid names are {names}, and no others."
+        )
+
+    def _how_to_find_them(self) -> str:
+        near = f"These are nearest to you:\n{_listed(self._near)}\n\n" if self._near else ""
+        return (
+            f"You work together with {len(self._targets)} other agents that can take over the conversation, too many to list. "
+            f"{near}"
+            "If you are the best one to answer, answer yourself. If another agent may be better placed, call "
+            f"`{FIND_TOOL}` with words for what is needed: it tells the names and descriptions of the {FOUND} agents that fit "
+            f"best. Then call `{TRANSFER_TOOL}` with the name of one of them and write nothing beside the call.\n"
+            f"Valid are only names that you have been told here or by `{FIND_TOOL}`."
+        )
+
+    def refusal(self, wanted: object) -> str | None:
+        """Why the agent cannot transfer to `wanted`, told so that a model can mend it; None when it can."""
+        if isinstance(wanted, str) and wanted in self._names:
+            return None
+        if self.is_listed:
+            valid = f"Valid targets: {', '.join(self._names) if self._names else 'none'}"
+        else:
+            valid = f"Call {FIND_TOOL} to find valid targets."
+        if not isinstance(wanted, str) or not wanted:
+            return f"{TRANSFER_TOOL} needs the argument agent_name, a string. {valid}"
+        told = wanted if self.is_listed else wanted[:_TOLD]
+        return f"agent {self._agent!r} cannot transfer to {told!r}: no such target.{did_you_mean(wanted, self._names)} {valid}"
+
+    def find(self, question: str) -> list[Target]:
+        """The targets that fit some words best, the best first."""
+        return [self._targets[place] for place in self._finder.find(question)]
+
+
+def finding_declaration() -> FunctionDeclaration:
+    """`find_agents` as the model sees it."""
+    return FunctionDeclaration(
+        name=FIND_TOOL,
+        description=f"Find agents that can take over the conversation: names and descriptions of the {FOUND} that fit best.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "Words for what the agent has to know or do, or a part of its name."}
+            },
+            "required": ["query"],
+        },
+    )
+
+
+def _listed(targets: Sequence[Target]) -> str:
+    return "\n".join("- " + ": ".join(filter(None, (target.name, target.description))) for target in targets)

@@ -1,0 +1,53 @@
+"""To whom an LLM agent may hand the conversation (seed 002; semantics.md section 3)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.errors.suggestions import did_you_mean
+from actors.messages.topology import AgentNode, Topology
+
+TRANSFER_TOOL = "transfer_to_agent"
+FIND_TOOL = "find_agents"
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """An agent that can take over."""
+
+    name: str
+    description: str = ""
+    is_parent: bool = False
+
+
+def transfer_targets(topology: Topology, name: str) -> tuple[Target, ...]:
+    """The targets of an agent: its children, its parent, its siblings, as far as each is allowed, in this order."""
+    node = topology[name]
+    if not node.is_llm:
+        return ()
+    targets = [_target(topology[child]) for child in node.children]
+    parent = topology[node.parent] if node.parent is not None else None
+    if parent is not None and parent.is_llm:
+        if not node.disallow_transfer_to_parent:
+            targets.append(_target(parent, is_parent=True))
+        if not node.disallow_transfer_to_peers:
+            targets += [_target(topology[peer]) for peer in parent.children if peer != name]
+    return tuple(targets)
+
+
+def _target(node: AgentNode, *, is_parent: bool = False) -> Target:
+    return Target(node.name, node.description, is_parent)
+
+
+def route_refusal(topology: Topology, wanted: str, scope: str | None) -> str | None:
+    """Why the Runner cannot route a turn to `wanted`; None when it can.
+
+    Args:
+        scope: the child of a workflow agent, or the agent that is asked as a tool, within which the transfer has to stay.
+    """
+    if topology.find(wanted) is None:
+        return f"no agent of that name is in the tree.{did_you_mean(wanted, [node.name for node in topology.nodes])}"
+    if scope is None and topology.is_beside(wanted):
+        return "it is used as a tool, and answers only the agents that have it"
+    if scope is not None and not topology.is_below(wanted, scope):
+        return f"here a transfer stays at or below {scope!r}, which is run by a workflow or asked as a tool"
+    return None

@@ -1,0 +1,1 @@
+"""The Runner actor: it opens turns, dispatches agents and routes transfers."""

@@ -1,0 +1,1 @@
+"""The Session actor: the event log, the parent map, and the subscribers of turns."""

@@ -1,0 +1,1 @@
+"""Logs in memory, and what is read of them from the store."""

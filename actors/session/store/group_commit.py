@@ -1,0 +1,156 @@
+"""Group commit: everything that waits to be written goes into one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+import msgspec
+
+from actors.errors import SessionExistsError, StoreConflictError, StoreUnavailableError
+from actors.interfaces.records import AddEvent, CreateSession, Write
+from actors.interfaces.stores import SessionStore
+from actors.messages.session import SessionKey
+
+
+class _Request(msgspec.Struct):
+    key: SessionKey
+    writes: Sequence[Write]
+    then: Callable[[], None]
+    done: asyncio.Future[None]
+
+
+class GroupCommit:
+    """Writes requests in the order in which they were submitted.
+
+    While one transaction is under way, requests gather for the next. One that cannot be written does not take other
+    sessions with it; but what its own session submitted behind it fails too, until `forgive`: a log has no holes.
+
+    Args:
+        commit: does all writes in one transaction. When it raises StoreUnavailableError it has waited for the store.
+    """
+
+    def __init__(self, commit: Callable[[Sequence[Write]], Awaitable[None]]) -> None:
+        self._commit = commit
+        self._waiting: list[_Request] = []
+        self._under_way: deque[_Request] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._failed: dict[SessionKey, Exception] = {}
+        self.commits = 0
+
+    def submit(self, key: SessionKey, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> asyncio.Future[None]:
+        """Have `writes` of a session written, all or none.
+
+        Args:
+            then: called once they are on disk, before the future is done and before `then` of any later request.
+
+        Returns:
+            Done when they are on disk; with the store's error when they are not.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Request(key, writes, then, done))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_all())
+        return done
+
+    def unsettled(self) -> Iterator[Write]:
+        """What was submitted and is not on disk, as far as is known here, in order."""
+        for request in (*self._under_way, *self._waiting):
+            if request.key not in self._failed:
+                yield from request.writes
+
+    def forgive(self, key: SessionKey) -> None:
+        """The session was read again from the store: it may write again."""
+        self._failed.pop(key, None)
+
+    async def flush(self) -> None:
+        """Wait until nothing waits to be written."""
+        if self._writer is not None:
+            # Not awaited as such: who waits may be cancelled, the writer may not.
+            await asyncio.wait([self._writer])
+
+    async def _write_all(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            group = [request for request in waiting if not self._is_refused(request)]
+            if not group:
+                continue
+            self._under_way.extend(group)
+            try:
+                await self._write(group)
+            except StoreUnavailableError as error:
+                # It is nobody's fault, and would be found out again by each of them.
+                for request in group:
+                    self._fail(request, error)
+            except Exception:
+                # Whose fault it is shows when each is written alone.
+                for request in group:
+                    await self._write_alone(request)
+                    self._under_way.popleft()
+            finally:
+                self._under_way.clear()
+
+    async def _write_alone(self, request: _Request) -> None:
+        if not self._is_refused(request):
+            try:
+                await self._write([request])
+            except Exception as error:
+                self._fail(request, error)
+
+    def _is_refused(self, request: _Request) -> bool:
+        """True when the request fails because one of its session before it has failed."""
+        error = self._failed.get(request.key)
+        if error is not None:
+            self._fail(request, error)
+        return error is not None
+
+    def _fail(self, request: _Request, error: Exception) -> None:
+        self._failed.setdefault(request.key, error)
+        if not request.done.done():
+            request.done.set_exception(error)
+
+    async def _write(self, group: Sequence[_Request]) -> None:
+        await self._commit([write for request in group for write in request.writes])
+        self.commits += 1
+        for request in group:
+            request.then()
+            if not request.done.done():
+                request.done.set_result(None)
+
+
+class Transaction:
+    """Writes that are stored all or none, and once, however often it is called until it succeeds.
+
+    A connection that breaks in a commit leaves open whether it was done. Trying again does no harm to a record or to state;
+    but an event that is stored already has its place and its id taken, by itself.
+    """
+
+    def __init__(self, store: SessionStore, writes: Sequence[Write]) -> None:
+        self._store = store
+        self._writes = writes
+        self._may_be_stored = False
+
+    def __call__(self) -> None:
+        """Store them, in the store's thread. Raises what `SessionStore.commit` raises."""
+        try:
+            self._store.commit(self._writes)
+        except StoreUnavailableError:
+            self._may_be_stored = True
+            raise
+        except (StoreConflictError, SessionExistsError):
+            if not self._may_be_stored or not is_stored(self._store, self._writes):
+                raise
+
+
+def is_stored(store: SessionStore, writes: Sequence[Write]) -> bool:
+    """True when these writes have been stored together: their events are where they belong, their new sessions are there."""
+    return all(_is_there(store, write) for write in writes if isinstance(write, AddEvent | CreateSession))
+
+
+def _is_there(store: SessionStore, write: AddEvent | CreateSession) -> bool:
+    if isinstance(write, CreateSession):
+        found = store.session(write.key)
+        return found is not None and found.created_s == write.created_s
+    row = write.row
+    return store.events(write.key, after_seq=row.seq - 1, limit=1) == [(row.seq, row.raw)]

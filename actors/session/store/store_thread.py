@@ -1,0 +1,141 @@
+"""A store in a thread of its own, opened when it is first used, and waited for while it is away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+from actors.errors import RaygroveError, StoreError, StoreUnavailableError
+from actors.rules.recovery import store_outage as outages
+
+logger = logging.getLogger(__name__)
+
+LEAST_PATIENCE_S = 5.0
+"""How long one request may take at least: a disk that is busy is not away, however short the time that it may be away."""
+
+T = TypeVar("T")
+
+
+class Store(Protocol):
+    """What all stores have that are used in a thread."""
+
+    def open(self) -> None:
+        """Connect. May be called again after `close`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class StoreThread:
+    """Calls a store's blocking methods, one at a time and in order.
+
+    What fails because the store cannot be used just now is tried again, so its methods must bear to be called again. For
+    how long, `actors.rules.recovery.store_outage` says.
+
+    Args:
+        store: raises StoreUnavailableError for what may pass by itself.
+        name: the thread's.
+        timeout_s: how long the store may be away.
+        pause: how to wait; by default in real time.
+        patience_s: how long it may take to answer one request; by default as long as it may be away.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        timeout_s: float,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        patience_s: float | None = None,
+    ) -> None:
+        self._store = store
+        self._timeout_s = timeout_s
+        self._patience_s = patience_s or max(timeout_s, LEAST_PATIENCE_S)
+        self._pause = pause
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._is_open = False
+        self._outage: outages.Outage | None = None
+        self._overdue: Future[Any] | None = None
+        self._is_closing = False
+
+    async def call(self, function: Callable[..., T], *args: Any, writing: bool = False, waits: bool = True) -> T:
+        """Call a function in the store's thread.
+
+        Args:
+            writing: it changes what is stored.
+            waits: False tries once, however short the store has been away.
+
+        Raises:
+            StoreUnavailableError: the store is away, and was waited for.
+            RaygroveError: what the function raises.
+            StoreError: tells of an error of another kind that the function raised.
+        """
+        clock = asyncio.get_running_loop().time
+        while True:
+            asked_s = clock()
+            try:
+                answer = await self._once(function, *args)
+            except StoreUnavailableError as error:
+                if self._outage is None:
+                    logger.warning("%s. It is waited for, up to %g s", error, self._timeout_s)
+                self._outage = outages.after_failure(
+                    self._outage, asked_s=asked_s, now_s=clock(), writing=writing, timeout_s=self._timeout_s
+                )
+                pause_s = outages.pause_s(self._outage, now_s=clock(), timeout_s=self._timeout_s)
+                if pause_s is None or self._is_closing or not waits:
+                    raise
+                await self._pause(pause_s)
+            else:
+                if self._outage is not None:
+                    self._outage = outages.after_success(self._outage, writing=writing)
+                    if self._outage is None:
+                        logger.warning("%s is back", self._store)
+                return answer
+
+    def hurry(self) -> None:
+        """Wait for a store that is away no longer: whoever waits for it fails at the next try."""
+        self._is_closing = True
+
+    async def close(self) -> None:
+        """Let go of the store. It is not waited for."""
+        if self._is_open:
+            try:
+                await self._once(self._close)
+            except StoreError as error:
+                logger.error("%s could not be closed: %s", self._store, error)
+
+    def _close(self) -> None:
+        self._store.close()
+        self._is_open = False
+
+    async def _once(self, function: Callable[..., T], *args: Any) -> T:
+        if self._overdue is not None and not self._overdue.done():
+            raise StoreUnavailableError(str(self._store), f"it has not answered for more than {self._patience_s:g} s")
+        doing = self._thread.submit(self._do, function, *args)
+        try:
+            async with asyncio.timeout(self._patience_s) as limit:
+                return await asyncio.wrap_future(doing)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
+            if not doing.cancel():
+                # It goes on, and nothing else can be done until it ends: nobody is to stand in line behind it.
+                self._overdue = doing
+            raise StoreUnavailableError(str(self._store), f"no answer within {self._patience_s:g} s") from None
+        except RaygroveError:
+            raise
+        except Exception as error:
+            # A store may be anybody's.
+            logger.exception("%s failed", self._store)
+            raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
+
+    def _do(self, function: Callable[..., T], *args: Any) -> T:
+        if not self._is_open:
+            self._store.open()
+            self._is_open = True
+        return function(*args)

@@ -1,0 +1,1 @@
+"""Turns of a session: opening, recovering, writing and ending them."""

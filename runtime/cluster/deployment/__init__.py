@@ -1,0 +1,1 @@
+"""Deployments on Ray: started by this program, or joined."""

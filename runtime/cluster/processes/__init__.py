@@ -1,0 +1,1 @@
+"""Agents' processes: which there are, who lives where, and who makes room."""

@@ -1,0 +1,1 @@
+"""The command `raygrove`, and events in a few words."""

@@ -1,0 +1,1 @@
+"""What a program holds: the Runtime, its turns and its services."""

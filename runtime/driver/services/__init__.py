@@ -1,0 +1,1 @@
+"""Sessions, artifacts and memory, sync and async."""

@@ -1,0 +1,243 @@
+"""A batch: the writes of one transaction, brought to the tables with as few statements as their order allows.
+
+Rules of this file:
+
+- Rows of one table wait together and go out in one `executemany`; of a turn or a key of state only the last value goes.
+- What waits is independent of each other, since sessions are created at once and every row belongs to a session that exists.
+- Hiding events and removing a session change rows that may wait here: what waits goes out before.
+- Rows of state that sessions share go out last and in the order of their keys: when two writers change the same ones, one waits
+  for the other, and never each for the other.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, insert, true, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from actors.errors import SessionExistsError, StoreConflictError
+from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
+from actors.messages.codec import encode
+from actors.messages.session import SessionKey
+from runtime.stores.sql import queries
+from runtime.stores.sql.schema import calls, events, session_state, sessions, shared_state, turns
+
+_Row = dict[str, Any]
+
+GONE = "it is not there"
+"""The reason of a conflict over a session that somebody else removed."""
+
+_INSERT_EVENT = insert(events)
+_INSERT_CALL = insert(calls)
+_HIDE = (
+    update(events)
+    .where(events.c.sid == bindparam("of_sid"), events.c.seq.between(bindparam("first_seq"), bindparam("last_seq")))
+    .values(hidden=true())
+)
+_REWOUND = update(sessions).where(sessions.c.sid == bindparam("of_sid")).values(rewinds=sessions.c.rewinds + 1)
+_UPDATED = update(sessions).where(sessions.c.sid == bindparam("of_sid")).values(updated_s=bindparam("at_s"))
+_REMOVE = delete(sessions).where(
+    sessions.c.app == bindparam("app"), sessions.c.user == bindparam("user"), sessions.c.session == bindparam("session")
+)
+
+
+class Sids:
+    """The sids of the sessions that were spoken of last, so that a commit need not ask for them. Holds at most `limit`."""
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self._limit = limit
+        self._sids: OrderedDict[SessionKey, int] = OrderedDict()
+
+    def get(self, key: SessionKey) -> int | None:
+        """The sid, or None when it is not known here."""
+        sid = self._sids.get(key)
+        if sid is not None:
+            self._sids.move_to_end(key)
+        return sid
+
+    def put(self, key: SessionKey, sid: int) -> None:
+        """Remember a sid; the one not asked for longest is forgotten when there are too many."""
+        self._sids[key] = sid
+        self._sids.move_to_end(key)
+        if len(self._sids) > self._limit:
+            self._sids.popitem(last=False)
+
+    def forget(self, key: SessionKey) -> None:
+        """The session is gone."""
+        self._sids.pop(key, None)
+
+    def clear(self) -> None:
+        """Nothing known holds any more, as after a transaction that was rolled back."""
+        self._sids.clear()
+
+
+class Batch:
+    """Collects writes and sends them inside a transaction that the caller has begun and ends."""
+
+    def __init__(self, connection: Connection, sids: Sids) -> None:
+        self._connection = connection
+        self._dialect = connection.dialect.name
+        self._sids = sids
+        self._events: list[_Row] = []
+        self._calls: list[_Row] = []
+        self._turns: dict[tuple[int, str], _Row] = {}
+        self._updated: dict[int, _Row] = {}
+        self._own: dict[tuple[int, str], bytes | None] = {}
+        self._shared: dict[tuple[str, str, str], bytes | None] = {}
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Do all the writes as if one after the other.
+
+        Raises:
+            SessionExistsError: a session to create is there already.
+            StoreConflictError: a session to write to is not there.
+            NotEncodableError: a value of the state has no wire form.
+            sqlalchemy.exc.IntegrityError: an event's place or id is taken, or its session was removed by somebody else.
+        """
+        for write in writes:
+            _DO[type(write)](self, write)
+        self._flush()
+        self._flush_shared()
+
+    def _create(self, write: CreateSession) -> None:
+        key = write.key
+        row: _Row = {"app": key.app, "user": key.user, "session": key.session}
+        row |= {"rewinds": 0, "created_s": write.created_s, "updated_s": write.created_s}
+        sid: int | None = self._connection.execute(_create_session(self._dialect), row).scalar_one_or_none()
+        if sid is None:
+            raise SessionExistsError(key.app, key.user, key.session)
+        self._sids.put(key, sid)
+
+    def _add_event(self, write: AddEvent) -> None:
+        sid = self._sid(write.key)
+        row = write.row
+        head = row.head
+        self._events.append(
+            {
+                "sid": sid,
+                "seq": row.seq,
+                "id": head.id,
+                "invocation_id": head.invocation_id,
+                "author": head.author,
+                "timestamp": head.timestamp,
+                "undo": row.undo or None,
+                "raw": row.raw,
+            }
+        )
+        for call_id in dict.fromkeys(row.calls):
+            self._calls.append({"sid": sid, "call_id": call_id, "seq": row.seq})
+
+    def _put_turn(self, write: PutTurn) -> None:
+        sid = self._sid(write.key)
+        row = write.row
+        self._turns[sid, row.invocation_id] = {
+            "sid": sid,
+            "invocation_id": row.invocation_id,
+            "status": row.status,
+            "epoch": row.epoch,
+            "first_seq": row.first_seq,
+            "opened_seq": row.opened_seq,
+            "agent": row.agent,
+            "outcome": row.outcome,
+            "temp": row.temp,
+        }
+        self._updated[sid] = {"of_sid": sid, "at_s": write.updated_s}
+
+    def _put_state(self, write: PutState) -> None:
+        key = write.key
+        changed: dict[str, bytes | None] = {name: encode(value) for name, value in write.values.items()}
+        changed.update(dict.fromkeys(write.removed))
+        if key.session:
+            sid = self._sid(key)
+            self._own.update({(sid, name): value for name, value in changed.items()})
+        else:
+            self._shared.update({(key.app, key.user, name): value for name, value in changed.items()})
+
+    def _hide_events(self, write: HideEvents) -> None:
+        self._flush()
+        sid = self._sid(write.key)
+        self._connection.execute(_HIDE, {"of_sid": sid, "first_seq": write.first_seq, "last_seq": write.last_seq})
+        if not self._connection.execute(_REWOUND, {"of_sid": sid}).rowcount:
+            raise StoreConflictError(write.key.session, GONE)
+
+    def _remove_session(self, write: RemoveSession) -> None:
+        self._flush()
+        key = write.key
+        self._sids.forget(key)
+        self._connection.execute(_REMOVE, {"app": key.app, "user": key.user, "session": key.session})
+
+    def _sid(self, key: SessionKey) -> int:
+        sid = self._sids.get(key)
+        if sid is not None:
+            return sid
+        found: int | None = self._connection.execute(
+            queries.SID, {"app": key.app, "user": key.user, "session": key.session}
+        ).scalar_one_or_none()
+        if found is None:
+            raise StoreConflictError(key.session, GONE)
+        self._sids.put(key, found)
+        return found
+
+    def _flush(self) -> None:
+        self._send(_INSERT_EVENT, self._events)
+        self._send(_INSERT_CALL, self._calls)
+        self._send(_upsert(turns, self._dialect), list(self._turns.values()))
+        self._send(_UPDATED, list(self._updated.values()))
+        own = [({"sid": sid, "key": name}, value) for (sid, name), value in self._own.items()]
+        self._send_state(session_state, own)
+        for waiting in (self._events, self._calls, self._turns, self._updated, self._own):
+            waiting.clear()
+
+    def _flush_shared(self) -> None:
+        entries = sorted(self._shared.items(), key=lambda entry: entry[0])
+        self._send_state(shared_state, [({"app": app, "user": user, "key": name}, value) for (app, user, name), value in entries])
+
+    def _send_state(self, table: Table, entries: Sequence[tuple[_Row, bytes | None]]) -> None:
+        if not entries:
+            return
+        self._send(_upsert(table, self._dialect), [{**at, "value": value} for at, value in entries if value is not None])
+        gone = [{f"of_{column}": name for column, name in at.items()} for at, value in entries if value is None]
+        self._send(_delete(table), gone)
+
+    def _send(self, statement: Any, rows: Sequence[_Row]) -> None:
+        if rows:
+            self._connection.execute(statement, rows)
+
+
+_DO: dict[type, Callable[[Batch, Any], None]] = {
+    CreateSession: Batch._create,
+    AddEvent: Batch._add_event,
+    PutTurn: Batch._put_turn,
+    PutState: Batch._put_state,
+    HideEvents: Batch._hide_events,
+    RemoveSession: Batch._remove_session,
+}
+
+
+def _insert(table: Table, dialect: str) -> Any:
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+@cache
+def _create_session(dialect: str) -> Insert:
+    # Without an error on a taken key: in PostgreSQL that would end the transaction before anybody could say which it was.
+    statement: Insert = _insert(sessions, dialect).on_conflict_do_nothing().returning(sessions.c.sid)
+    return statement
+
+
+@cache
+def _upsert(table: Table, dialect: str) -> Insert:
+    statement = _insert(table, dialect)
+    key = list(table.primary_key.columns)
+    rest = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
+    upsert: Insert = statement.on_conflict_do_update(index_elements=key, set_=rest)
+    return upsert
+
+
+@cache
+def _delete(table: Table) -> Delete:
+    return delete(table).where(*(column == bindparam(f"of_{column.name}") for column in table.primary_key.columns))

@@ -1,0 +1,206 @@
+"""A database behind a URL: one connection that stays open, transactions on it, and what to do when it breaks."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from actors.errors import RaygroveError, StoreError, StoreUnavailableError
+from runtime.stores.transient_errors import is_transient
+
+LOCK_TIMEOUT_S = 30.0
+"""How long one request waits for what another process has locked, in seconds, unless a store is told otherwise."""
+
+CONNECT_TIMEOUT_S = 5
+"""How long a PostgreSQL server may take to answer the knock, if the URL does not say."""
+
+_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
+"""A machine that is gone does not say so: without these libpq would wait for its answer for hours."""
+
+_USAGE = "use 'sqlite:///folder/file.db', 'sqlite://' (in memory) or 'postgresql://user:password@host:5432/database'"
+
+T = TypeVar("T")
+
+Rows = Sequence[Row[*tuple[Any, ...]]]
+"""What a query finds."""
+
+
+class Database:
+    """SQLite or PostgreSQL. Not for several threads at once; its calls may come from different ones.
+
+    Args:
+        url: `sqlite:///path` (relative), `sqlite:////path` (absolute), `sqlite://` (in memory) or `postgresql://…`.
+        what: of what kind the store on it is, for messages.
+        lock_timeout_s: how long one request waits for what another process has locked.
+
+    Raises:
+        StoreError: the URL is none of these.
+    """
+
+    def __init__(self, url: str, what: str = "session store", lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self._what = what
+        self._url = _parse(url, what)
+        self._lock_timeout_s = lock_timeout_s
+        self._engine: Engine | None = None
+        self._connection: Connection | None = None
+
+    def __str__(self) -> str:
+        return f"{self._what} {self._url.render_as_string(hide_password=True)!r}"
+
+    def open(self) -> None:
+        """Make ready to connect, which the first call after it does. Folders of a SQLite file are made.
+
+        Raises:
+            StoreError: the driver is not installed, or a folder cannot be made.
+        """
+        try:
+            self._engine = _engine(self._url, self._lock_timeout_s)
+        except ModuleNotFoundError as error:
+            raise StoreError(f"{self} needs the package {error.name!r}: pip install 'raygrove[postgres]'") from error
+        except OSError as error:
+            raise self.failure(error) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A transaction: committed at the end of the block, undone when the block raises.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database could not begin or commit; nothing was stored then, unless the
+                connection broke while it was committing.
+        """
+        try:
+            # IMMEDIATE takes SQLite's write lock at once, where waiting for it works; a read that becomes a write fails.
+            begin = "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"
+            self._retried(lambda connection: connection.exec_driver_sql(begin))
+            connection = self._connected()
+            yield connection
+            connection.exec_driver_sql("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def rows(self, query: Any, parameters: dict[str, Any]) -> Rows:
+        """What a query finds, outside of any transaction.
+
+        Raises:
+            StoreError: the database could not do it.
+        """
+        try:
+            return self._retried(lambda connection: connection.execute(query, parameters).fetchall())
+        except RaygroveError:
+            raise
+        except Exception as error:
+            # Beside the database's errors: values that the driver cannot pass on, each with an error of its own.
+            raise self.failure(error) from error
+
+    def failure(self, error: Exception) -> StoreError:
+        """The error that tells of another one, by the words of the database itself; StoreUnavailableError if it may pass."""
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        told = f"{type(cause).__name__}: {cause}"
+        return StoreUnavailableError(str(self), told) if is_transient(error) else StoreError(f"{self}: {told}")
+
+    def close(self) -> None:
+        """Let go of the connection and its file. Closing twice is no error."""
+        self._drop_connection()
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """True for SQLite, False for PostgreSQL."""
+        return self._url.get_backend_name() == "sqlite"
+
+    def _connected(self) -> Connection:
+        if self._engine is None:
+            raise StoreError(f"{self} is not open: call open() first")
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        return self._connection
+
+    def _retried(self, call: Callable[[Connection], T]) -> T:
+        # For calls that change nothing: the server may have closed the connection since the last one.
+        try:
+            return call(self._connected())
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        self._drop_connection()
+        return call(self._connected())
+
+    def _roll_back(self) -> None:
+        if self._connection is None:
+            return
+        try:
+            self._connection.exec_driver_sql("ROLLBACK")
+        except SQLAlchemyError:
+            # SQLite refuses only when it has rolled back by itself. Elsewhere the state of the connection is unknown.
+            if not self.is_sqlite:
+                self._drop_connection()
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            with suppress(SQLAlchemyError):
+                self._connection.close()
+            self._connection = None
+
+
+def _parse(text: str, what: str) -> URL:
+    try:
+        url = make_url(text)
+    except ArgumentError as error:
+        raise StoreError(f"{what} {text!r} is not a database URL: {_USAGE}") from error
+    if url.drivername in ("sqlite", "sqlite+pysqlite"):
+        return url
+    if url.drivername in ("postgresql", "postgresql+psycopg"):
+        return url.set(drivername="postgresql+psycopg")
+    raise StoreError(f"{what} {url.render_as_string(hide_password=True)!r} is of an unknown kind: {_USAGE}")
+
+
+def _engine(url: URL, lock_timeout_s: float) -> Engine:
+    # Transactions are begun and ended in words, the same way for both databases; AUTOCOMMIT keeps the drivers from
+    # beginning any of their own, which a read would leave open.
+    if url.get_backend_name() != "sqlite":
+        given = {"connect_timeout": CONNECT_TIMEOUT_S, **_KEEPALIVE}
+        options: dict[str, Any] = {name: value for name, value in given.items() if name not in url.query}
+        set_up: Callable[[Any, object], None] = partial(_set_up_postgres, lock_timeout_s)
+    else:
+        if url.database and url.database != ":memory:":
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        options = {"check_same_thread": False, "timeout": lock_timeout_s}
+        set_up = partial(_set_up_sqlite, lock_timeout_s)
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool, connect_args=options)
+    event.listen(engine, "connect", set_up)
+    return engine
+
+
+def _set_up_sqlite(lock_timeout_s: float, connection: Any, _record: object) -> None:
+    _write_ahead(connection, lock_timeout_s)
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _write_ahead(connection: Any, lock_timeout_s: float) -> None:
+    # When several open a new file at once, SQLite refuses this without waiting for the one who is at it.
+    until_s = time.monotonic() + lock_timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if not is_transient(error) or time.monotonic() > until_s:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _set_up_postgres(lock_timeout_s: float, connection: Any, _record: object) -> None:
+    connection.execute(f"SET lock_timeout = {int(lock_timeout_s * 1000)}")

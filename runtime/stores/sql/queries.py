@@ -1,0 +1,161 @@
+"""What is asked of the tables: every SELECT of the store, built once and reused with other parameters.
+
+None of them passes over a log, but for `events` and `undos`, which read the stretch that they are asked for. What is
+compared with a partial index's condition stands here as a literal, as it does in the index; a parameter would not match.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import BindParameter, Select, bindparam, false, func, select
+
+from runtime.stores.sql.schema import RUNNING, calls, events, session_state, sessions, shared_state, turns
+
+_sid: BindParameter[int] = bindparam("sid")
+_visible = events.c.hidden.is_(false())
+
+_of_key = (
+    sessions.c.app == bindparam("app"),
+    sessions.c.user == bindparam("user"),
+    sessions.c.session == bindparam("session"),
+)
+
+_head_seq = (
+    select(func.coalesce(func.max(events.c.seq), 0))
+    .where(events.c.sid == sessions.c.sid)
+    .correlate(sessions)
+    .scalar_subquery()
+    .label("head_seq")
+)
+
+_session_columns = select(sessions, _head_seq)
+
+SID = select(sessions.c.sid).where(*_of_key)
+"""The sid of a session: app, user, session."""
+
+SESSION = _session_columns.where(*_of_key)
+"""A session's own row with its `head_seq`: app, user, session."""
+
+STATE = select(session_state.c.key, session_state.c.value).where(session_state.c.sid == _sid)
+"""A session's own state: sid."""
+
+SHARED_STATE = select(shared_state.c.user, shared_state.c.key, shared_state.c.value).where(
+    shared_state.c.app == bindparam("app"), shared_state.c.user.in_([bindparam("user"), ""])
+)
+"""The user's state and, with user "", the app's: app, user."""
+
+UNDOS = (
+    select(events.c.seq, events.c.undo)
+    .where(events.c.sid == _sid, events.c.seq >= bindparam("first_seq"), events.c.undo.is_not(None))
+    .order_by(events.c.seq.desc())
+)
+"""The overwritten state of events, visible or not, newest first: sid, first_seq."""
+
+_began_hidden = (
+    select(events.c.seq)
+    .where(events.c.sid == turns.c.sid, events.c.seq == turns.c.first_seq, events.c.hidden)
+    .correlate(turns)
+    .exists()
+)
+
+TURN = select(turns).where(turns.c.sid == _sid, turns.c.invocation_id == bindparam("invocation_id"), ~_began_hidden)
+"""A turn that was not rewound: sid, invocation_id."""
+
+RUNNING_TURNS = (
+    select(sessions.c.app, sessions.c.user, sessions.c.session, turns)
+    .join_from(turns, sessions, turns.c.sid == sessions.c.sid)
+    # Joined to "" the app's name matches no index: SQLite would else begin with all sessions of the app.
+    .where(turns.c.status == RUNNING, sessions.c.app + "" == bindparam("app"), ~_began_hidden)
+    .order_by(sessions.c.sid, turns.c.first_seq)
+)
+"""The turns of an app that have not ended, with their sessions: app."""
+
+CALL = (
+    select(calls.c.call_id, calls.c.seq, events.c.author, events.c.invocation_id)
+    .join_from(calls, events, (events.c.sid == calls.c.sid) & (events.c.seq == calls.c.seq))
+    .where(calls.c.sid == _sid, calls.c.call_id == bindparam("call_id"), _visible)
+    .order_by(calls.c.seq.desc())
+    .limit(1)
+)
+"""The newest visible call of an id: sid, call_id."""
+
+RUNNING_TURN = select(turns).where(turns.c.sid == _sid, turns.c.status == RUNNING, ~_began_hidden)
+"""The turn of a session that has not ended: sid."""
+
+AUTHORS_BEFORE = (
+    select(events.c.author)
+    .where(events.c.sid == _sid, events.c.seq < bindparam("before_seq"), _visible)
+    .group_by(events.c.author)
+    .order_by(func.max(events.c.seq).desc())
+)
+"""The distinct authors of visible events before a place, the most recent first; a pass over the log: sid, before_seq."""
+
+PLACE = select(events.c.seq, events.c.invocation_id).where(events.c.sid == _sid, events.c.id == bindparam("id"), _visible)
+"""Where a visible event stands: sid, id."""
+
+TAKEN = select(events.c.seq, events.c.id).where(
+    events.c.sid == _sid, (events.c.seq == bindparam("seq")) | (events.c.id == bindparam("id"))
+)
+"""The events that stand where another is to be stored, or have its id: sid, seq, id."""
+
+
+def _authors() -> Select[str, int]:
+    """The distinct authors of visible events with the place of their last one: sid.
+
+    Neither database jumps from one distinct value of an index to the next by itself. So this climbs down the index
+    (sid, author, seq) of visible events: the last entry is the last author with its last event; the last entry before
+    that author is the next one. The cost is one index lookup an author, however long the log.
+    """
+    of_session = select(events.c.author, events.c.seq).where(events.c.sid == _sid, _visible)
+    down = (events.c.author.desc(), events.c.seq.desc())
+    last = of_session.order_by(*down).limit(1).subquery()
+    found = select(last).cte("found", recursive=True)
+    # A recursive step may use an ORDER BY with LIMIT only inside a scalar; so it finds the place, and the place the author.
+    before = (
+        select(events.c.seq)
+        .where(events.c.sid == _sid, _visible, events.c.author < found.c.author)
+        .order_by(*down)
+        .limit(1)
+        .correlate(found)
+        .scalar_subquery()
+    )
+    at = events.alias("at")
+    step = select(at.c.author, at.c.seq).join_from(found, at, (at.c.sid == _sid) & (at.c.seq == before))
+    every = found.union_all(step)
+    return select(every.c.author, every.c.seq).order_by(every.c.seq.desc())
+
+
+AUTHORS = _authors()
+"""The distinct authors of visible events, the most recent first, each with the place of its last event: sid."""
+
+
+@cache
+def session_list(*, of_user: bool) -> Select[*tuple[Any, ...]]:
+    """The sessions of an app, or of one of its users, the one updated last first: app, and user if `of_user`."""
+    query = _session_columns.where(sessions.c.app == bindparam("app"))
+    if of_user:
+        query = query.where(sessions.c.user == bindparam("user"))
+    return query.order_by(sessions.c.updated_s.desc(), sessions.c.sid.desc())
+
+
+@cache
+def state_list(*, of_user: bool) -> Select[int, str, bytes]:
+    """The own state of the same sessions: app, and user if `of_user`."""
+    query = (
+        select(session_state.c.sid, session_state.c.key, session_state.c.value)
+        .join_from(session_state, sessions, session_state.c.sid == sessions.c.sid)
+        .where(sessions.c.app == bindparam("app"))
+    )
+    return query.where(sessions.c.user == bindparam("user")) if of_user else query
+
+
+@cache
+def event_list(*, limited: bool, since: bool, newest: bool) -> Select[int, bytes]:
+    """Visible events by place, with `newest` the last first: sid, after_seq; `limit` if limited, `after_s` if since."""
+    query = select(events.c.seq, events.c.raw).where(events.c.sid == _sid, events.c.seq > bindparam("after_seq"), _visible)
+    if since:
+        query = query.where(events.c.timestamp >= bindparam("after_s"))
+    query = query.order_by(events.c.seq.desc() if newest else events.c.seq)
+    return query.limit(bindparam("limit")) if limited else query

@@ -1,0 +1,15 @@
+"""The plain store itself: what the others are compared with must do what the contract says."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.interfaces.stores import SessionStore
+from tests.support.plain_session_store import PlainStore
+from tests.support.session_store_conformance import SessionStoreConformance
+
+
+class TestPlainStore(SessionStoreConformance):
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        return PlainStore()

@@ -1,0 +1,106 @@
+"""Where turns can hang: one place for every phase of a turn, told of when it is reached, and let go by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+from actors import Agent, Content, FunctionTool, LlmAgent, LlmRequest, LlmResponse, LongRunningTool, LoopAgent, ParallelAgent
+from actors.testing import PatternModel
+from tests.support.conversation_agents import forever
+
+
+class Halts:
+    """Things that hang, in this process."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Semaphore(0)
+        self._let = threading.Event()
+
+    def reached(self, times: int = 1) -> None:
+        """Wait until so many have come to where they hang."""
+        for _ in range(times):
+            assert self._reached.acquire(timeout=60)
+
+    def release(self) -> None:
+        """Let go whatever can still go on."""
+        self._let.set()
+
+    async def hang(self) -> None:
+        """Never return."""
+        self._reached.release()
+        await asyncio.Event().wait()
+
+    def block(self) -> str:
+        """Block the thread until it is let go."""
+        self._reached.release()
+        self._let.wait(60)
+        return "late"
+
+    async def refuse(self) -> str:
+        """Do not listen to a cancellation, and return when it is let go."""
+        self._reached.release()
+        while not self._let.is_set():
+            try:
+                await asyncio.to_thread(self._let.wait, 60)
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    def ask(self) -> None:
+        """Ask the user."""
+        self._reached.release()
+
+    def tools(self) -> list[FunctionTool]:
+        return [FunctionTool(self.hang), FunctionTool(self.block), FunctionTool(self.refuse), LongRunningTool(self.ask), forever]
+
+
+class Hanging:
+    """A model that says a piece, if it is asked to stream, and then nothing more."""
+
+    def __init__(self, halts: Halts) -> None:
+        self._halts = halts
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        if stream:
+            yield LlmResponse(content=Content.of_text("well", role="model"), partial=True)
+        await self._halts.hang()
+
+
+def stage(halts: Halts) -> Agent:
+    """A root that answers, hangs in a tool, or hands over to who hangs elsewhere: as the message says."""
+    tools = ("hang", "block", "refuse", "ask")
+    says = PatternModel(
+        [
+            *((f"^{name}$", {"call": name}) for name in tools),
+            ("^all$", {"parts": [{"call": name} for name in ("hang", "block", "ask")]}),
+            *((f"^{name}$", {"transfer": name}) for name in ("model", "parallel", "loop")),
+        ],
+        default="hello",
+    )
+    hangs = Hanging(halts)
+    calls = PatternModel([], default={"parts": ["I look", {"call": "hang"}]})
+    return LlmAgent(
+        name="root",
+        model=says,
+        tools=halts.tools(),
+        sub_agents=[
+            LlmAgent(name="model", model=hangs),
+            ParallelAgent(
+                name="parallel",
+                sub_agents=[
+                    LlmAgent(name="left", model=hangs),
+                    LlmAgent(name="right", model=calls, tools=halts.tools()),
+                    LlmAgent(name="done", model=PatternModel([], default="I am done")),
+                ],
+            ),
+            LoopAgent(
+                name="loop",
+                sub_agents=[
+                    LlmAgent(name="first", model=PatternModel([], default="once more")),
+                    LlmAgent(name="second", model=calls, tools=halts.tools()),
+                ],
+            ),
+        ],
+    )

@@ -1,0 +1,62 @@
+"""A detached deployment, and a driver that starts it, begins a turn, and then waits to be killed.
+
+Arguments of the driver: the address of the Ray cluster, the folder of the stores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from actors import LlmAgent, tool
+from actors.testing import PatternModel
+from runtime import Runtime
+from tests.support.runtimes import Deploy
+
+APP = "outpost"
+
+
+class Door:
+    """A sync tool, `wait`, that blocks its thread until somebody has opened the door, a pipe in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "door"
+
+    def wait(self) -> str:
+        """Wait at the door."""
+        return self.path.read_text()
+
+
+@tool(num_cpus=1)
+def where() -> int:
+    """Tell in which process this runs."""
+    return os.getpid()
+
+
+def outpost(folder: Path) -> LlmAgent:
+    """A guard who waits at the door, and a scout with more to know than Ray sends along in one argument."""
+    guard = PatternModel([("wait", {"call": "wait"}), ("scout", {"transfer": "scout"}), ("tool:", "it is open")], default="hello")
+    scout = PatternModel([("tool:", "found"), ("back", {"transfer": "guard"}), ("", {"call": "where"})])
+    return LlmAgent(
+        name="guard",
+        model=guard,
+        tools=[Door(folder).wait],
+        sub_agents=[LlmAgent(name="scout", model=scout, tools=[where], instruction=os.urandom(200_000).hex())],
+    )
+
+
+def deployed(folder: Path, address: str | None) -> Runtime:
+    """The deployment, not started yet."""
+    return Deploy("ray", folder)(outpost(folder), app_name=APP, address=address, detached=True)
+
+
+if __name__ == "__main__":
+    address, folder = sys.argv[1:]
+    with deployed(Path(folder), address) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="wait")
+        events = iter(turn)
+        print(json.dumps([turn.invocation_id, next(events).seq]), flush=True)
+        signal.pause()

@@ -1,0 +1,98 @@
+"""Agents that fail as often as they are told, and what supervisors have decided about them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from actors import (
+    CallbackContext,
+    Content,
+    CustomAgent,
+    Event,
+    EventActions,
+    InvocationContext,
+    LlmAgent,
+    LlmRequest,
+    Supervision,
+)
+from actors.testing import PatternModel
+from runtime import Runtime
+from tests.support.workflow_agents import count_begun, stored
+
+ALWAYS = 1_000
+
+
+class Breaks(CustomAgent):
+    """Says which try it is, counts it in state, and fails in its first runs.
+
+    Attributes:
+        times: in how many.
+        escalates: it does before it fails.
+    """
+
+    times: int = ALWAYS
+    escalates: bool = False
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        tries = context.state.get(self.name, 0) + 1
+        actions = EventActions(state_delta={self.name: tries}, escalate=self.escalates or None)
+        yield Event(content=Content.of_text(f"try {tries}", role="model"), actions=actions)
+        if tries <= self.times:
+            raise ValueError("kaput")
+        yield Event(content=Content.of_text("done", role="model"))
+
+
+class Dies(CustomAgent):
+    """Takes its process along, whenever it is run."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield Event()
+
+
+class Unsteady:
+    """A model's callback that fails in an agent's first runs, once a tool has been called if the agent has any."""
+
+    def __init__(self, times: int, after_tool: bool) -> None:
+        self.times = times
+        self.after_tool = after_tool
+
+    def __call__(self, context: CallbackContext, request: LlmRequest) -> None:
+        is_called = any(True for content in request.contents[-1:] for _ in content.function_responses())
+        if context.state[f"{context.agent_name}_begun"] <= self.times and (is_called or not self.after_tool):
+            raise ValueError("kaput")
+
+
+def unsteady(name: str, times: int = ALWAYS, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
+    """An agent that fails in its first runs: after the call of a tool, if it has any, and before it has said anything else."""
+    callbacks: dict[str, Any] = {
+        "before_agent_callback": count_begun,
+        "before_model_callback": Unsteady(times, bool(fields.get("tools"))),
+    }
+    return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **callbacks, **fields)
+
+
+def restart(most: int = 3, **fields: Any) -> Supervision:
+    """At once."""
+    return Supervision(strategy="restart", max_restarts=most, **{"backoff_s": 0, **fields})
+
+
+SKIP = Supervision(strategy="skip")
+
+
+def decided(events: Sequence[Event]) -> list[str]:
+    """What supervisors have decided, each as `supervisor decision child`, and which restart of how many it is."""
+    found = []
+    for event in events:
+        if (told := (event.custom_metadata or {}).get("supervision")) is not None:
+            often = f" {told['attempt']}/{told['of']}" if "attempt" in told else ""
+            found.append(f"{event.author} {told['decision']} {told['child']}{often}")
+    return found
+
+
+def decisions(rt: Runtime, session_id: str = "s1") -> list[str]:
+    """The same, of a whole log."""
+    return decided(stored(rt, session_id))

@@ -1,0 +1,37 @@
+"""Programs that make a cluster of several nodes, run in a process of their own: what they tell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.two_nodes_program import NO_POSTGRES
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder with a short path that every account may enter: PostgreSQL keeps its socket there, and may not run as root."""
+    made = Path(tempfile.mkdtemp(prefix="raygrove-nodes-", dir="/tmp"))
+    made.chmod(0o755)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def told_by(program: str, *arguments: object, timeout_s: float) -> tuple[list[str], str]:
+    """Run a module of tests.cluster as a program. Returns the lines that it tells, and the end of what it logs."""
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    command = [sys.executable, "-m", f"tests.support.{program}_program", *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
+    if done.returncode == NO_POSTGRES:
+        pytest.skip(done.stderr)
+    return [line.removeprefix("TOLD ") for line in done.stdout.splitlines() if line.startswith("TOLD ")], done.stderr[-3000:]

@@ -1,0 +1,18 @@
+"""A driver in a process of its own: plays one turn and prints what it was told, as JSON.
+
+Arguments: the address of the Ray cluster, the folder of the stores, the message.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.support.conversation_agents import support_by_pattern
+from tests.support.runtimes import Deploy, say, told
+
+if __name__ == "__main__":
+    address, folder, message = sys.argv[1:]
+    with Deploy("ray", Path(folder))(support_by_pattern(), address=address) as rt:
+        print(json.dumps(told(say(rt, message))))

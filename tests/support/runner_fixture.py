@@ -1,0 +1,79 @@
+"""A Runner and its agents as plain classes, over a Session actor with a real store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from actors import Agent, Content, Event, Plugin
+from actors.definitions.tree.tree import AgentTree
+from actors.interfaces.stores import ArtifactStore
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event
+from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
+from actors.runner.actor import RunnerActor
+from actors.session.actor import SessionActor
+from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.stores.artifacts import FsspecArtifactStore
+from tests.support.session_fixture import KEY, FailingStore
+
+
+class House:
+    """All actors of one tree, with short ways to run turns."""
+
+    def __init__(self, root: Agent, folder: Path, artifacts: ArtifactStore | None = None, plugins: Sequence[Plugin] = ()) -> None:
+        tree = AgentTree(root, plugins)
+        self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
+        self.artifacts = artifacts or FsspecArtifactStore(f"file://{folder}/artifacts")
+        self.session = SessionRef(LocalLink(SessionActor(self.store, tree.topology)))
+        self.directory = LocalDirectory(tree, self.session, self.artifacts)
+        self.runner = RunnerRef(LocalLink(RunnerActor(self.session, self.directory, self.artifacts, plugins=plugins)))
+        self.directory.runner = self.runner
+        self._turns = 0
+        self._acks: dict[str, int] = {}
+
+    async def start(self, message: str | Content = "hi", *, turn: str = "", **more: Any) -> str:
+        """Start a turn and return its id, under which its news are told."""
+        self._turns += 1
+        turn = turn or f"e-{self._turns}"
+        content = Content.of_text(message) if isinstance(message, str) else message
+        more.setdefault("subscriber", turn)
+        started = await self.runner.start_turn(
+            p.StartTurn(key=KEY, invocation_id=turn, content=content, auto_create=True, **more)
+        )
+        return started.invocation_id
+
+    async def end(self, subscriber: str) -> tuple[list[Event], p.AnyOutcome]:
+        """Wait for the end of a turn. Returns its complete events and its outcome."""
+        events: list[Event] = []
+        while True:
+            news = await self.session.poll(p.Poll(subscriber=subscriber, ack=self._acks.get(subscriber, 0)))
+            self._acks[subscriber] = news.number
+            for of_turn in news.turns:
+                events += [decode_event(stored.raw, stored.seq) for stored in of_turn.events if stored.seq]
+                if of_turn.outcome is not None:
+                    return events, of_turn.outcome
+
+    async def run(self, message: str | Content = "hi", **more: Any) -> tuple[list[Event], p.AnyOutcome]:
+        """A whole turn."""
+        self._turns += 1
+        subscriber = f"run-{self._turns}"
+        await self.start(message, subscriber=subscriber, **more)
+        return await self.end(subscriber)
+
+    async def log(self) -> list[Event]:
+        """The whole log."""
+        found = (await self.session.get_session(p.GetSessionRequest(key=KEY))).session
+        return [decode_event(stored.raw, stored.seq) for stored in found.events] if found is not None else []
+
+    async def state(self) -> dict[str, Any]:
+        """The session's state."""
+        found = (await self.session.get_session(p.GetSessionRequest(key=KEY))).session
+        return found.state if found is not None else {}
+
+    async def close(self) -> None:
+        """Stop everybody."""
+        await self.runner.stop()
+        await self.session.stop()

@@ -1,0 +1,196 @@
+"""A Session actor as a plain class, over a real store that can be made to fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from actors import Content, Event, EventActions, FunctionCall, Part
+from actors.errors import StoreError, StoreUnavailableError
+from actors.interfaces.records import SessionRow, Write
+from actors.messages import protocol as p
+from actors.messages.codec import decode, decode_event, encode
+from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.session import WHOLE, SessionKey, Share
+from actors.messages.topology import AgentNode, Topology
+from actors.refs.session import SessionRef
+from actors.session.actor import SessionActor
+from runtime.engine.local import LocalLink
+from runtime.stores.sql.sessions import SqlSessionStore
+
+KEY = SessionKey("app", "ada", "s1")
+OTHER = SessionKey("app", "ada", "s2")
+TREE = Topology((AgentNode(name="root", children=("a",)), AgentNode(name="a", parent="root")))
+
+
+class FailingStore(SqlSessionStore):
+    """A store whose next commits fail, as many as `failures` says; those of `broken` fail always, all while `down`.
+
+    It is not available while `away`. The connection breaks behind a commit as often as `breaks` says; with `leaves` the store
+    is away from then on.
+    """
+
+    failures = 0
+    broken: SessionKey | None = None
+    down = False
+    away = False
+    breaks = 0
+    leaves = False
+    commits = 0
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Fail, or do it."""
+        self._answer()
+        if self.down or self.failures > 0 or any(write.key == self.broken for write in writes):
+            self.failures -= 1
+            raise StoreError("the disk is full")
+        self.commits += 1
+        super().commit(writes)
+        if self.breaks > 0 or self.leaves:
+            self.breaks -= 1
+            self.away = self.leaves
+            raise StoreUnavailableError(str(self), "the connection broke")
+
+    def _answer(self) -> None:
+        if self.away:
+            raise StoreUnavailableError(str(self), "nobody answers")
+
+    def session(self, key: SessionKey) -> SessionRow | None:
+        """Fail, or tell."""
+        if self.down:
+            raise StoreError("the store is down")
+        self._answer()
+        return super().session(key)
+
+    def events(self, key: SessionKey, **options: Any) -> list[tuple[int, bytes]]:
+        """Fail, or tell."""
+        self._answer()
+        return super().events(key, **options)
+
+    def state(self, app: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Fail, or tell."""
+        self._answer()
+        return super().state(app, user)
+
+
+class Clock:
+    """Seconds that go forward when a test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now_s
+
+
+class Desk:
+    """A Session actor with short ways to use it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store_timeout_s: float = 30.0,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        store: type[FailingStore] = FailingStore,
+        share: Share = WHOLE,
+    ) -> None:
+        self.folder = folder
+        self.store = store(f"sqlite:///{folder}/sessions.db")
+        self.clock = Clock()
+        self.actor = SessionActor(self.store, TREE, clock=self.clock, limits=limits, store_timeout_s=store_timeout_s, share=share)
+        self.ref = SessionRef(LocalLink(self.actor))
+        self._events = 0
+
+    async def restarted(self) -> Desk:
+        """Another actor over the same store; this one is stopped."""
+        await self.ref.stop()
+        again = Desk(self.folder)
+        again._events = self._events
+        return again
+
+    def event(self, author: str, text: str = "", *, turn: str = "e-1", **actions: Any) -> Event:
+        """An event with an id of its own; `call` makes it a function call with that id."""
+        self._events += 1
+        call = actions.pop("call", None)
+        parts = [Part(text=text)] if text else []
+        parts += [Part(function_call=FunctionCall(id=call, name="f"))] if call else []
+        content = Content(role="user" if author == "user" else "model", parts=parts) if parts else None
+        made = EventActions(**actions)
+        stamp = float(self._events)
+        return Event(
+            id=f"{turn}-{author}-{self._events}",
+            invocation_id=turn,
+            author=author,
+            timestamp=stamp,
+            content=content,
+            actions=made,
+        )
+
+    async def open(self, turn: str = "e-1", text: str = "hi", key: SessionKey = KEY, **more: Any) -> p.TurnOpened:
+        """Open a turn with a message of the user."""
+        delta = more.get("state_delta", {})
+        stored = {name: value for name, value in delta.items() if not name.startswith("temp:")}
+        raw = encode(self.event("user", text, turn=turn, state_delta=stored))
+        request = p.OpenTurn(key=key, invocation_id=turn, event=raw, auto_create=True, runner="runner", **more)
+        return await self.ref.open_turn(request)
+
+    async def say(self, *events: Event, turn: str = "e-1", epoch: int = 1, key: SessionKey = KEY, **more: Any) -> int:
+        """Append events to a turn."""
+        ref = p.TurnRef(key, turn, epoch)
+        append = p.Append(turn=ref, events=[encode(event) for event in events], **more)
+        return (await self.ref.append(append)).first_seq
+
+    async def close(self, turn: str = "e-1", outcome: p.AnyOutcome | None = None, epoch: int = 1, key: SessionKey = KEY) -> None:
+        """Close a turn."""
+        ref = p.TurnRef(key, turn, epoch)
+        await self.ref.close_turn(p.CloseTurn(turn=ref, agent="root", outcome=outcome or p.Finished(agent="root")))
+
+    async def turn(self, turn: str, *said: str, key: SessionKey = KEY, state: dict[str, Any] | None = None) -> None:
+        """A whole turn: a message, what the root says, and its end; `state` rides on the first answer."""
+        await self.open(turn, f"{turn}?", key)
+        for text in said:
+            await self.say(self.event("root", text, turn=turn, state_delta=state or {}), turn=turn, key=key)
+            state = None
+        await self.close(turn, key=key)
+
+    async def log(self, key: SessionKey = KEY, **options: Any) -> list[tuple[int, str, str]]:
+        """Place, author and text of every visible event."""
+        found = (await self.ref.get_session(p.GetSessionRequest(key=key, **options))).session
+        assert found is not None
+        events = [decode_event(stored.raw, stored.seq) for stored in found.events]
+        return [(event.seq, event.author, event.text) for event in events]
+
+    async def state(self, key: SessionKey = KEY) -> dict[str, Any]:
+        """The session's state, all scopes."""
+        return decode((await self.ref.fetch(p.Fetch(key=key, state_only=True))).state, dict)
+
+    async def news(self, subscriber: str, ack: int = 0) -> tuple[int, list[tuple[int, str]], list[str]]:
+        """Number of the news, the events told as (place, text), and the kinds of the outcomes."""
+        news = await self.ref.poll(p.Poll(subscriber=subscriber, ack=ack))
+        assert news.known
+        told = [decode_event(stored.raw, stored.seq) for turn in news.turns for stored in turn.events]
+        ends = [type(turn.outcome).__name__ for turn in news.turns if turn.outcome is not None]
+        return news.number, [(event.seq, event.text) for event in told], ends
+
+    async def counts(self) -> dict[str, int]:
+        """The actor's figures."""
+        return dict((await self.ref.statistics()).counts)
+
+    def places(self, key: SessionKey = KEY) -> list[int]:
+        """The places in the log as the store has them, rewound ones left out."""
+        return [seq for seq, _ in self.store.events(key)]
+
+
+def state_of(opened: p.TurnOpened) -> dict[str, Any]:
+    """The state that came with an opened turn."""
+    return decode(opened.state, dict)
+
+
+async def settled() -> None:
+    """Let everything that can go on without us go on."""
+    for _ in range(50):
+        await asyncio.sleep(0)

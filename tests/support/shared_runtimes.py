@@ -1,0 +1,136 @@
+"""Where cases are played: Runtimes with their models.
+
+On the local engine every case has its own. On Ray, where each costs several processes, cases with the same tree follow each
+other in one, each with a user and a session of its own; their model holds the scripts of all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors import Agent
+from actors.testing import PatternModel, ScriptedModel
+from runtime import Runtime
+from tests.support.runtimes import Deploy
+from tests.support.vector_agents import FailingArtifactStore
+from tests.support.vector_notation import Case, TreeBuilder, VectorError, scripted
+
+SESSION_ID = "s"
+
+
+class Fresh:
+    """Makes Runtimes with stores of their own: nothing of one is left for the next.
+
+    Attributes:
+        is_dear: each costs several processes.
+    """
+
+    def __init__(self, engine: str, folder: Path) -> None:
+        self.engine = engine
+        self.is_dear = engine == "ray"
+        self._folder = folder
+        self._count = 0
+
+    def __call__(self, root: Agent | None, **options: Any) -> Runtime:
+        self._count += 1
+        folder = self._folder / str(self._count)
+        folder.mkdir()
+        return Deploy(self.engine, folder)(root, **options)
+
+
+class Stage(msgspec.Struct):
+    """A live Runtime, and which replies of its model are those of the case.
+
+    Attributes:
+        first: how many requests came before.
+        replies: how many replies are the case's.
+    """
+
+    runtime: Runtime
+    model: ScriptedModel
+    first: int
+    replies: int
+
+    def is_ready(self) -> bool:
+        """True when the cases before have asked exactly what they should."""
+        return len(self.model.requests) == self.first == len(self.model.replies) - self.model.remaining
+
+
+def shared_by(case: Case) -> str:
+    """Equal for cases that may be played in one Runtime, "" for one that needs its own."""
+    whole = json.dumps(case.given)
+    if "leftover" in case.given or "artifact_store" in case.given or "app:" in whole:
+        return ""
+    return json.dumps(case.given["tree"])
+
+
+class Stages:
+    """One live Runtime at a time.
+
+    Args:
+        cases: all that will be played, in their order; those that share a tree should stand together.
+    """
+
+    def __init__(self, make: Fresh, cases: Sequence[Case]) -> None:
+        self._make = make
+        self._cases = cases
+        self._life = ExitStack()
+        self._plan: dict[str, Stage] = {}
+        self._tree = ""
+        self._of_tree: Runtime | None = None
+
+    def of_case(self, case: Case) -> Stage:
+        """Where to play a case with a script."""
+        stage = self._plan.get(case.id)
+        if stage is not None and stage.is_ready():
+            return stage
+        self.close()
+        plan = self._following(case)
+        model = ScriptedModel([reply for each in plan for reply in scripted(each.given.get("script") or []).replies])
+        root = TreeBuilder(model).build(case.given["tree"])
+        runtime = self._life.enter_context(self._make(root, app_name="vectors", **_stores(case)))
+        first = 0
+        for each in plan:
+            replies = len(each.given.get("script") or [])
+            self._plan[each.id] = Stage(runtime, model, first, replies)
+            first += replies
+        return self._plan[case.id]
+
+    def _following(self, case: Case) -> list[Case]:
+        """The case, and those behind it that can be played in the same Runtime."""
+        shared = shared_by(case)
+        if not self._make.is_dear or not shared:
+            return [case]
+        behind = list(self._cases)[list(self._cases).index(case) :]
+        return [each for each in behind if shared_by(each) == shared]
+
+    def of_tree(self, tree: Mapping[str, Any]) -> Runtime:
+        """A live Runtime of a tree whose model has an answer to everything."""
+        key = json.dumps(tree)
+        if self._of_tree is None or key != self._tree:
+            self.close()
+            root = TreeBuilder(PatternModel([], default="ok")).build(tree)
+            self._of_tree = self._life.enter_context(self._make(root, app_name="vectors"))
+            self._tree = key
+        return self._of_tree
+
+    def close(self) -> None:
+        self._plan.clear()
+        self._of_tree = None
+        self._life.close()
+
+
+def _stores(case: Case) -> dict[str, Any]:
+    match case.given.get("artifact_store"):
+        case None:
+            return {}
+        case "failing":
+            return {"artifact_store": FailingArtifactStore()}
+        case other:
+            raise VectorError(f"artifact_store: {other!r}")

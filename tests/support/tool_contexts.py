@@ -1,0 +1,33 @@
+"""What tools are given when no actor is around."""
+
+from __future__ import annotations
+
+from actors import Content, MemoryEntry, ToolContext
+from actors.definitions.tools.offload import in_process
+from actors.messages.session import SessionKey
+from actors.refs.access import SessionArtifacts
+from runtime.stores.artifacts import FsspecArtifactStore
+
+
+class Remembered:
+    """Implements MemoryAccess: whatever is asked for was said once, by ada."""
+
+    async def search(self, query: str) -> list[MemoryEntry]:
+        """What was asked for."""
+        return [MemoryEntry(session_id="s0", author="user", timestamp=0.0, text=query)]
+
+
+def tool_context() -> ToolContext:
+    """The context of the call `c1` of the agent `writer`; the state has one key, `known`."""
+    return ToolContext(
+        function_call_id="c1",
+        offload=in_process,
+        memory=Remembered(),
+        artifacts=SessionArtifacts(FsspecArtifactStore("memory://unit"), SessionKey("app", "ada", "s1")),
+        agent_name="writer",
+        invocation_id="e-1",
+        user_id="ada",
+        session_id="s1",
+        user_content=Content.of_text("hi"),
+        state={"known": 1},
+    )

@@ -1,0 +1,184 @@
+"""What the tests of workflow agents share: agents to put into trees, logs in short, and answers to those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from actors import (
+    CallbackContext,
+    Content,
+    CustomAgent,
+    Event,
+    EventActions,
+    FunctionResponse,
+    FunctionTool,
+    InvocationContext,
+    LlmAgent,
+    LongRunningTool,
+    LoopAgent,
+    Model,
+    ParallelAgent,
+    Part,
+    RunConfig,
+    SequentialAgent,
+    exit_loop,
+)
+from actors.testing import PatternModel
+from runtime import Runtime
+from tests.support.conversation_agents import Gate, forever
+from tests.support.runtimes import say
+from tests.support.vector_agents import Say, lro, lrp
+from tests.support.vector_rendering import counts, rendered
+
+
+# ------------------------------------------------------------------------------------------------------------- agents
+class Fails(CustomAgent):
+    """Comes through the gate, and fails."""
+
+    gate: Gate
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        await asyncio.to_thread(self.gate.wait)
+        raise ValueError("kaput")
+        yield Event()
+
+
+class Clings(CustomAgent):
+    """Waits for ever, unless it is greeted, and goes on talking when it is told to stop."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        if context.user_content.text == "hi":
+            yield Event(content=Content.of_text("hello", role="model"))
+            return
+        yield Event(content=Content.of_text("begun", role="model"))
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            yield Event(content=Content.of_text("not yet", role="model"))
+
+
+class Leaves(CustomAgent):
+    """Says what there is to say, with one event, which leaves state and escalates in the runs that `when` tells."""
+
+    when: int | None = None
+    key: str = "runs"
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        runs = context.state.get(self.key, 0) + 1
+        actions = EventActions(state_delta={self.key: runs}, escalate=True if runs == self.when else None)
+        yield Event(content=Content.of_text(f"{self.name}{runs}", role="model"), actions=actions)
+
+
+def says(name: str, *texts: str, **fields: Any) -> Say:
+    """Says the texts, or its name."""
+    return Say(name=name, say=list(texts) or [name], **fields)
+
+
+def gives_up(name: str) -> Say:
+    """Escalates with the first of two events."""
+    return Say(name=name, say=["enough", "bye"], esc=0)
+
+
+def asks(name: str, before: Sequence[Any] = (), **fields: Any) -> LlmAgent:
+    """Asks by a long-running call, and tells the answer."""
+    model = PatternModel([("tool:lro", f"{name} knows"), *before], default={"call": "lro"})
+    return LlmAgent(name=name, model=model, tools=[LongRunningTool(lro)], **fields)
+
+
+def asks_and_hears(name: str) -> LlmAgent:
+    """Asks by a long-running call that is told something at once."""
+    model = PatternModel([("tool:lrp.*pending", f"{name} waits"), ("tool:lrp", f"{name} knows")], default={"call": "lrp"})
+    return LlmAgent(name=name, model=model, tools=[LongRunningTool(lrp)])
+
+
+def hangs(name: str) -> LlmAgent:
+    """Calls a tool that never returns, unless it is greeted."""
+    return LlmAgent(name=name, model=PatternModel([("hi", "hello")], default={"call": "forever"}), tools=[forever])
+
+
+def waits(name: str, gate: Gate) -> LlmAgent:
+    """Calls a tool that blocks its thread at the gate, unless it is greeted."""
+    model = PatternModel([("tool:", "through"), ("hi", "hello")], default={"call": "wait"})
+    return LlmAgent(name=name, model=model, tools=[gate.tool()])
+
+
+def thinks(name: str, model: Model, *tools: FunctionTool, **fields: Any) -> LlmAgent:
+    """Does what the model says."""
+    return LlmAgent(name=name, model=model, tools=[exit_loop, *tools], **fields)
+
+
+def loop(name: str, *children: Any, most: int | None = None, absorb: bool = False, **fields: Any) -> LoopAgent:
+    on_escalate: Any = "absorb" if absorb else "propagate"
+    return LoopAgent(name=name, sub_agents=children, max_iterations=most, on_escalate=on_escalate, **fields)
+
+
+def seq(name: str, *children: Any, **fields: Any) -> SequentialAgent:
+    return SequentialAgent(name=name, sub_agents=children, **fields)
+
+
+def par(name: str, *children: Any, **fields: Any) -> ParallelAgent:
+    return ParallelAgent(name=name, sub_agents=children, **fields)
+
+
+# ---------------------------------------------------------------------------------------------------------- callbacks
+def count_begun(context: CallbackContext) -> None:
+    key = f"{context.agent_name}_begun"
+    context.state[key] = context.state.get(key, 0) + 1
+
+
+def count_ended(context: CallbackContext) -> None:
+    key = f"{context.agent_name}_ended"
+    context.state[key] = context.state.get(key, 0) + 1
+
+
+COUNTED: dict[str, Any] = {"before_agent_callback": count_begun, "after_agent_callback": count_ended}
+"""Callbacks that keep count of an agent's runs in state."""
+
+
+# ---------------------------------------------------------------------------------------------------------------- logs
+def short(events: Sequence[Event], *, branch: bool = False) -> list[str]:
+    """What is said, called, answered and failed, each as `author what`; with its branch when that is asked for."""
+    return [" ".join(rendered(event, branch=branch)).replace("text:", "") for event in events if counts(event)]
+
+
+def log(rt: Runtime, session_id: str = "s1", *, branch: bool = False) -> list[str]:
+    """The whole log in short."""
+    return short(stored(rt, session_id), branch=branch)
+
+
+def stored(rt: Runtime, session_id: str = "s1") -> list[Event]:
+    session = rt.sessions.get("ada", session_id)
+    return list(session.events) if session is not None else []
+
+
+def state(rt: Runtime, session_id: str = "s1") -> dict[str, Any]:
+    session = rt.sessions.get("ada", session_id)
+    return dict(session.state) if session is not None else {}
+
+
+# ------------------------------------------------------------------------------------------------------- long-running
+def run(rt: Runtime, message: Any, session_id: str = "s1") -> tuple[list[str], str]:
+    """Run a turn: what was said, in short, and how the turn ended."""
+    result = rt.run(user_id="ada", session_id=session_id, message=message).result()
+    return short(result.events), type(result.outcome).__name__
+
+
+def answer(rt: Runtime, *authors: str, session_id: str = "s1") -> Content:
+    """A message that answers the newest long-running call of each author."""
+    calls = {
+        event.author: call
+        for event in stored(rt, session_id)
+        for call in event.function_calls()
+        if call.id in event.long_running_tool_ids
+    }
+    asked = (calls[author] for author in authors)
+    return Content(
+        parts=[Part(function_response=FunctionResponse(id=each.id, name=each.name, response={"yes": True})) for each in asked]
+    )
+
+
+def greet(rt: Runtime) -> list[str]:
+    """A turn in which nobody waits or hangs."""
+    return short(say(rt, "hi", run_config=RunConfig(timeout=60)))

@@ -1,0 +1,54 @@
+"""What an agent's actor keeps of a log that it reads in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors import Event
+from actors.agent.session_view import EVENT_OVERHEAD, SessionView
+from actors.messages.codec import encode
+from actors.messages.protocol.base import StoredEvent
+from actors.messages.protocol.log import Fetched
+from actors.rules.prompt.history import View
+from tests.support.log_events import call, event, resp, said
+
+PAGES = [
+    [event("user", said("may I?"), turn="e-0"), event("me", call("c"), turn="e-0", lro=["c"])],
+    *([event("user", said("q" * 100), turn=f"e-{n}"), event("me", said("a"), turn=f"e-{n}")] for n in range(1, 1_000)),
+]
+
+
+def feed(view: SessionView, pages: Sequence[Sequence[Event]]) -> list[int]:
+    """Give it pages one after the other. Returns how much was kept after each."""
+    kept = []
+    for page in pages:
+        events = [StoredEvent(view.seq + place, encode(each)) for place, each in enumerate(page, start=1)]
+        view.take_in(Fetched(events=events, generation="g", state=encode({})))
+        kept.append(len(view.view))
+    return kept
+
+
+def test_of_what_is_read_in_pages_no_more_is_held_than_the_agent_can_see() -> None:
+    view = SessionView("me", None, View, latest_only=True)
+    kept = feed(view, PAGES)
+    # A call is waited for for a while.
+    assert max(kept) <= 1_002
+    assert kept[-1] == 2
+    assert view.weight < 4 * EVENT_OVERHEAD
+    everything = SessionView("me", None, View)
+    assert feed(everything, PAGES)[-1] == 2_000
+    assert everything.weight > 2_000 * EVENT_OVERHEAD
+
+
+def test_what_is_read_anew_is_kept_until_the_run_is_over() -> None:
+    view = SessionView("me", None, View, latest_only=True)
+    feed(view, PAGES)
+    answer = [event("user", resp("c", "yes"), turn="e-0")]
+    feed(view, [answer])
+    assert view.view.lacks(["c"])
+    view.begin_anew()
+    assert feed(view, [*PAGES, answer])[-1] == 2_001
+    assert not view.view.lacks(["c"])
+    view.rest()
+    feed(view, [[event("me", said("thanks"), turn="e-0")], [event("user", said("bye"), turn="e-1001")]])
+    assert len(view.view) == 1

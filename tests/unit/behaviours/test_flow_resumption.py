@@ -1,0 +1,115 @@
+"""A controller that is started again goes on from the log, wherever that stops."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors import Event, Flow, LlmAgent, Task
+from actors.messages.flow import FlowMark, TaskNode
+from actors.messages.protocol.outcomes import Failed, Finished
+from actors.rules.flow.board import Board
+from runtime.driver.flows import task_results
+from tests.support.flow_fixture import Diligent, FlowHouse
+from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs
+
+
+def dig() -> str:
+    """Dig."""
+    return "gold"
+
+
+def flow_of(nodes: Sequence[TaskNode]) -> Flow:
+    agents = [LlmAgent(name=name, model=Diligent(), tools=[dig]) for name in AGENTS]
+    tasks = [
+        Task(node.name, name=node.name, agents=node.agents, depends_on=node.depends_on, parent=node.parent) for node in nodes
+    ]
+    return Flow(tasks, agents=agents, name="works")
+
+
+async def whole(flow: Flow) -> list[bytes]:
+    with TemporaryDirectory() as folder:
+        house = FlowHouse(flow, Path(folder))
+        await house.open()
+        assert isinstance(await house.control(), Finished)
+        return await house.raw()
+
+
+async def resumed(flow: Flow, events: Sequence[bytes]) -> list[Event]:
+    with TemporaryDirectory() as folder:
+        house = FlowHouse(flow, Path(folder))
+        await house.open(events)
+        assert isinstance(await house.control(), Finished)
+        return await house.log()
+
+
+def finished_by_agents(events: Sequence[Event]) -> Counter[str]:
+    """How often a task was finished by an agent that worked on it."""
+    marks = [event.flow for event in events if event.flow is not None and event.flow.tasks]
+    return Counter(task for mark in marks for task, change in mark.changes.items() if change.status == "successful")
+
+
+@given(graphs(), st.floats(0, 1, exclude_max=True))
+@settings(max_examples=40)
+def test_a_log_that_stops_anywhere_is_completed_and_what_is_done_is_not_done_again(
+    nodes: tuple[TaskNode, ...], part: float
+) -> None:
+    flow = flow_of([msgspec.structs.replace(node, max_llm_calls=None) for node in nodes])
+    events = asyncio.run(whole(flow))
+    cut = int(part * len(events))
+    # Agents that work side by side write their events in any order; what was cut off may be anything behind a place.
+    log = asyncio.run(resumed(flow, events[:cut]))
+    names = [node.name for node in nodes]
+    assert finished_by_agents(log) == Counter(names)
+    assert {name: task.status for name, task in task_results(log, {}).items()} == dict.fromkeys(names, "successful")
+    answered = Counter(response.id for event in log for response in event.function_responses())
+    called = Counter(call.id for event in log for call in event.function_calls())
+    assert answered == called
+    assert set(answered.values()) <= {1}
+    # Every answer of a model that was in the log has been used: none was asked for again.
+    model_calls = sum(event.flow.llm_calls for event in log if event.flow is not None)
+    assert model_calls == sum(1 for event in log if any(event.function_calls()))
+
+
+@given(graphs())
+@settings(max_examples=25)
+def test_whoever_works_beside_others_sees_what_was_done_upstream_and_nothing_else_of_them(nodes: tuple[TaskNode, ...]) -> None:
+    flow = flow_of(nodes)
+    asyncio.run(whole(flow))
+    board = Board()
+    board.add("works", FlowMark(run="r", created=flow.plan.nodes))
+    for agent in flow.members.values():
+        assert isinstance(agent, LlmAgent)
+        for request in agent.model.requests:
+            mine = [tool.name.removeprefix("succeed_") for tool in request.tools if tool.name.startswith("succeed_")]
+            upstream = board.upstream(mine)
+            for content in request.contents:
+                told = re.findall(r"<(\w+):succeed_(\w+)>", content.text)
+                assert not told or told[0][0] == agent.name or any(task in upstream for _, task in told)
+            # And everything upstream that others did is there: each was finished with words beside it.
+            seen = set(re.findall(r":succeed_(\w+)>", " ".join(content.text for content in request.contents)))
+            assert upstream - set(mine) <= seen
+
+
+def test_a_flow_in_which_nobody_can_work_on_a_task_says_so(tmp_path: Path) -> None:
+    flow = flow_of([TaskNode(name="t1", agents=("a",)), TaskNode(name="t2", agents=("b",), depends_on=("t1",))])
+    nobody = [msgspec.structs.replace(node, agents=()) if node.name == "t2" else node for node in flow.plan.nodes]
+
+    async def run() -> object:
+        house = FlowHouse(flow, tmp_path, replace(flow.plan, nodes=tuple(nobody)))
+        await house.open()
+        return await house.control()
+
+    outcome = asyncio.run(run())
+    assert isinstance(outcome, Failed)
+    assert outcome.error_code == "FlowStalledError"
+    assert "t2" in outcome.error_message

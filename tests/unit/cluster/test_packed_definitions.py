@@ -1,0 +1,255 @@
+"""Definitions are taken apart in the driver, handed on by the Runner and put together in the agents' processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors import (
+    Agent,
+    AgentTool,
+    CustomAgent,
+    Event,
+    Flow,
+    LlmAgent,
+    LoopAgent,
+    ParallelAgent,
+    Placement,
+    Plugin,
+    SequentialAgent,
+    Supervision,
+    Task,
+    tool,
+)
+from actors.definitions.flows import FlowAgent
+from actors.definitions.tree import AgentSpec, AgentTree
+from actors.errors import DefinitionError, UnknownAgentError
+from actors.interfaces.context import InvocationContext
+from actors.testing import PatternModel
+from runtime.cluster.packing.chunks import parcel, unpacked
+from runtime.cluster.packing.definitions import DefinitionBook, bound, spec_of
+
+
+class Answer(pydantic.BaseModel):
+    """What a schema may be."""
+
+    score: int
+
+
+class Counting(CustomAgent):
+    """A custom agent with data of all kinds."""
+
+    step: int = 1
+    names: tuple[str, ...] = ("a",)
+    _seen: list[int] = pydantic.PrivateAttr(default_factory=lambda: [7])
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        """Say nothing."""
+        none: list[Event] = []
+        for event in none:
+            yield event
+
+
+class Sealed(CustomAgent):
+    """A definition that pickles in a way of its own."""
+
+    secret: str = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the secret."""
+        state = super().__getstate__()
+        return {**state, "__dict__": {**state["__dict__"], "secret": "sealed"}}
+
+
+class Trimmed(CustomAgent):
+    """A definition that leaves something out when it travels."""
+
+    notes: str = ""
+
+    def alone(self) -> Agent:
+        """Without the notes."""
+        return self.model_copy(update={"sub_agents": (), "notes": "left out"})
+
+
+class Mine:
+    """A module of the user's that must not be loaded where it has nothing to do."""
+
+    loaded = 0
+
+    def __call__(self, context: Any) -> None:
+        """Do nothing."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"some": "state"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        type(self).loaded += 1
+
+
+@tool
+def look_up(order: str) -> str:
+    """Look an order up."""
+    return order
+
+
+def travelled(root: Agent, *plugins: Plugin) -> tuple[AgentTree, DefinitionBook]:
+    tree = AgentTree(root, plugins)
+    return tree, unpacked(parcel("no", bound(tree, lambda model: model)))
+
+
+def arrived(root: Agent, name: str) -> AgentSpec:
+    return spec_of(travelled(root)[1][name])
+
+
+def everything() -> LlmAgent:
+    expert = LlmAgent(name="expert", input_schema=Answer, sub_agents=[LlmAgent(name="aide")], global_instruction="Be right.")
+    return LlmAgent(
+        name="root",
+        description="Does it all.",
+        instruction="You are {user:name?}. Grüße 🦕",
+        global_instruction=str,
+        model="gemini-2.5-flash",
+        tools=[look_up, AgentTool(expert)],
+        output_schema=Answer,
+        generate_content_config={"temperature": 0.5, "stop_sequences": ["END"]},
+        before_model_callback=[print, repr],
+        disallow_transfer_to_peers=True,
+        placement=Placement(num_cpus=0.5, resources={"gpu_box": 1}),
+        sub_agents=[
+            Counting(name="counter", step=2**70, names=("b", "c")),
+            Counting(name="plain_counter"),
+            Sealed(name="vault", secret="x"),
+            Trimmed(name="trimmed", notes="x"),
+            LoopAgent(
+                name="loop", max_iterations=3, supervision=Supervision(strategy="restart"), sub_agents=[LlmAgent(name="a")]
+            ),
+            SequentialAgent(name="steps"),
+            ParallelAgent(name="sides", sub_agents=[LlmAgent(name="b", include_contents="none", output_key="x")]),
+            FlowAgent(Flow([Task("Do it.", agents=[LlmAgent(name="worker")])], name="work")),
+        ],
+    )
+
+
+def test_every_kind_of_agent_arrives_as_it_was() -> None:
+    tree, book = travelled(everything())
+    assert list(book) == [agent.name for agent in tree]
+    assert len(book) == len(list(book))
+    for agent in tree:
+        expected, spec = tree.spec(agent.name), spec_of(book[agent.name])
+        assert type(spec.definition) is type(expected.definition)
+        assert shown(spec.definition) == {**shown(expected.definition), **({"secret": "sealed"} if agent.name == "vault" else {})}
+        assert (spec.children, spec.targets, spec.tool_agents) == (expected.children, expected.targets, expected.tool_agents)
+        assert (spec.model, spec.global_instruction) == (expected.model, expected.global_instruction)
+        assert (spec.plugins, spec.limits) == (expected.plugins, expected.limits)
+
+
+def shown(definition: Agent) -> dict[str, Any]:
+    """The fields, with tools as their declarations: they compare by identity."""
+    values = {name: getattr(definition, name) for name in type(definition).model_fields}
+    values["private"] = definition.__pydantic_private__
+    return {**values, "tools": [each.declaration() for each in values.get("tools", ())]}
+
+
+def test_agents_that_differ_in_words_share_their_code() -> None:
+    callbacks: list[Callable[..., Any]] = [print]
+    children = [
+        LlmAgent(
+            name=f"a{number}",
+            description=f"Does {number}.",
+            instruction=f"You do {number}.",
+            tools=[look_up],
+            generate_content_config={"seed": number},
+            after_model_callback=[*callbacks],
+        )
+        for number in range(100)
+    ]
+    _, book = travelled(LlmAgent(name="root", model=PatternModel([]), sub_agents=children))
+    # The children's, the root's, and that of the controller beside the tree.
+    assert len(book.codes) == 3
+    assert [spec_of(book[f"a{number}"]).definition.description for number in (0, 99)] == ["Does 0.", "Does 99."]
+
+
+def test_what_the_tools_and_callbacks_of_an_agent_have_in_common_stays_one_object() -> None:
+    model = PatternModel([])
+    shared: list[int] = []
+
+    @tool
+    def write() -> str:
+        """Write."""
+        shared.append(1)
+        return str(id(model))
+
+    def read(context: Any) -> tuple[int, str]:
+        return len(shared), str(id(model))
+
+    spec = arrived(LlmAgent(name="root", model=model, tools=[write], before_agent_callback=read), "root")
+    definition = spec.definition
+    assert isinstance(definition, LlmAgent)
+    written = definition.tools[0]()
+    assert definition.before_agent_callback is not None
+    assert not isinstance(definition.before_agent_callback, list)
+    assert definition.before_agent_callback(None) == (1, written)
+    assert written == str(id(spec.model)) != str(id(model))
+
+
+def test_the_runner_hands_definitions_on_without_loading_them() -> None:
+    root = LlmAgent(name="root", model="gemini-x", after_agent_callback=Mine(), placement=Placement(num_cpus=1))
+    before = Mine.loaded
+    _, book = travelled(root)
+    raw = book["root"]
+    assert Mine.loaded == before
+    assert spec_of(raw).definition.placement.num_cpus == 1
+    assert Mine.loaded == before + 1
+
+
+@pytest.mark.parametrize("where", ["root", "child"])
+def test_an_agent_that_cannot_travel_is_named(where: str) -> None:
+    lock = {where: threading.Lock()}
+
+    def hold(context: Any) -> None:
+        lock[where].acquire()
+
+    child = LlmAgent(name="child", before_agent_callback=hold if where == "child" else None)
+    root = LlmAgent(name="root", model="gemini-x", sub_agents=[child], before_agent_callback=hold if where == "root" else None)
+    with pytest.raises(DefinitionError, match=f"agent '{where}' cannot travel to its actor: TypeError"):
+        bound(AgentTree(root), lambda model: model)
+
+
+def test_a_model_is_replaced_where_another_stands_for_it() -> None:
+    book = bound(
+        AgentTree(LlmAgent(name="root", model=PatternModel([]), sub_agents=[LlmAgent(name="a")])), lambda model: "far away"
+    )
+    assert {spec_of(book[name]).model for name in ("root", "a")} == {"far away"}
+
+
+def test_an_agent_that_is_not_there_is_an_error() -> None:
+    _, book = travelled(LlmAgent(name="root", model="gemini-x"))
+    assert "root" in book
+    assert "rot" not in book
+    with pytest.raises(UnknownAgentError, match="Did you mean 'root'"):
+        book["rot"]
+
+
+texts = st.text(st.characters(exclude_categories=()), max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3) | st.tuples(inner),
+    max_leaves=8,
+)
+
+
+@given(instruction=texts, config=st.dictionaries(texts, values, max_size=3))
+def test_words_and_numbers_of_every_kind_arrive_as_they_were(instruction: str, config: dict[str, Any]) -> None:
+    made = LlmAgent(name="root", model="gemini-x", instruction=instruction)
+    # Past the checks of the configuration: whatever a field may hold.
+    made.__dict__["generate_content_config"] = config
+    definition = arrived(made, "root").definition
+    assert isinstance(definition, LlmAgent)
+    assert definition.instruction == instruction
+    assert repr(definition.generate_content_config) == repr(config)

@@ -1,0 +1,366 @@
+"""Agents move into processes and out of them: who makes room for whom, and that nobody is ever spoken to who is not there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.definitions.agents import Placement
+from actors.definitions.tree.process_groups import Home, Place
+from actors.errors import ActorLostError, ClusterError
+from runtime.cluster.processes.pool import WORN, Pool
+from tests.support.pool_fixture import Street, lives_in, own
+
+HI = b"hi"
+
+
+async def say(pool: Pool, agent: str, home: Home | None = None) -> str:
+    return (await (await pool.link(Place(agent), home)).send(HI)).decode()
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        # The pool tells nobody when it has done something in the background.
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_who_is_idle_longest_makes_room_and_its_process_is_used_again() -> None:
+    street = Street()
+    pool = street.pool(most=2)
+    for agent in ("a", "b", "a", "c"):
+        assert await say(pool, agent) == agent
+    assert street.homes() == [["a"], ["c"]]
+    assert street.started == 2
+    assert pool.counts() == {"hosts": 2, "spares": 0, "activations": 3, "passivations": 1, "shared": 0}
+    await pool.close()
+    assert not street.processes
+
+
+async def test_when_nobody_is_idle_processes_are_shared_evenly_and_nobody_waits() -> None:
+    street = Street()
+    street.gate = asyncio.Event()
+    pool = street.pool(most=2)
+    async with asyncio.TaskGroup() as group:
+        runs = [group.create_task(say(pool, agent)) for agent in "abcdef"]
+        await until(lambda: sum(sum(each.runs.values()) for each in street.processes) == 6)
+        assert [len(home) for home in street.homes()] == [3, 3]
+        assert pool.counts()["shared"] == 4
+        street.gate.set()
+    assert [run.result() for run in runs] == list("abcdef")
+    # Those who shared and are idle all make room for the next one.
+    await say(pool, "g")
+    assert sorted(map(len, street.homes())) == [1, 3]
+    assert pool.counts()["passivations"] == 3
+    await pool.close()
+
+
+async def test_who_is_spoken_to_by_many_at_once_moves_in_once() -> None:
+    street = Street()
+    pool = street.pool()
+    assert await asyncio.gather(*(say(pool, "a") for _ in range(5))) == ["a"] * 5
+    assert pool.counts()["activations"] == 1
+    await pool.close()
+
+
+async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
+    street = Street()
+    pool = street.pool(most=1)
+    old = await pool.link(Place("a"))
+    await say(pool, "b")
+    with pytest.raises(ActorLostError, match="'a' is gone: it was idle"):
+        await old.send(HI)
+    # Whoever finds that out does not end a process in which somebody else lives by now.
+    pool.forget(old)
+    assert street.homes() == [["b"]]
+    assert await say(pool, "a") == "a"
+    await pool.close()
+
+
+async def test_looking_at_somebody_is_no_use_of_him() -> None:
+    street = Street()
+    pool = street.pool(most=2)
+    await say(pool, "a")
+    await say(pool, "b")
+    for _, link in pool.live()[:1]:
+        await link.send(HI)
+    await say(pool, "c")
+    assert street.homes() == [["b"], ["c"]]
+    await pool.close()
+
+
+async def test_a_lost_process_takes_all_along_who_live_in_it() -> None:
+    street = Street()
+    street.gate = asyncio.Event()
+    pool = street.pool(most=1)
+    runs = asyncio.gather(say(pool, "a"), say(pool, "b"), return_exceptions=True)
+    await until(lambda: sum(sum(each.runs.values()) for each in street.processes) == 2)
+    pool.forget((await pool.link(Place("a"))).glance)
+    assert pool.live() == []
+    street.gate.set()
+    assert [type(lost) for lost in await runs] == [ActorLostError, ActorLostError]
+    assert [await say(pool, "a"), await say(pool, "b")] == ["a", "b"]
+    assert street.started == 2
+    await pool.close()
+
+
+async def test_spares_stand_ready_and_are_filled_up_behind_those_who_take_them() -> None:
+    street = Street()
+    pool = street.pool(most=8, spares=2)
+    pool.fill()
+    await until(lambda: pool.counts()["spares"] == 2)
+    assert len(pool.spare_pids()) == 2
+    before = set(street.processes)
+    assert lives_in(await pool.link(Place("a"))) in before
+    await until(lambda: pool.counts()["spares"] == 2)
+    assert pool.counts()["hosts"] == 1
+    await pool.close()
+    assert not street.processes
+
+
+async def test_there_are_no_more_spares_than_there_is_room_and_need_for() -> None:
+    street = Street()
+    pool = street.pool(most=3, spares=3, agents=2)
+    pool.fill()
+    await until(lambda: pool.counts()["spares"] == 2)
+    await say(pool, "a")
+    await say(pool, "b")
+    # One stays, for whoever is lost.
+    await until(lambda: pool.counts()["spares"] == 1)
+    assert pool.counts()["hosts"] == 2
+    await pool.close()
+
+
+async def test_spares_that_were_lost_are_nobodys_death() -> None:
+    street = Street()
+    pool = street.pool(most=8, spares=2)
+    pool.fill()
+    await until(lambda: pool.counts()["spares"] == 2)
+    for process in street.processes:
+        process.is_dead = True
+    assert await say(pool, "a") == "a"
+    await pool.close()
+
+
+async def test_a_process_that_is_lost_as_soon_as_it_lives_is_told_to_who_waits() -> None:
+    street = Street()
+    pool = street.pool()
+
+    async def start(home: Home | None) -> Any:
+        process = await Street.start(street, home)
+        process.is_dead = True
+        return process
+
+    pool._start = start
+    with pytest.raises(ActorLostError):
+        await say(pool, "a")
+    assert pool.counts()["hosts"] == 0
+    await pool.close()
+
+
+async def test_an_agent_that_cannot_be_loaded_costs_nobody_his_process() -> None:
+    street = Street()
+    street.broken = {"b"}
+    pool = street.pool(most=1)
+    with pytest.raises(ClusterError):
+        await say(pool, "b")
+    assert await say(pool, "a") == "a"
+    street.broken = set()
+    assert await say(pool, "b") == "b"
+    assert (street.started, pool.counts()["shared"]) == (2, 0)
+    await pool.close()
+
+
+async def test_idle_agents_are_put_to_sleep_after_a_time_and_busy_ones_are_not() -> None:
+    street = Street()
+    pool = street.pool(most=4, idle_timeout_s=0.02)
+    await say(pool, "a")
+    street.gate = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        run = group.create_task(say(pool, "b"))
+        await until(lambda: pool.counts()["passivations"] == 1)
+        assert [str(place) for place, _ in pool.live()] == ["b"]
+        street.gate.set()
+    assert run.result() == "b"
+    await until(lambda: not street.processes)
+    assert pool.counts()["hosts"] == 0
+    await pool.close()
+
+
+async def test_who_was_spoken_to_lately_stays_when_others_are_put_to_sleep() -> None:
+    street = Street()
+    pool = street.pool(most=4, idle_timeout_s=600)
+    await say(pool, "a")
+    (await pool.link(Place("a"))).used_s -= 600
+    await say(pool, "b")
+    pool.put_to_sleep()
+    assert [str(place) for place, _ in pool.live()] == ["b"]
+    await pool.close()
+
+
+async def test_a_process_that_cannot_be_started_is_told_and_tried_again() -> None:
+    street = Street()
+    pool = street.pool(most=1, spares=1)
+    start = pool._start
+
+    async def fails(home: Home | None) -> Any:
+        raise ClusterError("no more processes")
+
+    pool._start = fails
+    with pytest.raises(ClusterError, match="no more"):
+        await say(pool, "a")
+    assert pool.counts()["hosts"] == pool.counts()["spares"] == 0
+    pool._start = start
+    assert await say(pool, "a") == "a"
+    await pool.close()
+
+
+async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() -> None:
+    street = Street()
+    street.gate = asyncio.Event()
+    pool = street.pool(most=1)
+    run = asyncio.create_task(say(pool, "a"))
+    await until(lambda: pool.live())
+    process = lives_in(tenant := await pool.link(Place("a")))
+    adopt = process.adopt
+
+    async def adopt_too_late(seat: int, agent: str, leaving: Sequence[int]) -> int:
+        pid = await adopt(seat, agent, leaving)
+        pool.forget(tenant)
+        return pid
+
+    process.adopt = adopt_too_late  # type: ignore[method-assign]
+    other = await pool.link(Place("b"))
+    assert lives_in(other) is not process
+    street.gate.set()
+    assert await other.send(HI) == b"b"
+    with pytest.raises(ActorLostError):
+        await run
+    await pool.close()
+
+
+async def test_a_worn_process_is_replaced_when_it_is_empty() -> None:
+    street = Street()
+    pool = street.pool(most=1)
+    for number in range(WORN + 1):
+        await say(pool, f"a{number}")
+    assert street.started == 2
+    assert len(street.processes) == 1
+    await pool.close()
+
+
+async def test_who_asks_for_resources_has_a_process_of_its_own_beside_the_others() -> None:
+    street = Street()
+    pool = street.pool(most=1)
+    await say(pool, "a")
+    await say(pool, "painter", own("painter"))
+    await say(pool, "b")
+    assert street.homes() == [["b"], ["painter"]]
+    # What it has is given to who needs it, when it is idle itself.
+    await say(pool, "sculptor", own("sculptor"))
+    assert street.homes() == [["b"], ["sculptor"]]
+    await pool.close()
+
+
+async def test_who_asks_for_what_is_free_takes_it_from_nobody() -> None:
+    street = Street()
+    pool = street.pool()
+    await say(pool, "painter", own("painter"))
+    street.free.set()
+    await say(pool, "sculptor", own("sculptor"))
+    assert street.homes() == [["painter"], ["sculptor"]]
+    await pool.close()
+
+
+async def test_an_agent_whose_answer_nobody_waits_for_any_more_has_time_to_stop() -> None:
+    street = Street()
+    street.gate = asyncio.Event()
+    pool = street.pool(most=1)
+    run = asyncio.create_task(say(pool, "a"))
+    await until(lambda: any(each.runs.get(0) for each in street.processes))
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    street.gate.set()
+    await say(pool, "b")
+    assert street.homes() == [["a", "b"]]
+    await pool.close()
+
+
+async def test_those_who_live_with_others_share_their_process_whoever_is_spoken_to_first() -> None:
+    street = Street()
+    pool = street.pool(most=8)
+    home = Home("top", Placement())
+    child = await pool.link(Place("child"), home)
+    top = await pool.link(Place("top"), None)
+    grandchild = await pool.link(Place("grandchild"), home)
+    assert child.host is top.host is grandchild.host
+    assert (await pool.link(Place("child", 1), home)).host is not top.host
+    assert pool.counts()["shared"] == 0
+    await pool.close()
+
+
+async def test_closing_ends_also_what_is_just_being_started() -> None:
+    street = Street()
+    street.pauses = [50] * 10
+    pool = street.pool(spares=2)
+    pool.fill()
+    waiting = asyncio.gather(say(pool, "a"), say(pool, "painter", own("painter")), return_exceptions=True)
+    await asyncio.sleep(0)
+    await pool.close()
+    await waiting
+    assert not street.processes
+
+
+async def tell(pool: Pool, agent: str) -> str:
+    """Speak to somebody until he answers, as the Runner does."""
+    link = None
+    while True:
+        try:
+            link = await pool.link(Place(agent))
+            return (await link.send(HI)).decode()
+        except ActorLostError:
+            if link is not None:
+                pool.forget(link)
+
+
+Steps = st.lists(
+    st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 4), st.sampled_from(["", "", "gives up", "dies"])),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(max_examples=200)
+@given(steps=Steps, most=st.integers(1, 3), spares=st.integers(0, 2), pauses=st.lists(st.integers(0, 6), max_size=80))
+def test_whoever_speaks_to_whomever_is_answered_by_him_and_there_are_never_too_many_processes(
+    steps: list[tuple[str, int, str]], most: int, spares: int, pauses: list[int]
+) -> None:
+    """Each step: who is spoken to, how soon after the one before, and whether whoever speaks gives up or a process dies."""
+
+    async def play() -> None:
+        street = Street()
+        street.pauses = pauses
+        pool = street.pool(most=most, spares=spares, agents=8)
+        pool.fill()
+        runs: list[tuple[str, asyncio.Task[str]]] = []
+        for agent, pause, what in steps:
+            runs.append((agent, asyncio.create_task(tell(pool, agent))))
+            for _ in range(pause):
+                await asyncio.sleep(0)
+                assert pool.counts()["hosts"] <= most
+            if what == "gives up":
+                runs.pop()[1].cancel()
+            elif what == "dies" and street.processes:
+                street.lose(min(street.processes, key=lambda each: each.number))
+        assert [agent for agent, _ in runs] == [await run for _, run in runs]
+        assert pool.counts()["hosts"] <= most
+        assert {str(place) for place, _ in pool.live()} >= {agent for each in street.processes for agent in each.agents.values()}
+        await pool.close()
+        assert not street.processes
+
+    asyncio.run(play())

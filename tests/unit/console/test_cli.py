@@ -1,0 +1,118 @@
+"""The command `raygrove`, over stores that a Runtime has written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from actors import LlmAgent
+from actors.errors import StoreError
+from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.console import cli
+from tests.support.runtimes import say
+
+
+def raygrove(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def lines(result: Result) -> list[list[str]]:
+    if result.exception is not None:
+        raise result.exception
+    return [line.split("\t") for line in result.output.splitlines()]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """The store of an app with the sessions s1 of ada and of bob, and s2 of ada."""
+    url = f"sqlite:///{tmp_path}/sessions.db"
+    billing = LlmAgent(name="billing", model=PatternModel([("", "It is\npaid.")]))
+    concierge = PatternModel([("bill", {"transfer": "billing"}), ("", "[bold]hello[/bold]")])
+    root = LlmAgent(name="concierge", model=concierge, sub_agents=[billing])
+    files = f"file://{tmp_path}/artifacts"
+    with Runtime(root, app_name="desk", engine="local", session_store=url, artifact_store=files) as rt:
+        say(rt, "my bill", session_id="s1")
+        say(rt, "hi", session_id="s2")
+        say(rt, "hi", session_id="s1", user_id="bob")
+    return url
+
+
+def test_sessions_are_listed_with_the_one_written_last_first(store: str) -> None:
+    listed = lines(raygrove("sessions", "list", "desk", "--store", store))
+    assert [row[:3] for row in listed] == [["bob", "s1", "2"], ["ada", "s2", "2"], ["ada", "s1", "4"]]
+
+
+def test_sessions_are_listed_of_one_user(store: str) -> None:
+    listed = lines(raygrove("sessions", "list", "desk", "--user", "bob", "--store", store))
+    assert [row[:2] for row in listed] == [["bob", "s1"]]
+
+
+def test_an_app_without_sessions_lists_nothing(store: str) -> None:
+    assert lines(raygrove("sessions", "list", "other", "--store", store)) == []
+
+
+def test_a_session_is_shown_event_by_event_one_line_each(store: str) -> None:
+    assert lines(raygrove("sessions", "show", "desk", "s1", "--user", "ada", "--store", store)) == [
+        ["1", "user", "text", "my bill"],
+        ["2", "concierge", "call", 'transfer_to_agent(agent_name="billing")'],
+        ["3", "concierge", "transfer", "to billing"],
+        ["4", "billing", "text", "It is paid."],
+    ]
+
+
+def test_a_session_of_one_user_is_found_without_naming_the_user(store: str) -> None:
+    assert [row[1] for row in lines(raygrove("sessions", "show", "desk", "s2", "--store", store))] == ["user", "concierge"]
+
+
+def test_a_session_id_of_several_users_asks_for_the_user(store: str) -> None:
+    with pytest.raises(StoreError, match="--user bob or ada"):
+        lines(raygrove("sessions", "show", "desk", "s1", "--store", store))
+
+
+def test_an_unknown_session_is_an_error_that_tells_where_to_look(store: str) -> None:
+    with pytest.raises(StoreError, match=r"no session 's9'.*raygrove sessions list desk"):
+        lines(raygrove("sessions", "show", "desk", "s9", "--store", store))
+
+
+def test_a_terminal_gets_a_table_in_which_texts_are_no_markup(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "Console", lambda: Console(force_terminal=True, width=80, color_system=None))
+    shown = raygrove("sessions", "show", "desk", "s2", "--store", store).output
+    assert shown.splitlines()[0].split() == ["seq", "author", "kind", "text"]
+    assert "[bold]hello[/bold]" in shown
+
+
+def test_looking_for_a_store_does_not_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="no session store"):
+        lines(raygrove("sessions", "list", "desk"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_store_is_the_app_s_file_in_the_data_folder(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(store.removeprefix("sqlite:///")).rename(tmp_path / "desk.db")
+    monkeypatch.setenv("RAYGROVE_DATA_DIR", str(tmp_path))
+    assert len(lines(raygrove("sessions", "list", "desk"))) == 3
+
+
+def test_version_names_the_package_and_ray() -> None:
+    told = raygrove("version").output
+    assert metadata.version("raygrove") in told
+    assert metadata.version("ray") in told
+
+
+def test_the_command_tells_an_error_in_one_line(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).parent / "raygrove"), "sessions", "list", "desk"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: there is no session store")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,303 @@
+"""From definitions to the tree: what is refused, and what each agent is given (semantics.md section 2)."""
+
+from __future__ import annotations
+
+import pickle
+import weakref
+from typing import Any
+
+import pydantic
+import pytest
+
+from actors import (
+    Agent,
+    AgentTool,
+    CustomAgent,
+    LlmAgent,
+    LoopAgent,
+    ParallelAgent,
+    Placement,
+    SequentialAgent,
+    ToolContext,
+    tool,
+)
+from actors.definitions.tree.tree import AgentTree
+from actors.errors import AgentTreeError, DefinitionError
+from actors.messages.flow import CONTROLLER
+from actors.messages.limits import Limits
+from actors.messages.topology import AgentNode
+from actors.testing import PatternModel, ScriptedModel
+
+
+def llm(name: str, *children: Agent, **more: Any) -> LlmAgent:
+    return LlmAgent(name=name, sub_agents=list(children), **more)
+
+
+def defined(tree: AgentTree) -> list[AgentNode]:
+    """The nodes of the agents that a user has defined."""
+    *nodes, controller = tree.topology.nodes
+    assert controller.name == CONTROLLER
+    assert tree.topology.is_beside(CONTROLLER)
+    return nodes
+
+
+def test_the_root_comes_first_and_parents_before_their_children() -> None:
+    tree = AgentTree(llm("root", llm("a", llm("a1")), SequentialAgent(name="s", sub_agents=[llm("s1")]), CustomAgent(name="c")))
+    assert [node.name for node in defined(tree)] == ["root", "a", "s", "c", "a1", "s1"]
+    assert [(node.kind, node.parent) for node in defined(tree)] == [
+        ("llm", None),
+        ("llm", "root"),
+        ("sequential", "root"),
+        ("custom", "root"),
+        ("llm", "a"),
+        ("llm", "s"),
+    ]
+    assert tree.topology["root"].children == ("a", "s", "c")
+
+
+def test_flags_and_descriptions_are_on_the_map() -> None:
+    tree = AgentTree(
+        llm("root", llm("a", description="helps", disallow_transfer_to_parent=True, disallow_transfer_to_peers=True))
+    )
+    node = tree.topology["a"]
+    assert (node.description, node.disallow_transfer_to_parent, node.disallow_transfer_to_peers) == ("helps", True, True)
+
+
+def test_the_kinds_of_agents_have_their_names_on_the_map() -> None:
+    root = llm("root", LoopAgent(name="l"), ParallelAgent(name="p"), SequentialAgent(name="s"))
+    assert [node.kind for node in defined(AgentTree(root))] == ["llm", "loop", "parallel", "sequential"]
+
+
+def test_no_root_agent_is_an_error() -> None:
+    with pytest.raises(DefinitionError, match=r"^root agent is required$"):
+        AgentTree(None)
+    with pytest.raises(DefinitionError, match="must be an agent, not str"):
+        AgentTree("root")  # type: ignore[arg-type]
+
+
+def shared() -> Agent:
+    both = llm("both")
+    return llm("root", llm("left", both), llm("right", both))
+
+
+def twice() -> Agent:
+    same = llm("same")
+    return llm("root", same, same)
+
+
+def cycle() -> Agent:
+    children: list[Agent] = []
+    loop = llm("loop")
+    root = llm("root", loop)
+    assert isinstance(loop.sub_agents, list)
+    loop.sub_agents.append(root)
+    return root if not children else loop
+
+
+@pytest.mark.parametrize(
+    ("root", "words"),
+    [
+        (lambda: llm("root", llm("left", llm("x")), llm("right", llm("x"))), ["'x'", "'left'", "'right'"]),
+        (lambda: llm("root", llm("root")), ["'root'"]),
+        (shared, ["'both'", "'left'", "'right'", "two parents"]),
+        (twice, ["'same'", "twice"]),
+        (cycle, ["'root'"]),
+        (lambda: llm("user"), ["'user'"]),
+        (lambda: llm("root", llm("user")), ["'user'"]),
+        (lambda: llm("my-agent"), ["'my-agent'", "identifier"]),
+        (lambda: llm(""), ["''", "identifier"]),
+        (lambda: llm("1st"), ["'1st'", "identifier"]),
+        (lambda: llm("a b"), ["'a b'", "identifier"]),
+    ],
+)
+def test_what_is_no_tree_is_refused_and_the_agent_is_named(root: Any, words: list[str]) -> None:
+    with pytest.raises(AgentTreeError, match=r"^failed to create agent tree: ") as raised:
+        AgentTree(root())
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_a_model_is_inherited_from_the_nearest_llm_agent_above() -> None:
+    own = PatternModel([])
+    tree = AgentTree(
+        llm("root", SequentialAgent(name="s", sub_agents=[llm("a", llm("b"), model=own), llm("c")]), model="gemini-2.5-flash")
+    )
+    assert tree.model("b") is own
+    assert tree.model("c") == "gemini-2.5-flash"
+    assert tree.model("s") == ""
+
+
+def test_an_agent_without_any_model_is_named() -> None:
+    with pytest.raises(DefinitionError, match="agent 'a' has no model"):
+        AgentTree(SequentialAgent(name="s", sub_agents=[llm("a")])).model("a")
+
+
+def test_the_name_of_the_search_tool_is_taken_where_an_agent_has_more_targets_than_are_listed() -> None:
+    @tool
+    def find_agents(words: str) -> str:
+        """Find agents of another kind."""
+        return words
+
+    def root(children: int) -> Agent:
+        return llm("root", *(llm(f"a{number}") for number in range(children)), tools=[find_agents], model="m")
+
+    assert AgentTree(root(64)).spec("root").reach.is_listed
+    with pytest.raises(
+        AgentTreeError, match=r"'root' may transfer to 65 agents, more than the 64 .* call its own tool otherwise"
+    ):
+        AgentTree(root(65))
+    assert AgentTree(root(65), limits=Limits(max_listed_targets=65)).spec("root").reach.is_listed
+    with pytest.raises(AgentTreeError, match="'a0' may transfer to 66 agents"):
+        AgentTree(llm("root", llm("a0", tools=[find_agents]), *(llm(f"a{number}") for number in range(1, 66))))
+
+
+def test_agents_that_are_given_the_same_function_share_one_tool_as_long_as_they_live() -> None:
+    def count(words: str) -> int:
+        """Count words."""
+        return len(words.split())
+
+    first, second = llm("a", tools=[count]), llm("b", tools=[count])
+    assert first.tools[0] is second.tools[0]
+    count.__doc__ = "Count them."
+    third = llm("c", tools=[count])
+    assert [agent.tools[0].description for agent in (first, third)] == ["Count words.", "Count them."]
+    known = weakref.ref(first.tools[0])
+    del first, second
+    assert known() is None
+
+
+def test_a_model_is_found_however_deep_an_agent_stands() -> None:
+    agent = llm("a3000")
+    for number in range(2_999, 0, -1):
+        agent = llm(f"a{number}", agent, model="gemini-2.5-flash" if number == 1_500 else "")
+    tree = AgentTree(llm("root", agent, model=PatternModel([])))
+    assert (tree.model("a3000"), tree.model("a1500")) == ("gemini-2.5-flash", "gemini-2.5-flash")
+    assert tree.model("a1499") is tree.model("root")
+
+
+def test_an_agents_actor_is_given_its_own_definition_and_nothing_of_the_rest_of_the_tree() -> None:
+    root = llm(
+        "root",
+        llm("a", llm("a1"), instruction="I am a", global_instruction="not mine"),
+        llm("b"),
+        model="m",
+        global_instruction="all",
+    )
+    spec = AgentTree(root).spec("a")
+    assert (spec.name, spec.children, spec.global_instruction, spec.model) == ("a", ("a1",), "all", "m")
+    assert [target.name for target in spec.targets] == ["a1", "root", "b"]
+    assert spec.definition.sub_agents == ()
+    assert isinstance(spec.definition, LlmAgent)
+    assert spec.definition.instruction == "I am a"
+    assert root.sub_agents[0].sub_agents != ()
+
+
+def test_a_spec_survives_pickling() -> None:
+    spec = AgentTree(llm("root", llm("a"), model=ScriptedModel(["hi"]), tools=[lookup])).spec("root")
+    again = pickle.loads(pickle.dumps(spec))
+    assert (again.name, again.children, again.targets) == (spec.name, spec.children, spec.targets)
+    assert again.definition.tools[0].declaration() == spec.definition.tools[0].declaration()  # type: ignore[attr-defined]
+
+
+def lookup(order: str) -> str:
+    """Look an order up."""
+    return order
+
+
+def transfer_to_agent(agent_name: str) -> str:
+    return agent_name
+
+
+class Nameless:
+    def __call__(self, x: int) -> int:
+        return x
+
+
+# As a program without types would call them.
+LLM: Any = LlmAgent
+LOOP: Any = LoopAgent
+
+
+@pytest.mark.parametrize(
+    ("define", "words"),
+    [
+        (lambda: LLM(), ["name", "LlmAgent"]),
+        (lambda: LLM(name="a", instructions="x"), ["instructions", "'a'"]),
+        (lambda: LlmAgent(name="a", model=7), ["model", "int"]),
+        (lambda: LLM(name="a", include_contents="some"), ["include_contents"]),
+        (lambda: LlmAgent(name="a", tools=[lookup, lookup]), ["two tools", "'lookup'"]),
+        (lambda: LlmAgent(name="a", tools=[transfer_to_agent]), ["'transfer_to_agent'"]),
+        (lambda: LlmAgent(name="a", tools=[tool(name="transfer_to_agent")(lookup)]), ["'transfer_to_agent'"]),
+        (lambda: LlmAgent(name="a", tools=["lookup"]), ["tool", "str"]),
+        (lambda: LlmAgent(name="a", tools=[Nameless()]), ["needs a name"]),
+        (lambda: LlmAgent(name="a", generate_content_config=3), ["generate_content_config", "int"]),
+        (lambda: LlmAgent(name="a", generate_content_config={"tools": []}), ["generate_content_config.tools", "tools"]),
+        (lambda: LlmAgent(name="a", generate_content_config={"system_instruction": "x"}), ["instruction"]),
+        (lambda: LoopAgent(name="l", max_iterations=-1), ["max_iterations"]),
+        (lambda: LOOP(name="l", on_escalate="stop"), ["on_escalate"]),
+        (lambda: Agent(name="a"), ["one of the kinds"]),
+        (lambda: LLM(name="a", sub_agents=["b"]), ["sub_agents"]),
+    ],
+)
+def test_a_wrong_definition_is_refused_at_once_and_names_the_field(define: Any, words: list[str]) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        define()
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_definitions_are_frozen() -> None:
+    with pytest.raises(pydantic.ValidationError):
+        llm("a").name = "b"
+    with pytest.raises(pydantic.ValidationError):
+        Placement().num_cpus = 1
+
+
+def test_a_loop_may_have_no_limit() -> None:
+    assert [LoopAgent(name="l", max_iterations=limit).max_iterations for limit in (None, 0, 3)] == [None, 0, 3]
+
+
+def test_plain_functions_become_tools() -> None:
+    def ask(question: str, context: ToolContext) -> str:
+        """Ask somebody."""
+        return question
+
+    assert [each.name for each in llm("a", tools=[ask, lookup]).tools] == ["ask", "lookup"]
+
+
+def test_agents_that_are_tools_stand_beside_the_tree_once_however_many_have_them() -> None:
+    deep = llm("deep", model="gemini-2.5-flash")
+    expert = llm("expert", llm("helper", tools=[AgentTool(deep)]))
+    tree = AgentTree(llm("root", llm("a", tools=[AgentTool(expert)]), tools=[AgentTool(expert)], model="gemini-2.5-pro"))
+    assert [(node.name, node.parent, node.tool_agents) for node in defined(tree)] == [
+        ("root", None, ("expert",)),
+        ("a", "root", ("expert",)),
+        ("expert", None, ()),
+        ("helper", "expert", ("deep",)),
+        ("deep", None, ()),
+    ]
+    assert [name for name in ("root", "a", "expert", "helper", "deep") if tree.topology.is_beside(name)] == [
+        "expert",
+        "helper",
+        "deep",
+    ]
+    assert tree.model("helper") == "gemini-2.5-pro"
+    assert [target.name for target in tree.spec("a").targets] == ["root"]
+    assert [target.name for target in tree.spec("helper").targets] == ["expert"]
+
+
+def test_an_agent_travels_with_its_tools_but_not_with_what_is_behind_them() -> None:
+    expert = llm("expert", llm("helper"), model=ScriptedModel(["x"]))
+    (travels,) = AgentTree(llm("root", tools=[AgentTool(expert)], model=ScriptedModel([]))).spec("root").definition.tools  # type: ignore[attr-defined]
+    assert (travels.agent.sub_agents, travels.agent.model) == ((), "")
+    assert travels.declaration() == AgentTool(expert).declaration()
+
+
+def test_an_agent_cannot_be_in_the_tree_and_a_tool_nor_share_its_name() -> None:
+    a = llm("a")
+    with pytest.raises(AgentTreeError, match="'a' is in the tree and a tool of 'root'"):
+        AgentTree(llm("root", a, tools=[AgentTool(a)]))
+    with pytest.raises(AgentTreeError, match="the name 'a' is given twice"):
+        AgentTree(llm("root", a, tools=[AgentTool(llm("a"))]))
+    with pytest.raises(DefinitionError, match="AgentTool needs an agent"):
+        AgentTool("expert")  # type: ignore[arg-type]

@@ -1,0 +1,107 @@
+"""How a driver hears of its turns when the Session actor is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.actor import Actor
+from actors.messages import protocol as p
+from actors.refs.session import SessionRef
+from runtime.driver.subscriber import Follower
+from runtime.driver.turn import Turn
+from tests.support.session_fixture import KEY, OTHER, Desk, settled
+
+NOBODY: Any = None
+
+
+class Restarting:
+    """A link to an actor that is lost and started again: what it has not answered is sent again."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor: asyncio.Future[Actor] = asyncio.Future()
+        self.is_back(actor)
+
+    def is_lost(self) -> None:
+        self._lost.set()
+        self._actor = asyncio.Future()
+
+    def is_back(self, actor: Actor) -> None:
+        self._lost = asyncio.Event()
+        self._actor.set_result(actor)
+
+    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+        while True:
+            actor = await asyncio.shield(self._actor)
+            answering, losing = asyncio.create_task(actor.receive(raw)), asyncio.create_task(self._lost.wait())
+            try:
+                await asyncio.wait({answering, losing}, return_when=asyncio.FIRST_COMPLETED)
+                if answering.done():
+                    return answering.result()
+            finally:
+                answering.cancel()
+                losing.cancel()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+async def over(turn: Turn) -> list[str]:
+    """What a turn's driver was told, once it has ended."""
+    changed = asyncio.Event()
+    while turn.when_over(changed.set):
+        await changed.wait()
+        changed.clear()
+    return [event.text for event in (await turn.result_async()).events]
+
+
+@pytest.mark.parametrize("has_polled", [True, False])
+async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_driver_already(
+    desk: Desk, has_polled: bool
+) -> None:
+    link = Restarting(desk.actor)
+    follower = Follower(SessionRef(link), "d", lasts=True)
+    turn = Turn(NOBODY, KEY, "e-1")
+    if has_polled:
+        follower.follow(turn)
+        await settled()
+        await desk.open("e-1", subscriber="d")
+        link.is_lost()
+    else:
+        await desk.open("e-1", subscriber="d")
+        # The first poll is on its way when the actor is lost.
+        link.is_lost()
+        follower.follow(turn)
+        await settled()
+    again = await desk.restarted()
+    # A turn of another session is begun before the driver asks for news.
+    await again.open("e-2", key=OTHER, subscriber="d")
+    await again.say(again.event("root", "told all the same"))
+    await again.close()
+    if not has_polled:
+        # There was nothing yet by which it could know that this is another: it learns that with the first news.
+        await again.say(again.event("root", "of another turn", turn="e-2"), turn="e-2", key=OTHER)
+    link.is_back(again.actor)
+    assert await over(turn) == ["told all the same"]
+    await follower.close(RuntimeError("closed"))
+    await again.ref.stop()
+
+
+async def test_news_name_their_mailbox_and_another_one_says_that_it_is_another(desk: Desk) -> None:
+    first = await desk.ref.poll(p.Poll(subscriber="d"))
+    assert not first.known
+    await desk.open("e-1", subscriber="d")
+    await desk.say(desk.event("root", "one"))
+    news = await desk.ref.poll(p.Poll(subscriber="d", mailbox=first.mailbox))
+    assert (news.known, news.mailbox, len(news.turns)) == (True, first.mailbox, 1)
+    again = await desk.restarted()
+    await again.open("e-2", key=OTHER, subscriber="d")
+    other = await again.ref.poll(p.Poll(subscriber="d", ack=news.number, mailbox=news.mailbox))
+    assert not other.known
+    assert other.mailbox != news.mailbox
+    await again.ref.stop()

@@ -1,0 +1,135 @@
+"""Every error: its place in the tree, its sentence, and its way from process to process."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import pytest
+
+from actors import errors
+from actors.errors import ModelServiceError, RaygroveError, SessionNotFoundError, name_and_args, rebuild, tree
+from actors.messages.codec import decode, encode
+from actors.messages.protocol.base import Refused
+
+FACTS = ["one", "two", "three", "four", "five"]
+
+
+def all_classes(cls: type[RaygroveError] = RaygroveError) -> list[type[RaygroveError]]:
+    return [
+        cls,
+        *(below for child in cls.__subclasses__() if child.__module__ == tree.__name__ for below in all_classes(child)),
+    ]
+
+
+def example(cls: type[RaygroveError]) -> RaygroveError:
+    """The error with as many facts as its sentence has places for."""
+    places = {int(place) for place in re.findall(r"\{(\d)", cls.sentence)}
+    return cls(*FACTS[: max(places) + 1])
+
+
+every_class = pytest.mark.parametrize("cls", all_classes(), ids=lambda cls: cls.__name__)
+
+
+def drawn() -> list[tuple[str, str]]:
+    """Class and base of every line of the tree in the module's docstring, in order."""
+    parents: list[str] = []
+    found: list[tuple[str, str]] = []
+    for line in (tree.__doc__ or "").splitlines():
+        match = re.match(r"    ((?:│   |    )*)(?:[├└]── )?(\w+Error)\b", line)
+        if match is None:
+            continue
+        depth = 0 if match[2] == "RaygroveError" else len(match[1]) // 4 + 1
+        del parents[depth:]
+        found.append((match[2], parents[-1] if parents else ""))
+        parents.append(match[2])
+    return found
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
+    bases = {
+        cls.__name__: next((base.__name__ for base in cls.__bases__ if issubclass(base, RaygroveError)), "")
+        for cls in all_classes()
+    }
+    assert dict(drawn()) == bases
+    assert len(drawn()) == len(bases)
+
+
+def test_the_tree_in_the_docstring_has_the_order_of_the_file() -> None:
+    lines = {cls.__name__: _line(cls) for cls in all_classes()}
+    for branch in [""] + [name for name, _ in drawn()]:
+        here = [lines[name] for name, parent in drawn() if parent == branch]
+        assert here == sorted(here)
+
+
+def _line(cls: type[RaygroveError]) -> int:
+    with open(tree.__file__, encoding="utf-8") as file:
+        return next(number for number, line in enumerate(file) if line.startswith(f"class {cls.__name__}("))
+
+
+@every_class
+def test_it_survives_pickling(cls: type[RaygroveError]) -> None:
+    error = example(cls)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.args, str(again)) == (cls, error.args, str(error))
+
+
+@every_class
+def test_it_survives_the_journey_between_actors_with_its_sentence(cls: type[RaygroveError]) -> None:
+    error = example(cls)
+    name, args = name_and_args(error)
+    sent = decode(encode(Refused(error=name, args=args)), Refused)
+    again = rebuild(sent.error, sent.args)
+    assert (type(again), str(again)) == (cls, str(error))
+
+
+@every_class
+def test_its_sentence_tells_all_its_facts(cls: type[RaygroveError]) -> None:
+    error = example(cls)
+    for fact in error.args:
+        assert fact in str(error)
+
+
+@every_class
+def test_its_docstring_tells_what_it_means_and_its_arguments(cls: type[RaygroveError]) -> None:
+    assert cls.__doc__
+    assert cls is RaygroveError or "Arguments: " in cls.__doc__ or cls.__subclasses__()
+
+
+def test_facts_with_braces_are_told_as_they_are() -> None:
+    assert str(RaygroveError("{0} {x} {")) == "{0} {x} {"
+    assert "{0}" in str(SessionNotFoundError("app", "ada", "{0}"))
+
+
+def test_an_error_of_a_class_that_is_not_known_here_keeps_its_sentence() -> None:
+    class OwnError(RaygroveError):
+        sentence = "{1} of {0}"
+
+    again = rebuild("NoSuchError", ["a sentence"])
+    assert (type(again), str(again)) == (RaygroveError, "a sentence")
+    assert str(OwnError("a", "b")) == "b of a"
+
+
+def test_an_error_without_arguments_can_be_told() -> None:
+    for cls in all_classes():
+        assert isinstance(str(cls()), str)
+
+
+def test_a_service_that_did_not_answer_has_no_status() -> None:
+    assert ModelServiceError("gemini", 503, "busy").code == 503
+    assert str(ModelServiceError("gemini", None, "no route")) == "model 'gemini': the service could not be reached: no route"
+
+
+@pytest.mark.parametrize(
+    ("ours", "builtin"),
+    [
+        ("DefinitionError", ValueError),
+        ("InvalidMessageError", ValueError),
+        ("SessionNotFoundError", LookupError),
+        ("InvocationNotFoundError", LookupError),
+        ("NotEncodableError", TypeError),
+        ("TurnTimeoutError", TimeoutError),
+    ],
+)
+def test_who_knows_only_python_can_catch_it(ours: str, builtin: type[Exception]) -> None:
+    assert issubclass(getattr(errors, ours), builtin)

@@ -1,0 +1,140 @@
+"""What every actor does with messages, and how its client hears of errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from actors.actor import Actor, Handler
+from actors.errors import RaygroveError, SessionBusyError, TooLargeError
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from actors.refs.base import Ref
+from runtime.engine.local import LocalLink
+from tests.support.session_fixture import KEY
+
+
+class OwnError(RaygroveError):
+    sentence = "own: {0}"
+
+
+class Moody(Actor):
+    """Answers each message in another way."""
+
+    def handlers(self) -> Mapping[type[p.Message], Handler]:
+        return {
+            p.Stop: self.fine,
+            p.Poll: self.refuses,
+            p.GetStatistics: self.is_broken,
+            p.GetTopology: self.raises_what_cannot_travel,
+            p.Unsubscribe: self.replies_what_cannot_travel,
+            p.DeleteSessionRequest: self.wants_to_exit,
+            p.ForgetSession: self.is_not_cancelled,
+            p.RememberSession: self.waits,
+        }
+
+    async def fine(self, _: p.Stop) -> p.Done:
+        return p.Done()
+
+    async def refuses(self, _: p.Poll) -> p.Done:
+        raise SessionBusyError("s1", "e-1")
+
+    async def is_broken(self, _: p.GetStatistics) -> p.Done:
+        raise ZeroDivisionError("division by zero")
+
+    async def raises_what_cannot_travel(self, _: p.GetTopology) -> p.Done:
+        raise OwnError(object)
+
+    async def wants_to_exit(self, _: p.DeleteSessionRequest) -> p.Done:
+        raise SystemExit(1)
+
+    async def is_not_cancelled(self, _: p.ForgetSession) -> p.Done:
+        raise asyncio.CancelledError
+
+    async def waits(self, _: p.RememberSession) -> p.Done:
+        await asyncio.Event().wait()
+        return p.Done()
+
+    async def replies_what_cannot_travel(self, _: p.Unsubscribe) -> p.Refused:
+        return p.Refused(error="x", args=[object()])
+
+
+class MoodyRef(Ref):
+    async def ask(self, message: p.Message) -> p.Done:
+        return await self._ask(message, p.Done)
+
+
+@pytest.fixture
+def moody() -> MoodyRef:
+    return MoodyRef(LocalLink(Moody("moody")))
+
+
+async def test_a_reply_comes_back(moody: MoodyRef) -> None:
+    assert await moody.ask(p.Stop()) == p.Done()
+
+
+async def test_an_error_of_ours_is_raised_where_it_was_caused(moody: MoodyRef) -> None:
+    with pytest.raises(SessionBusyError) as raised:
+        await moody.ask(p.Poll(subscriber="d"))
+    assert raised.value.args == ("s1", "e-1")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (p.GetStatistics(), ["moody failed on GetStatistics", "ZeroDivisionError", "division by zero"]),
+        (p.GetTopology(), ["OwnError", "own: <class 'object'>"]),
+        (p.Unsubscribe(subscriber="d"), ["cannot be sent"]),
+        (p.DeleteSessionRequest(key=KEY), ["moody failed on DeleteSessionRequest", "SystemExit: 1"]),
+        (p.ForgetSession(key=KEY), ["moody failed on ForgetSession", "CancelledError"]),
+        (p.TellPartial(turn=p.TurnRef(KEY, "e", 1), events=[]), ["moody failed on TellPartial"]),
+    ],
+)
+async def test_whatever_goes_wrong_reaches_the_one_who_asked_and_stops_nobody(
+    moody: MoodyRef, message: p.Message, words: list[str]
+) -> None:
+    with pytest.raises(RaygroveError) as raised:
+        await moody.ask(message)
+    for word in words:
+        assert word in str(raised.value)
+    assert await moody.ask(p.Stop()) == p.Done()
+
+
+async def test_who_is_really_cancelled_stops() -> None:
+    asked = asyncio.create_task(Moody("moody").receive(encode(p.RememberSession(key=KEY))))
+    await asyncio.sleep(0)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+
+
+async def test_what_is_too_large_is_not_sent() -> None:
+    small = MoodyRef(LocalLink(Moody("moody")), max_bytes=100)
+    with pytest.raises(TooLargeError, match="RAYGROVE_MAX_MESSAGE_BYTES allows 100"):
+        await small.ask(p.Poll(subscriber="d" * 200))
+    assert await small.ask(p.Stop()) == p.Done()
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff", encode({"type": "NoSuchMessage"}), encode({"type": "Poll"}), encode([1])])
+async def test_a_message_that_cannot_be_read_is_refused(raw: bytes) -> None:
+    reply: Any = await Moody("moody").receive(raw)
+    with pytest.raises(RaygroveError, match="a message for moody cannot be sent"):
+        await MoodyRef(_Fixed(reply)).ask(p.Stop())
+
+
+async def test_a_reply_of_another_kind_is_an_error() -> None:
+    with pytest.raises(RaygroveError, match="asked with Stop, got News back"):
+        await MoodyRef(_Fixed(encode(p.News()))).ask(p.Stop())
+
+
+class _Fixed:
+    """A link to somebody who always says the same."""
+
+    def __init__(self, reply: bytes) -> None:
+        self._reply = reply
+
+    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+        return self._reply

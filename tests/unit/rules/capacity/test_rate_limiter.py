@@ -1,0 +1,276 @@
+"""Who may ask a model next: the limits hold whatever happens, and nobody is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from actors.messages.limits import ModelLimits
+from actors.rules.capacity.rate_limiter import LONGEST_ADVICE_S, MINUTE_S, TOO_MANY, Permits, Trouble, limits_of
+
+
+def asked(permits: Permits, *calls: str) -> None:
+    """Have calls wait; the letter of each is its session."""
+    for call in calls:
+        permits.ask(call, call[0])
+
+
+def test_sessions_have_their_turns_one_after_the_other_however_many_calls_they_have() -> None:
+    permits = Permits(ModelLimits(max_concurrency=1))
+    asked(permits, "a1", "a2", "a3", "b1", "c1", "b2")
+    order = []
+    for now_s in range(6):
+        (granted,) = permits.grant(now_s)
+        order.append(granted)
+        permits.end(granted, now_s)
+    assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    assert permits.grant(9.0) == []
+    assert permits.counts["granted"] == 6
+
+
+def test_calls_begin_as_often_a_minute_as_they_may() -> None:
+    permits = Permits(ModelLimits(requests_per_minute=2))
+    asked(permits, "a1", "a2", "a3", "a4")
+    assert permits.grant(0.0) == ["a1", "a2"]
+    assert permits.wait_s(10.0) == 50.0
+    assert permits.grant(59.9) == []
+    assert permits.grant(60.0) == ["a3", "a4"]
+    assert permits.wait_s(60.0) is None
+
+
+def test_what_calls_use_holds_others_back_for_a_minute() -> None:
+    permits = Permits(ModelLimits(tokens_per_minute=100))
+    asked(permits, "a1", "a2", "a3", "a4", "a5")
+    # Nothing is known yet of how much they use.
+    assert permits.grant(0.0) == ["a1"]
+    assert permits.wait_s(0.0) is None
+    permits.end("a1", 1.0, 40)
+    assert permits.grant(1.0) == ["a2", "a3"]
+    permits.end("a2", 2.0, 40)
+    permits.end("a3", 2.0, 80)
+    assert permits.grant(2.0) == []
+    assert permits.wait_s(2.0) == 59.0
+    assert permits.grant(61.0) == []
+    assert permits.grant(62.0) == ["a4", "a5"]
+
+
+def test_a_call_that_is_given_up_leaves_the_line_and_one_that_has_ended_makes_room() -> None:
+    permits = Permits(ModelLimits(max_concurrency=1))
+    asked(permits, "a1", "b1", "b2", "c1")
+    assert permits.grant(0.0) == ["a1"]
+    permits.end("b1", 0.0)
+    permits.end("c1", 0.0)
+    permits.end("never seen", 0.0)
+    assert permits.waiting == 1
+    permits.end("a1", 1.0)
+    assert permits.grant(1.0) == ["b2"]
+
+
+def test_a_service_that_is_asked_too_often_is_left_alone_by_everybody() -> None:
+    permits = Permits(ModelLimits())
+    asked(permits, "a1")
+    assert permits.grant(0.0) == ["a1"]
+    assert permits.retry("a1", "a", Trouble(attempt=1, status=TOO_MANY, advised_s=7.0), 0.0, 0.5)
+    asked(permits, "b1")
+    assert permits.grant(6.9) == []
+    assert permits.wait_s(6.0) == 1.0
+    assert sorted(permits.grant(7.0)) == ["a1", "b1"]
+    # Without advice, longer each time; and all the same however often each call has failed.
+    assert permits.retry("b1", "b", Trouble(attempt=1, status=TOO_MANY), 7.0, 0.0)
+    assert permits.wait_s(7.0) == 2.0
+    permits.end("a1", 8.0)
+    assert permits.grant(9.0) == ["b1"]
+    assert permits.retry("b1", "b", Trouble(attempt=1, status=TOO_MANY), 9.0, 0.0)
+    assert permits.wait_s(9.0) == 1.0
+
+
+def test_other_troubles_are_the_calls_own() -> None:
+    permits = Permits(ModelLimits())
+    asked(permits, "a1")
+    permits.grant(0.0)
+    assert permits.retry("a1", "a", Trouble(attempt=3, status=503), 0.0, 1.0)
+    asked(permits, "b1")
+    assert permits.grant(0.0) == ["b1"]
+    assert permits.wait_s(0.0) == 2.0
+    assert permits.grant(2.0) == ["a1"]
+
+
+def test_a_call_is_not_repeated_too_often_nor_after_too_long_a_wait_nor_when_it_is_not_wanted() -> None:
+    permits = Permits(ModelLimits(max_retries=2))
+    asked(permits, "a1", "a2", "a3")
+    permits.grant(0.0)
+    assert not permits.retry("a1", "a", Trouble(attempt=3), 0.0, 0.0)
+    assert not permits.retry("a2", "a", Trouble(attempt=1, status=TOO_MANY, advised_s=LONGEST_ADVICE_S + 1), 0.0, 0.0)
+    assert permits.counts["retries_refused"] == 2
+    # Who asks next is told the same at once, instead of waiting that long.
+    assert permits.wait_s(0.0) is None
+    assert permits.retry("a3", "a", Trouble(attempt=1), 0.0, 0.0)
+    permits.end("a3", 0.5)
+    assert permits.grant(1.0) == []
+    assert (permits.running, permits.waiting) == (0, 0)
+
+
+def test_repetitions_are_a_part_of_the_calls_and_a_few() -> None:
+    permits = Permits(ModelLimits(retry_ratio=0.5, retry_reserve=2))
+    asked(permits, *(f"a{number}" for number in range(8)))
+    permits.grant(0.0)
+    # A reserve is not saved up beyond its size.
+    assert [permits.retry(f"a{number}", "a", Trouble(attempt=1), 0.0, 0.0) for number in range(4)] == [True, True, False, False]
+    asked(permits, "b1", "b2")
+    permits.grant(0.0)
+    assert [permits.retry(call, "b", Trouble(attempt=1), 0.0, 0.0) for call in ("b1", "b2")] == [True, False]
+
+
+def test_a_call_of_which_another_has_known_counts() -> None:
+    permits = Permits(ModelLimits(max_concurrency=1))
+    permits.hold("x")
+    asked(permits, "a1")
+    assert permits.grant(0.0) == []
+    permits.end("x", 1.0)
+    assert permits.grant(1.0) == ["a1"]
+
+
+def test_the_name_of_a_model_goes_before_patterns() -> None:
+    limits = {"gemini-*": ModelLimits(max_concurrency=1), "gemini-2": ModelLimits(max_concurrency=2), "*": ModelLimits()}
+    assert limits_of("gemini-2", limits) == limits["gemini-2"]
+    assert limits_of("gemini-3", limits) == limits["gemini-*"]
+    assert limits_of("other", limits) == limits["*"]
+    assert limits_of("other", {"gemini-*": ModelLimits()}) is None
+
+
+@pytest.mark.parametrize("wrong", [{"max_concurrency": 0}, {"requests_per_minute": -1}, {"retry_ratio": 2}, {"max_calls": 3}])
+def test_limits_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        ModelLimits(**wrong)
+
+
+# ------------------------------------------------------------------------------------------------------- whatever happens
+class Play:
+    """Calls of some sessions that begin, fail and end at random, and what has to hold all the time."""
+
+    def __init__(self, limits: ModelLimits) -> None:
+        self.limits = limits
+        self.permits = Permits(limits)
+        self.now_s = 0.0
+        self.begun: list[float] = []
+        self.running: dict[str, int] = {}
+        self.waiting: dict[str, int] = {}
+        self.repeated: dict[str, int] = {}
+        self.passed: dict[int, set[int]] = {}
+        self.attempts: dict[str, int] = {}
+        self.paused_until_s = 0.0
+        self.calls = self.retries = 0
+
+    def ask(self, session: int) -> None:
+        self.calls += 1
+        call = f"call-{self.calls}"
+        self.waiting[call] = session
+        self.passed.setdefault(session, set())
+        self.permits.ask(call, session)
+        self.permits.ask(call, session)
+
+    def end(self, index: int, tokens: int) -> None:
+        if self.running:
+            call = list(self.running)[index % len(self.running)]
+            del self.running[call]
+            self.permits.end(call, self.now_s, tokens)
+
+    def fail(self, index: int, status: int) -> None:
+        if self.running:
+            call = list(self.running)[index % len(self.running)]
+            session = self.running.pop(call)
+            self.attempts[call] = self.attempts.get(call, 0) + 1
+            if self.permits.retry(call, session, Trouble(attempt=self.attempts[call], status=status), self.now_s, 0.5):
+                self.retries += 1
+                self.repeated[call] = session
+                assert self.attempts[call] <= self.limits.max_retries
+
+    def give_up(self, index: int) -> None:
+        if self.waiting:
+            call = list(self.waiting)[index % len(self.waiting)]
+            self.left(self.waiting.pop(call))
+            self.permits.end(call, self.now_s)
+
+    def left(self, session: int) -> None:
+        if session not in self.waiting.values():
+            self.passed.pop(session, None)
+
+    def grant(self) -> None:
+        for call in self.permits.grant(self.now_s):
+            # A repetition is a turn of its session like any other.
+            session = self.waiting.pop(call) if call in self.waiting else self.repeated.pop(call)
+            self.running[call] = session
+            self.begun.append(self.now_s)
+            for other, passed in self.passed.items():
+                if other != session:
+                    assert session not in passed, f"{session} was served twice while {other} waited"
+                    passed.add(session)
+            if session in self.passed:
+                self.passed[session] = set()
+                self.left(session)
+        self.check()
+
+    def check(self) -> None:
+        most = self.limits.max_concurrency
+        assert self.permits.running == len(self.running)
+        assert most is None or len(self.running) <= most
+        rate = self.limits.requests_per_minute
+        assert rate is None or all(
+            later - earlier > MINUTE_S - 1e-6 for earlier, later in zip(self.begun, self.begun[rate:], strict=False)
+        )
+        assert self.retries <= self.limits.retry_reserve + self.limits.retry_ratio * self.calls + 1e-6
+
+
+steps = st.one_of(
+    st.tuples(st.just("ask"), st.integers(0, 4), st.just(0)),
+    st.tuples(st.just("ask"), st.integers(0, 4), st.just(0)),
+    st.tuples(st.just("end"), st.integers(0, 50), st.integers(0, 60)),
+    st.tuples(st.just("fail"), st.integers(0, 50), st.sampled_from([429, 503])),
+    st.tuples(st.just("give_up"), st.integers(0, 50), st.just(0)),
+    st.tuples(st.just("pass"), st.floats(0.0, 40.0), st.just(0)),
+)
+some_limits = st.builds(
+    ModelLimits,
+    max_concurrency=st.one_of(st.none(), st.integers(1, 4)),
+    requests_per_minute=st.one_of(st.none(), st.integers(1, 6)),
+    tokens_per_minute=st.one_of(st.none(), st.integers(1, 100)),
+    max_retries=st.integers(0, 3),
+    retry_ratio=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    retry_reserve=st.integers(0, 3),
+)
+
+
+@settings(max_examples=400)
+@given(some_limits, st.lists(steps, max_size=80))
+def test_limits_are_never_exceeded_no_session_is_passed_over_and_all_come_to_their_turn(
+    limits: ModelLimits, what: list[tuple[str, float, int]]
+) -> None:
+    play = Play(limits)
+    for step, value, more in what:
+        match step:
+            case "ask":
+                play.ask(int(value))
+            case "end":
+                play.end(int(value), more)
+            case "fail":
+                play.fail(int(value), more)
+            case "give_up":
+                play.give_up(int(value))
+            case _:
+                play.now_s += value
+        play.grant()
+    # From now on everything is well: whoever waits has to come to his turn, asked again only when that was said.
+    for _ in range(2_000):
+        while play.running:
+            play.end(0, 1)
+        play.grant()
+        if not play.running:
+            if not play.permits.waiting:
+                return
+            wait_s = play.permits.wait_s(play.now_s)
+            assert wait_s is not None, "calls wait, and nobody will ask again"
+            assert 0 < wait_s <= LONGEST_ADVICE_S
+            play.now_s += wait_s
+    raise AssertionError("calls wait for ever")

@@ -1,0 +1,100 @@
+"""Models' answers made fit for the log: pure decisions, over whatever a model may say."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from actors import Blob, Content, FunctionCall, FunctionResponse, LlmResponse, Part
+from actors.errors import ModelResponseError, NotEncodableError
+from actors.messages.codec import decode, encode, encode_event
+from actors.messages.event import Event
+from actors.rules.checks.model_answer import MALFORMED, fit, large_data, piece, placeholder
+from tests.support import fuzz_values as fuzzing
+
+
+@settings(max_examples=500, suppress_health_check=list(HealthCheck))
+@given(fuzzing.answers)
+def test_what_is_fit_can_be_stored_and_is_fit_already(answer: Any) -> None:
+    try:
+        made = fit(answer, "m")
+    except ModelResponseError as error:
+        encode(str(error))
+        return
+    # By their bytes: a number that is none is not equal to itself.
+    assert encode(fit(made, "m")) == encode(decode(encode(made), LlmResponse)) == encode(made)
+    if made.content is not None:
+        assert made.content.role == "model"
+        assert not list(made.content.function_responses())
+        assert all(isinstance(call.args, dict) for call in made.content.function_calls())
+
+
+def said(*parts: Part) -> list[Part]:
+    made = fit(LlmResponse(content=Content(role="user", parts=parts)), "m")
+    return list(made.content.parts) if made.content is not None else []
+
+
+def test_an_answer_that_is_in_order_stays_as_it_is() -> None:
+    parts = [
+        Part(text="hm", thought=True, thought_signature=b"s"),
+        Part(text="look"),
+        Part(function_call=FunctionCall(id="c1", name="f", args={"a": [1, {"b": None}]})),
+        Part(inline_data=Blob(data=b"x", mime_type="image/png")),
+    ]
+    assert said(*parts) == parts
+
+
+@pytest.mark.parametrize(
+    ("given_args", "args"),
+    [
+        (None, {}),
+        ("{}", {}),
+        ('{"a": 1}', {"a": 1}),
+        ({1: 2}, {"1": 2}),
+        ({"a": (1, 2)}, {"a": [1, 2]}),
+        ("nonsense", {MALFORMED: "they are a text that is no JSON (JSON is malformed: invalid character (byte 4))"}),
+        ("[]", {MALFORMED: "they are of type list"}),
+        ({"a": [math.inf]}, {MALFORMED: "NaN and infinity are no JSON values: use None or a text instead"}),
+    ],
+)
+def test_arguments_become_an_object_or_tell_why_not(given_args: Any, args: dict[str, Any]) -> None:
+    (part,) = said(Part(function_call=FunctionCall(name="f", args=given_args)))
+    assert part.function_call is not None
+    assert part.function_call.args == args
+
+
+def test_a_response_of_a_model_is_left_out_and_what_stands_beside_it_is_not() -> None:
+    response = FunctionResponse(id="c1", name="f", response={"a": 1})
+    assert said(Part(text="x"), Part(function_response=response), Part(text="y", function_response=response)) == [
+        Part(text="x"),
+        Part(text="y"),
+    ]
+    assert said(Part(function_response=response)) == []
+
+
+def test_only_data_that_is_too_large_is_large() -> None:
+    parts = [Part(inline_data=Blob(data=b"x" * size)) for size in (0, 10, 11)] + [Part(text="x" * 100)]
+    assert large_data(parts, 10) == [2]
+    small = piece(Content(role="user", parts=parts), "m", 10)
+    assert small == Content(role="model", parts=[*parts[:2], parts[3]])
+    assert piece(Content(parts=parts[2:3]), "m", 10) is piece(Content(), "m", 10) is piece(None, "m", 10) is None
+    for wrong in ("text", Content(parts="text"), Content(parts=[Part(inline_data="x")])):  # type: ignore[arg-type]
+        with pytest.raises(ModelResponseError, match="a piece of it is malformed"):
+            piece(wrong, "m", 10)  # type: ignore[arg-type]
+    signed = Part(inline_data=Blob(data=b"x" * 20), thought_signature=b"s")
+    assert placeholder("f", signed) == Part(text="Generated file: f. It is saved into artifacts", thought_signature=b"s")
+
+
+@settings(max_examples=500, suppress_health_check=list(HealthCheck))
+@given(fuzzing.events)
+def test_an_event_that_is_encoded_can_be_read_by_everybody(event: Event) -> None:
+    try:
+        raw = encode_event(event)
+    except NotEncodableError as error:
+        encode(str(error))
+    else:
+        read = decode(raw, Event)
+        assert Event.from_json(read.to_json()).id == event.id

@@ -1,0 +1,84 @@
+"""Scopes of session state, and how deltas are taken back (semantics.md section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.interfaces.records import SessionRow
+from actors.messages.session import SessionKey
+from actors.rules.checks.state import merge, only_temp, overwritten, split, take_back, without_temp
+from actors.session.log.session_log import HotLog
+
+keys = st.builds("{}{}".format, st.sampled_from(["", "", "app:", "user:", "temp:"]), st.sampled_from(["a", "b", "c", ""]))
+values = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
+deltas = st.dictionaries(keys, values, max_size=5)
+plain_deltas = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), values, max_size=4)
+
+KEY = SessionKey("app", "ada", "s1")
+
+
+def log_with(state: Mapping[str, Any]) -> HotLog:
+    row = SessionRow(key=KEY, head_seq=0, rewinds=0, authors=(), state=dict(state), created_s=0, updated_s=0)
+    return HotLog(row, {}, {})
+
+
+@given(deltas)
+def test_merging_what_was_split_gives_it_back(delta: dict[str, Any]) -> None:
+    assert merge(split(delta)) == delta
+
+
+@given(deltas)
+def test_every_key_goes_to_the_scope_of_its_prefix(delta: dict[str, Any]) -> None:
+    scopes = split(delta)
+    assert sum(map(len, scopes)) == len(delta)
+    assert scopes.app == {key[4:]: value for key, value in delta.items() if key.startswith("app:")}
+    assert scopes.user == {key[5:]: value for key, value in delta.items() if key.startswith("user:")}
+    assert scopes.temp == only_temp(delta)
+    assert merge(scopes._replace(temp={})) == without_temp(delta)
+
+
+@given(st.lists(deltas, max_size=6))
+def test_folding_step_by_step_equals_folding_at_once(steps: list[dict[str, Any]]) -> None:
+    stepwise, at_once = log_with({"a": 0}), log_with({"a": 0})
+    whole: dict[str, Any] = {}
+    for delta in steps:
+        stepwise.fold(split(delta))
+        whole.update(delta)
+    at_once.fold(split(whole))
+    assert stepwise.merged_state() == at_once.merged_state() == {"a": 0, **without_temp(whole)}
+
+
+@given(plain_deltas, st.lists(plain_deltas, max_size=6), st.integers(0, 6))
+def test_what_several_deltas_overwrote_brings_the_state_before_them_back(
+    start: dict[str, Any], steps: list[dict[str, Any]], kept: int
+) -> None:
+    state = dict(start)
+    undos: list[dict[str, list[Any]]] = []
+    before = dict(state)
+    for number, delta in enumerate(steps):
+        if number == kept:
+            before, undos = dict(state), []
+        undos.insert(0, overwritten(state, delta))
+        state.update(delta)
+    if kept >= len(steps):
+        before, undos = dict(state), []
+    for key, value in take_back([*undos]).items():
+        if value:
+            state[key] = value[0]
+        else:
+            del state[key]
+    assert state == before
+
+
+def test_a_value_of_none_that_is_overwritten_is_something_else_than_none_at_all() -> None:
+    assert overwritten({"a": None}, {"a": 1, "b": 2}) == {"a": [None], "b": []}
+
+
+def test_temp_state_is_kept_out_of_what_is_stored() -> None:
+    delta = {"a": 1, "temp:a": 2, "temp": 3}
+    assert without_temp(delta) == {"a": 1, "temp": 3}
+    assert only_temp(delta) == {"a": 2}

@@ -1,0 +1,252 @@
+"""Tasks and turns of a flow: states, failure spread, candidates, strategies, and that a flow always gets somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.messages.flow import COMPLETE, FlowMark, TaskChange, TaskNode
+from actors.rules.flow.board import Board, cycle
+from actors.rules.flow.turn_order import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
+
+AGENTS = ("a", "b", "c")
+
+
+def mark(**said: Any) -> FlowMark:
+    return FlowMark(run="r", **said)
+
+
+def changed(task: str, status: Any, **more: Any) -> dict[str, TaskChange]:
+    return {task: TaskChange(status=status, **more)}
+
+
+def board_of(*nodes: TaskNode, goal: Sequence[str] = ()) -> Board:
+    board = Board()
+    board.add("flow", mark(created=nodes, goal=tuple(goal) or tuple(node.name for node in nodes)))
+    return board
+
+
+def task(name: str, *needs: str, agents: Sequence[str] = AGENTS, **more: Any) -> TaskNode:
+    return TaskNode(name=name, agents=tuple(agents), depends_on=needs, **more)
+
+
+# -------------------------------------------------------------------------------------------------------------- states
+def test_only_the_goal_and_what_is_upstream_of_it_is_worked_on() -> None:
+    board = board_of(task("t1"), task("t2", "t1"), task("beside"), goal=["t2"])
+    assert board.ready() == ["t1"]
+    board.add("a", mark(tasks=("t1",), changes=changed("t1", "successful", result=1)))
+    assert board.ready() == ["t2"]
+    assert board.status["beside"] == "pending"
+
+
+def test_a_subtask_is_a_dependency_of_its_parent() -> None:
+    board = board_of(task("whole"), task("part", parent="whole"))
+    assert board.ready() == ["part"]
+    assert board.upstream(["whole"]) == {"whole", "part"}
+
+
+def test_failure_spreads_to_everything_that_needs_it_but_not_to_tasks_that_do_not_mind() -> None:
+    minds_not = task("t3", "t2", on_failed_dependency="run")
+    board = board_of(task("t1"), task("t2", "t1"), minds_not, task("t4", "t2"))
+    board.add("a", mark(tasks=("t1",), changes=changed("t1", "failed", reason="no")))
+    skipped = board.spread()
+    assert {name: change.reason for name, change in skipped.items()} == {
+        "t2": "it needs 't1', which was failed",
+        "t4": "it needs 't2', which was skipped",
+    }
+    board.add("flow", mark(changes=skipped))
+    assert board.ready() == ["t3"]
+    assert board.spread() == {}
+
+
+def test_a_task_that_is_complete_never_changes_again() -> None:
+    board = board_of(task("t1"))
+    board.add("a", mark(tasks=("t1",), changes=changed("t1", "successful", result=1)))
+    board.add("a", mark(tasks=("t1",), changes=changed("t1", "failed", reason="late")))
+    assert (board.status, board.results, board.reasons) == ({"t1": "successful"}, {"t1": 1}, {})
+
+
+def test_a_task_fails_when_its_model_calls_are_used_up() -> None:
+    board = board_of(task("t1", max_llm_calls=2), task("t2"))
+    for number in (1, 2):
+        assert board.used_up() == {}
+        board.add("a", mark(tasks=("t1", "t2"), round=number, llm_calls=1))
+    assert list(board.used_up()) == ["t1"]
+    assert "2 model calls" in board.used_up()["t1"].reason
+
+
+def test_a_cycle_is_named() -> None:
+    assert cycle({"a": ["b"], "b": ["c"], "c": ["a"]}) == ["a", "b", "c", "a"]
+    assert cycle({"a": ["a"]}) == ["a", "a"]
+    assert cycle({"a": ["b", "c"], "b": ["c"], "c": []}) == []
+
+
+@given(st.integers(2, 400))
+def test_a_long_chain_is_no_cycle(length: int) -> None:
+    assert cycle({str(n): [str(n + 1)] for n in range(length)}) == []
+    assert cycle({str(n): [str((n + 1) % length)] for n in range(length)}) != []
+
+
+# --------------------------------------------------------------------------------------------------------------- turns
+def rules(strategy: Strategy = "round_robin", **more: Any) -> TurnRules:
+    return TurnRules(**{"agents": AGENTS, "strategy": strategy, "max_parallel": 1, **more})
+
+
+def after(board: Board, agent: str, *, named: str | None = None) -> Board:
+    """The agent has had a turn on all it may work on, and has ended it."""
+    board.add("flow", mark(turns={agent: candidates(board, board.ready()).get(agent, ())}))
+    board.add(agent, mark(ends_turn=True, next_agent=named))
+    return board
+
+
+def chosen(board: Board, how: TurnRules) -> str:
+    return next_rounds(how, board)[0].agent
+
+
+@pytest.mark.parametrize(
+    ("strategy", "last", "expected"),
+    [
+        ("round_robin", "", "a"),
+        ("round_robin", "a", "b"),
+        ("round_robin", "c", "a"),
+        ("single", "b", "b"),
+        ("popcorn", "b", "b"),
+        ("moderated", "b", "c"),
+        ("most_busy", "a", "b"),
+    ],
+)
+def test_strategies_choose_after_a_turn_that_names_nobody(strategy: Strategy, last: str, expected: str) -> None:
+    board = board_of(task("t1"), task("t2", agents=["b"]))
+    if last:
+        after(board, last)
+    assert chosen(board, rules(strategy, moderator="c")) == expected
+
+
+def test_round_robin_goes_on_behind_an_agent_that_is_no_candidate_any_more() -> None:
+    board = board_of(task("t1", agents=["b"]), task("t2", "t1", agents=["a", "c"]))
+    board.add("b", mark(tasks=("t1",), changes=changed("t1", "successful")))
+    assert chosen(board, rules()) == "c"
+
+
+def test_chance_is_the_same_for_the_same_run() -> None:
+    board = board_of(task("t1"))
+    picks = {seed: chosen(board, rules("random", seed=seed)) for seed in map(str, range(20))}
+    assert picks == {seed: chosen(board, rules("random", seed=seed)) for seed in picks}
+    assert set(picks.values()) == set(AGENTS)
+
+
+def test_an_agent_keeps_its_turn_until_it_finishes_a_task() -> None:
+    board = board_of(task("t1", agents=["a", "b"]), task("t2", agents=["a", "b"]))
+    board.add("a", mark(tasks=("t1", "t2"), round=1))
+    assert [(each.agent, each.tasks, each.begins) for each in next_rounds(rules(), board)] == [("a", ("t1", "t2"), False)]
+    board.add("a", mark(tasks=("t1", "t2"), round=2, changes=changed("t1", "successful")))
+    assert [(each.agent, each.tasks, each.begins) for each in next_rounds(rules(), board)] == [("b", ("t2",), True)]
+
+
+def test_tasks_that_are_handed_over_wait_for_whom_they_were_handed_to() -> None:
+    board = board_of(task("t1", agents=["a", "b", "c"]), task("t2", agents=["b"]))
+    board.add("flow", mark(turns={"a": ("t1",), "b": ("t2",)}))
+    board.add("a", mark(tasks=("t1",), round=1, ends_turn=True, next_agent="b"))
+    how = rules(max_parallel=None)
+    assert next_rounds(how, board, at_work=[Assignment("b", ("t2",), begins=True)]) == []
+    board.add("b", mark(tasks=("t2",), round=2))
+    assert [(each.agent, each.tasks) for each in next_rounds(how, board)] == [("b", ("t1", "t2"))]
+
+
+def test_nobody_gets_the_tasks_of_a_round_under_way_even_when_its_turn_is_over() -> None:
+    board = board_of(task("whole", agents=["a"]), task("t2", agents=["a", "b"]), task("part", agents=["b"], parent="whole"))
+    board.add("flow", mark(turns={"a": ("whole", "t2"), "b": ("part",)}))
+    board.add("b", mark(tasks=("part",), changes=changed("part", "failed")))
+    board.add("flow", mark(changes=board.spread()))
+    assert "a" not in board.turns
+    under_way = Assignment("a", ("whole", "t2"), begins=True)
+    assert next_rounds(rules(max_parallel=None), board, at_work=[under_way]) == []
+    assert [each.agent for each in next_rounds(rules(max_parallel=None), board)] == ["a"]
+
+
+def test_agents_whose_tasks_are_ready_work_side_by_side() -> None:
+    board = board_of(task("t1", agents=["a"]), task("t2", agents=["a", "b"]), task("t3", agents=["c"]), task("t4", agents=["b"]))
+    dealt = next_rounds(rules(max_parallel=None), board)
+    assert [(each.agent, each.tasks) for each in dealt] == [("a", ("t1", "t2")), ("b", ("t4",)), ("c", ("t3",))]
+    assert len(next_rounds(rules(max_parallel=2), board)) == 2
+    assert peers(board, "a", ["t1", "t2"]) == ("b",)
+
+
+# ---------------------------------------------------------------------------------------------------- any flow at all
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[TaskNode, ...]:
+    """Tasks in which each needs only earlier ones, and is a part only of later ones."""
+    count = draw(st.integers(1, 8))
+    nodes = []
+    for index in range(count):
+        needs = draw(st.sets(st.integers(0, index - 1), max_size=3)) if index else set()
+        parent = draw(st.none() | st.integers(index + 1, count - 1)) if index < count - 1 else None
+        nodes.append(
+            TaskNode(
+                name=f"t{index}",
+                agents=tuple(draw(st.lists(st.sampled_from(AGENTS), min_size=1, unique=True))),
+                depends_on=tuple(f"t{needed}" for needed in sorted(needs)),
+                parent=None if parent is None else f"t{parent}",
+                on_failed_dependency=draw(st.sampled_from(["skip", "run"])),
+                max_llm_calls=draw(st.none() | st.integers(1, 3)),
+            )
+        )
+    return tuple(nodes)
+
+
+STRATEGIES: Sequence[Strategy] = ("round_robin", "single", "popcorn", "moderated", "random", "most_busy")
+
+
+@given(graphs(), st.sampled_from(STRATEGIES), st.none() | st.integers(1, 3), st.data())
+def test_every_flow_gets_on_or_is_done_whatever_agents_do(
+    nodes: tuple[TaskNode, ...], strategy: Strategy, parallel: int | None, data: st.DataObject
+) -> None:
+    board, how = board_of(*nodes), rules(strategy, max_parallel=parallel)
+    finished: list[str] = []
+    rounds = 0
+    while board.incomplete():
+        while settled := {**board.used_up(), **board.spread()}:
+            board.add("flow", mark(changes=settled))
+        dealt = next_rounds(how, board)
+        assert dealt or not board.incomplete(), "tasks are left to do and nobody works"
+        assert len({name for each in dealt for name in each.tasks}) == sum(len(each.tasks) for each in dealt)
+        for each in dealt:
+            rounds += 1
+            assert all(each.agent in board.nodes[name].agents for name in each.tasks)
+            assert all(board.is_complete(needed) for name in each.tasks for needed in board.needs(name))
+            # Sooner or later every agent finishes something: a third of the rounds, at the latest.
+            does = data.draw(st.sampled_from(["finish", "fail", "talk", "end"])) if rounds % 3 else "finish"
+            name = data.draw(st.sampled_from(each.tasks))
+            other = data.draw(st.sampled_from((None, *peers(board, each.agent, each.tasks))))
+            changes = {"finish": changed(name, "successful"), "fail": changed(name, "failed")}.get(does, {})
+            finished += [*changes]
+            ends = does == "end"
+            board.add(
+                each.agent,
+                mark(
+                    tasks=each.tasks,
+                    round=rounds,
+                    llm_calls=1,
+                    changes=changes,
+                    ends_turn=ends,
+                    next_agent=other if ends else None,
+                ),
+            )
+        assert rounds < 200, "it goes round in circles"
+    assert len(finished) == len(set(finished))
+    assert set(board.status.values()) <= COMPLETE
+
+
+@given(graphs(), st.integers(0, 7))
+def test_the_graph_is_walked_completely(nodes: tuple[TaskNode, ...], index: int) -> None:
+    board = board_of(*nodes)
+    name = nodes[index % len(nodes)].name
+    upstream = board.upstream([name])
+    assert name in upstream
+    assert all(needed in upstream for each in upstream for needed in board.needs(each))
+    # Nothing is in it without a reason.
+    assert all(each == name or any(each in board.needs(other) for other in upstream) for each in upstream)

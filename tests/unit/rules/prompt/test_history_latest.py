@@ -1,0 +1,86 @@
+"""A view that keeps the latest contents only shows the same as one that keeps everything, or says that it cannot."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors import Event
+from actors.rules.prompt import history as contents
+from actors.rules.prompt.history import View
+from tests.support.log_events import call, event, resp, said, shown
+from tests.unit.rules.prompt.test_history_step_by_step import branches, conversations, logs
+
+
+@settings(max_examples=500)
+@given(logs, branches, st.data())
+def test_what_is_left_shows_the_same_or_says_that_it_lacks_something(
+    log: list[Event], branch: str | None, data: st.DataObject
+) -> None:
+    whole, cut = View("me", branch), View("me", branch)
+    for newest in log:
+        whole.add(newest)
+        cut.add(newest)
+        if data.draw(st.booleans()):
+            cut.keep_latest()
+        answered = [response.id for response in newest.function_responses()]
+        if not cut.lacks(answered):
+            assert cut.contents("none") == whole.contents("none")
+            assert cut.still_open(answered) == whole.still_open(answered)
+            assert cut.decided(answered) == whole.decided(answered)
+
+
+@settings(max_examples=200)
+@given(conversations())
+def test_the_same_when_no_call_is_waited_for_for_long(log: list[Event]) -> None:
+    whole, cut = View("me"), View("me")
+    waited_for, contents.WAITED_FOR = contents.WAITED_FOR, 1
+    try:
+        for newest in log:
+            whole.add(newest)
+            cut.add(newest)
+            cut.keep_latest()
+            if not cut.lacks(()):
+                assert cut.contents("none") == whole.contents("none")
+    finally:
+        contents.WAITED_FOR = waited_for
+
+
+def test_of_a_long_conversation_little_is_left_and_nothing_is_lacking() -> None:
+    view = View("me")
+    for turn in range(1_000):
+        view.add(event("user", said(f"q{turn}"), turn=f"e-{turn}"))
+        view.add(event("me", call(f"c{turn}"), turn=f"e-{turn}"))
+        view.add(event("me", resp(f"c{turn}", turn), turn=f"e-{turn}", role="user"))
+        view.add(event("me", said(f"a{turn}"), turn=f"e-{turn}"))
+        view.keep_latest()
+        assert len(view) == 4
+        assert not view.lacks(())
+    assert shown(view.contents("none"))[0] == ("user", ["q999"])
+    # The ids of old calls are known all the same, for none may be given out twice.
+    assert view.has_call("c0")
+
+
+def test_a_turn_that_waits_for_its_answer_is_kept_until_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = View("me")
+    view.add(event("user", said("may I?"), turn="e-0"))
+    view.add(event("me", call("c"), turn="e-0", lro=["c"]))
+    for turn in range(1, 5):
+        view.add(event("user", said(f"q{turn}"), turn=f"e-{turn}"))
+        view.add(event("me", said(f"a{turn}"), turn=f"e-{turn}"))
+        view.keep_latest()
+    assert len(view) == 10
+    monkeypatch.setattr(contents, "WAITED_FOR", 5)
+    view.keep_latest()
+    assert len(view) == 2
+    assert not view.lacks(())
+    view.add(event("user", resp("c", "yes"), turn="e-0"))
+    assert view.lacks(["c"])
+    assert view.lacks(())
+
+
+def test_a_view_that_keeps_everything_never_lacks_anything() -> None:
+    view = View("me")
+    view.add(event("user", resp("nobody's"), turn="e-0"))
+    assert not view.lacks(["c"])

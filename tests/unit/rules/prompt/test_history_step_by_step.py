@@ -1,0 +1,181 @@
+"""The view that is kept event by event is the one that is made from scratch, after every event of any log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors import Content, Event, FunctionResponse, Part
+from actors.rules.prompt.arrange import arrange, latest_slice
+from actors.rules.prompt.branches import is_visible
+from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry
+from actors.rules.prompt.history import View
+from tests.support.log_events import call, event, image, resp, said, thought
+
+IDS = ["c1", "c2", "c3"]
+AUTHORS = ["user", "me", "me", "B", "C"]
+BRANCHES = [None, None, None, "", "b1", "b1.x", "b10", "@me:c1", "b1.@me:c1"]
+TURNS = ["e-1", "e-1", "e-2", "e-3"]
+
+parts = st.one_of(
+    st.sampled_from([said("x"), said("y"), thought("hm"), Part(), Part(text=""), image(), Part(thought_signature=b"s")]),
+    st.builds(call, st.sampled_from([*IDS, None]), st.sampled_from(["f", "transfer_to_agent"])),
+    st.builds(resp, st.sampled_from([*IDS, "zzz", None, ""]), st.integers(0, 9)),
+)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> Event:
+    """Any event at all, also such as no agent would ever make; but calls by the user are refused before they are stored."""
+    author = draw(st.sampled_from(AUTHORS))
+    pieces = draw(st.lists(parts, max_size=4))
+    return event(
+        author,
+        *(part for part in pieces if author != "user" or part.function_call is None),
+        turn=draw(st.sampled_from(TURNS)),
+        branch=draw(st.sampled_from(BRANCHES)),
+        partial=draw(st.sampled_from([None, None, None, True])),
+        transfer=draw(st.sampled_from([None, None, None, "me"])),
+        lro=draw(st.lists(st.sampled_from(IDS), max_size=2)),
+    )
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Event]:
+    """A log as agents make it: every call has an id of its own, and is answered at once, late, in parts, twice or never."""
+    log: list[Event] = []
+    asked: list[str] = []
+    for number in range(draw(st.integers(1, 14))):
+        turn = draw(st.sampled_from(TURNS))
+        match draw(st.sampled_from(["user", "say", "call", "call", "answer", "answer", "late", "late", "other", "ask"])):
+            case "user":
+                log.append(event("user", said(f"q{number}"), turn=turn))
+            case "say":
+                log.append(event("me", said(f"r{number}"), turn=turn))
+            case "call":
+                ids = [f"c{number}{letter}" for letter in draw(st.sampled_from(["a", "ab", "abc"]))]
+                asked += ids
+                lro = draw(st.lists(st.sampled_from(ids), unique=True))
+                log.append(event("me", *(call(each) for each in ids), turn=turn, lro=lro))
+            case "ask":
+                asked.append(f"o{number}")
+                log.append(event("B", call(f"o{number}"), turn=turn, lro=[f"o{number}"]))
+            case "answer" if asked:
+                given_now = draw(st.lists(st.sampled_from(asked[-3:]), min_size=1, unique=True))
+                log.append(event("me", *(resp(each, number) for each in given_now), turn=turn, role="user"))
+            case "late" if asked:
+                given_now = draw(st.lists(st.sampled_from(asked), min_size=1, max_size=3, unique=True))
+                beside = draw(st.sampled_from([(), (said("beside"),)]))
+                log.append(event("user", *beside, *(resp(each, number) for each in given_now), turn=turn))
+            case _:
+                log.append(event("B", said(f"o{number}"), turn=turn))
+    return log
+
+
+logs = st.one_of(st.lists(events(), max_size=10), conversations())
+branches = st.sampled_from([None, "b1", "b1.x", "b10"])
+
+
+def entries_of(log: Sequence[Event], branch: str | None) -> list[Entry]:
+    compiler = Compiler("me", branch)
+    return [entry for event in log if (entry := compiler.entry(event)) is not None]
+
+
+@settings(max_examples=400)
+@given(logs, branches, st.data())
+def test_the_view_equals_arranging_from_scratch_after_every_event(
+    log: list[Event], branch: str | None, data: st.DataObject
+) -> None:
+    always, sometimes = View("me", branch), View("me", branch)
+    for length, newest in enumerate(log, start=1):
+        always.add(newest)
+        sometimes.add(newest)
+        entries = entries_of(log[:length], branch)
+        whole, slice_ = arrange(entries), arrange(latest_slice(entries))
+        assert always.contents() == whole
+        assert always.contents("none") == slice_
+        if data.draw(st.booleans()):
+            assert sometimes.contents("none") == slice_
+            assert sometimes.contents() == whole
+
+
+@settings(max_examples=200)
+@given(conversations(), st.data())
+def test_asking_for_contents_changes_nothing(log: list[Event], data: st.DataObject) -> None:
+    asked, quiet = View("me"), View("me")
+    for newest in log:
+        asked.add(newest)
+        quiet.add(newest)
+        asked.contents(data.draw(st.sampled_from(["default", "none"])))
+    assert asked.contents() == quiet.contents()
+    assert asked.contents("none") == quiet.contents("none")
+
+
+@settings(max_examples=300)
+@given(logs, branches, st.sampled_from(["default", "none"]))
+def test_calls_and_responses_always_fit_together(log: list[Event], branch: str | None, include: str) -> None:
+    contents = made_of(log, branch, include)
+    long_running = {call_id for event in log for call_id in event.long_running_tool_ids}
+    for index, content in enumerate(contents):
+        calls = [made.id for made in content.function_calls()]
+        answers = [answer.id for answer in content.function_responses()]
+        assert not (calls and answers)
+        if answers:
+            assert index > 0
+            assert {made.id for made in contents[index - 1].function_calls()} >= set(answers)
+            assert all(part.function_response is not None for part in content.parts)
+        if calls:
+            follower = contents[index + 1] if index + 1 < len(contents) else Content()
+            unanswered = set(calls) - {answer.id for answer in follower.function_responses()}
+            assert unanswered <= long_running
+        assert not content.is_empty()
+
+
+def made_of(log: Sequence[Event], branch: str | None, include: str) -> list[Content]:
+    view = View("me", branch)
+    for newest in log:
+        view.add(newest)
+    return view.contents("none" if include == "none" else "default")
+
+
+@settings(max_examples=200)
+@given(conversations())
+def test_of_several_answers_to_a_call_the_latest_is_shown(log: list[Event]) -> None:
+    latest: dict[str | None, FunctionResponse] = {}
+    calls: set[str | None] = set()
+    for each in log:
+        if each.author == "me":
+            calls.update(made.id for made in each.function_calls())
+        latest.update((answer.id, answer) for answer in each.function_responses() if answer.id in calls)
+    # While a late answer is the newest event, what its turn did meanwhile is left out.
+    told = [
+        answer
+        for content in made_of([*log, event("me", said("done"))], None, "default")
+        for answer in content.function_responses()
+    ]
+    assert {answer.id: answer for answer in told} == latest
+    assert len(told) == len(latest)
+
+
+@settings(max_examples=200)
+@given(st.lists(events(), max_size=10), branches)
+def test_others_thoughts_signatures_calls_and_responses_are_never_shown_as_such(log: list[Event], branch: str | None) -> None:
+    for content in made_of(log, branch, "default"):
+        if content.parts[0].text == FOREIGN_MARK:
+            assert content.role == "user"
+            assert len(content.parts) > 1
+            for part in content.parts:
+                assert not part.thought
+                assert part.thought_signature is None
+                assert part.function_call is None
+                assert part.function_response is None
+
+
+@settings(max_examples=100)
+@given(st.lists(events(), max_size=10), branches)
+def test_what_another_branch_says_changes_nothing(log: list[Event], branch: str | None) -> None:
+    visible = [event for event in log if is_visible(event.branch, branch)]
+    assert made_of(log, branch, "default") == made_of(visible, branch, "default")
+    assert made_of(log, branch, "none") == made_of(visible, branch, "none")

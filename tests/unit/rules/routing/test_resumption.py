@@ -1,0 +1,104 @@
+"""Where a paused turn goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from actors.messages.topology import AgentNode, Topology
+from actors.rules.routing.resumption import begun_behind, child_towards, entry
+from tests.support.topologies import topologies
+
+
+def tree() -> Topology:
+    """chat → flow (sequential) → (ask → helper, many (parallel) → (one, two)); chat → desk."""
+    nodes = [
+        ("chat", "llm", None),
+        ("flow", "sequential", "chat"),
+        ("desk", "llm", "chat"),
+        ("ask", "llm", "flow"),
+        ("many", "parallel", "flow"),
+        ("helper", "llm", "ask"),
+        ("one", "llm", "many"),
+        ("two", "llm", "many"),
+    ]
+    return Topology(
+        tuple(
+            AgentNode(name=name, kind=kind, parent=parent, children=tuple(each[0] for each in nodes if each[2] == name))
+            for name, kind, parent in nodes
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("caller", "scope", "expected"),
+    [
+        ("chat", None, "chat"),
+        ("desk", None, "desk"),
+        ("ask", None, "flow"),
+        ("helper", None, "flow"),
+        ("one", None, "flow"),
+        ("ask", "ask", "ask"),
+        ("helper", "ask", "helper"),
+        ("one", "many", "many"),
+        ("one", "one", "one"),
+    ],
+)
+def test_a_turn_is_entered_at_the_topmost_supervisor_above_who_asked(caller: str, scope: str | None, expected: str) -> None:
+    assert entry(tree(), caller, scope) == expected
+
+
+@pytest.mark.parametrize(
+    ("parent", "caller", "expected"),
+    [
+        ("flow", "ask", "ask"),
+        ("flow", "helper", "ask"),
+        ("flow", "two", "many"),
+        ("many", "two", "two"),
+        ("many", "ask", None),
+        ("two", "two", None),
+        ("chat", "desk", "desk"),
+    ],
+)
+def test_a_supervisor_goes_on_at_the_child_that_has_who_asked_at_or_below_it(
+    parent: str, caller: str, expected: str | None
+) -> None:
+    assert child_towards(tree(), parent, caller) == expected
+
+
+@settings(max_examples=200)
+@given(topologies())
+def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topology) -> None:
+    for node in topology.nodes:
+        at = entry(topology, node.name)
+        above = [each.name for each in topology.lineage(at)][1:]
+        assert all(topology[name].is_llm for name in above)
+        while at != node.name:
+            child = child_towards(topology, at, node.name)
+            assert child in topology[at].children
+            assert topology.is_below(node.name, child)
+            # Within that child, as the Runner asks for it.
+            at = child
+        assert entry(topology, node.name, node.name) == node.name
+
+
+@pytest.mark.parametrize(
+    ("noted", "expected"),
+    [
+        (None, 5),
+        ((9, {}), 5),
+        ((9, {"child": "b"}), 5),
+        ((9, {"child": "a"}), 9),
+        ((9, {"child": "a", "since": 7}), 7),
+        # Where the supervisor has not been told where it began itself.
+        ((9, {"child": "a", "since": 0}), 5),
+        ((9, {"child": "b", "begun": {"a": 8}}), 8),
+        # Of a run before.
+        ((4, {"child": "a"}), 5),
+        ((4, {"begun": {"a": 3}}), 5),
+    ],
+)
+def test_a_child_began_where_its_supervisor_has_noted_it(noted: tuple[int, dict[str, Any]] | None, expected: int) -> None:
+    assert begun_behind(noted, "a", 5) == expected

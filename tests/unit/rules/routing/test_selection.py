@@ -1,0 +1,102 @@
+"""Which agent gets the next message (semantics.md section 1)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.messages.topology import AgentNode, Topology
+from actors.rules.routing.selection import deciding, is_transferable, select_agent
+from tests.support.topologies import topologies
+
+names = st.sampled_from(["user", *(f"n{number}" for number in range(8)), "gone", "lost"])
+
+
+def may_keep_the_turn(tree: Topology, name: str) -> bool:
+    """Paragraph 3, word for word: every agent from the candidate up to and including the root."""
+    node: AgentNode | None = tree[name]
+    while node is not None:
+        if node.kind != "llm" or node.disallow_transfer_to_parent:
+            return False
+        node = tree[node.parent] if node.parent is not None else None
+    return True
+
+
+def scan(tree: Topology, log: list[str]) -> str:
+    """Paragraphs 2 and 4, word for word: a scan over the authors of all events, newest to oldest."""
+    for author in reversed(log):
+        if author == "user" or tree.find(author) is None:
+            continue
+        if may_keep_the_turn(tree, author):
+            return author
+    return tree.root.name
+
+
+def by_recency(log: list[str]) -> list[str]:
+    """What the Session actor keeps: the distinct authors without the user, the most recent first."""
+    return list(dict.fromkeys(author for author in reversed(log) if author != "user"))
+
+
+@settings(max_examples=500)
+@given(topologies(), st.lists(names, max_size=20))
+def test_the_authors_by_recency_give_what_a_scan_of_all_events_gives(tree: Topology, log: list[str]) -> None:
+    assert select_agent(tree, by_recency(log)) == scan(tree, log)
+
+
+@settings(max_examples=500)
+@given(topologies(), st.lists(names, max_size=20))
+def test_those_who_decide_give_the_same_and_no_more_of_them_are_in_the_tree_than_one(tree: Topology, log: list[str]) -> None:
+    authors = by_recency(log)
+    told = deciding(tree, authors)
+    assert select_agent(tree, told) == select_agent(tree, authors)
+    assert sum(tree.find(author) is not None for author in told) <= 1
+    if any(tree.find(author) is not None and is_transferable(tree, author) for author in authors):
+        assert [author for author in authors if author in told] == list(told)
+        assert [author for author in authors[: authors.index(told[-1])] if tree.find(author) is None] == list(told[:-1])
+
+
+@settings(max_examples=200)
+@given(topologies(), st.lists(st.text(), max_size=5), st.text())
+def test_whatever_the_log_holds_an_agent_of_the_tree_is_selected(tree: Topology, authors: list[str], caller: str) -> None:
+    assert tree.find(select_agent(tree, authors, caller)) is not None
+
+
+@settings(max_examples=200)
+@given(topologies(), st.lists(names, max_size=10), st.integers(0, 9))
+def test_who_made_the_call_gets_the_answer_whatever_its_kind_and_flags(tree: Topology, log: list[str], number: int) -> None:
+    caller = f"n{number}"
+    expected = caller if tree.find(caller) is not None else scan(tree, log)
+    assert select_agent(tree, by_recency(log), caller) == expected
+
+
+@settings(max_examples=200)
+@given(topologies())
+def test_the_peers_flag_plays_no_part(tree: Topology) -> None:
+    for node in tree.nodes:
+        assert is_transferable(tree, node.name) == may_keep_the_turn(tree, node.name)
+
+
+def flat(*children: AgentNode, root: AgentNode | None = None) -> Topology:
+    root = root or AgentNode(name="root")
+    return Topology((AgentNode(name="root", kind=root.kind, children=tuple(child.name for child in children)), *children))
+
+
+def test_an_author_that_is_not_in_the_tree_is_named_in_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    tree = flat(AgentNode(name="a", parent="root"))
+    with caplog.at_level(logging.WARNING):
+        assert select_agent(tree, ["gone", "a"]) == "a"
+    assert "gone" in caplog.text
+
+
+def test_a_non_transferable_author_is_passed_over_and_the_scan_goes_on() -> None:
+    tree = flat(AgentNode(name="a", parent="root"), AgentNode(name="b", parent="root", disallow_transfer_to_parent=True))
+    assert select_agent(tree, ["b", "a"]) == "a"
+    assert select_agent(tree, ["b"]) == "root"
+
+
+def test_a_workflow_root_always_runs_itself() -> None:
+    tree = flat(AgentNode(name="a", parent="root"), root=AgentNode(name="root", kind="sequential"))
+    assert select_agent(tree, ["a"]) == "root"

@@ -1,0 +1,166 @@
+"""Several Runners and several Session actors: who is asked what, and what becomes of the turns of a Runner that is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import Content, CustomAgent, Event, InvocationContext
+from actors.actor import Actor
+from actors.definitions.tree.tree import AgentTree
+from actors.errors import ActorLostError, RaygroveError
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event, encode
+from actors.messages.session import SessionKey, Share
+from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
+from actors.refs.sharded import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
+from actors.rules.capacity.sharding import shares
+from actors.runner.actor import RunnerActor
+from actors.session.actor import SessionActor
+from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.stores.artifacts import FsspecArtifactStore
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.sharded_runtimes import one_on_each
+
+KEYS = [SessionKey("app", "ada", session) for session in one_on_each("app", "ada", 2)]
+
+
+class Waits(CustomAgent):
+    """Says when it is there, and goes on when it may."""
+
+    there: Any
+    may: Any
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        self.there.release()
+        await self.may.wait()
+        yield Event(content=Content.of_text("done", "model"))
+
+
+class Town:
+    """Two Runners over one Session actor."""
+
+    def __init__(self, folder: Path) -> None:
+        self.there, self.may = asyncio.Semaphore(0), asyncio.Event()
+        self.tree = AgentTree(Waits(name="root", there=self.there, may=self.may))
+        self.artifacts = FsspecArtifactStore(f"file://{folder}/artifacts")
+        self.session = SessionRef(LocalLink(SessionActor(SqlSessionStore(f"sqlite:///{folder}/s.db"), self.tree.topology)))
+        self.runners = [self.made(share) for share in shares(2)]
+        self.gone: list[Actor] = []
+        self.ref = runner_client([RunnerRef(LocalLink(runner)) for runner in self.runners])
+
+    def made(self, share: Share) -> RunnerActor:
+        directory = LocalDirectory(self.tree, self.session, self.artifacts)
+        runner = RunnerActor(self.session, directory, self.artifacts, f"runner-{share.index}", app="app", share=share)
+        directory.runner = RunnerRef(LocalLink(runner))
+        return runner
+
+    async def lose(self, index: int) -> None:
+        """A Runner's process is lost, and started again."""
+        self.gone.append(self.runners[index])
+        self.runners[index] = self.made(Share(index, 2))
+        await self.runners[index].receive(encode(p.TakeOver()))
+
+    async def running(self) -> list[int]:
+        return [(await RunnerRef(LocalLink(runner)).statistics()).counts["running"] for runner in self.runners]
+
+    async def close(self) -> None:
+        for runner in (*self.runners, *self.gone):
+            await runner.receive(encode(p.Stop()))
+        await self.session.stop()
+
+
+async def test_of_two_runners_the_one_that_was_lost_takes_up_its_own_turns_and_no_others(tmp_path: Path) -> None:
+    town = Town(tmp_path)
+    for key in KEYS:
+        start = p.StartTurn(key=key, invocation_id="e-1", content=Content.of_text("go"), auto_create=True, subscriber=key.session)
+        await town.ref.start_turn(start)
+        await town.there.acquire()
+    assert await town.running() == [1, 1]
+    await town.lose(0)
+    await town.there.acquire()
+    assert await town.running() == [1, 1]
+    # Taken up once more than begun, and the other not.
+    epochs = [
+        (await town.session.take_up(p.TakeUp(key=key, invocation_id="e-1", runner="?", epoch=epoch))).attached
+        for key, epoch in zip(KEYS, (2, 1), strict=True)
+    ]
+    assert epochs == [True, True]
+    town.may.set()
+    for key in KEYS:
+        assert await said(town.session, key) == ["done"]
+    await town.close()
+
+
+async def said(session: SessionRef, key: SessionKey) -> list[str]:
+    """What a turn has said, when it has ended."""
+    texts: list[str] = []
+    ack = 0
+    while True:
+        news = await session.poll(p.Poll(subscriber=key.session, ack=ack))
+        ack = news.number
+        for turn in news.turns:
+            texts += [decode_event(stored.raw, stored.seq).text for stored in turn.events]
+            if turn.outcome is not None:
+                assert isinstance(turn.outcome, p.Finished)
+                return texts
+
+
+class Recorder:
+    """A link that notes what is sent."""
+
+    def __init__(self, number: int, reply: p.Message | Exception) -> None:
+        self.number = number
+        self.reply = reply
+        self.sent: list[str] = []
+
+    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+        self.sent.append(raw[raw.index(b"type") + 5 :][:20].decode("latin-1"))
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return encode(self.reply)
+
+
+def recorders(reply: p.Message) -> list[Recorder]:
+    return [Recorder(number, reply) for number in range(2)]
+
+
+async def test_what_is_about_a_session_goes_to_its_own_and_what_is_about_all_to_each() -> None:
+    links = recorders(p.Done())
+    session = ShardedSessionRef([SessionRef(link) for link in links])
+    for key, link in zip(KEYS, links, strict=True):
+        await session.delete_session(p.DeleteSessionRequest(key=key))
+        await session.close_turn(p.CloseTurn(turn=p.TurnRef(key, "e", 1), agent="root", outcome=p.Finished()))
+        assert session.of(key)._link is link
+        assert len(link.sent) == 2
+    await session.stop()
+    assert [len(link.sent) for link in links] == [3, 3]
+    for message in (p.Poll(subscriber="driver"), p.Unsubscribe(subscriber="driver")):
+        with pytest.raises(RaygroveError, match=f"{type(message).__name__} is for one actor of several"):
+            await session._ask(message, p.Done)
+    runners = ShardedRunnerRef([RunnerRef(link) for link in links])
+    await runners.cancel_turn(p.CancelTurn(key=KEYS[1], invocation_id="e"))
+    assert [len(link.sent) for link in links] == [3, 4]
+
+
+async def test_all_are_stopped_although_one_is_gone() -> None:
+    links = recorders(p.Done())
+    links[0].reply = ActorLostError("Session actor 0", "it died")
+    with pytest.raises(ActorLostError):
+        await ShardedSessionRef([SessionRef(link) for link in links]).stop()
+    with pytest.raises(ActorLostError):
+        await ShardedRunnerRef([RunnerRef(link) for link in links]).stop()
+    assert [len(link.sent) for link in links] == [2, 2]
+
+
+def test_where_there_is_one_its_plain_client_is_used() -> None:
+    session, runner = SessionRef(Recorder(0, p.Done())), RunnerRef(Recorder(0, p.Done()))
+    assert session_client([session]) is session
+    assert runner_client([runner]) is runner
+    assert session.of(KEYS[0]) is session
+    assert session.shards == (session,)

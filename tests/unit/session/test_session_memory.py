@@ -1,0 +1,173 @@
+"""What the Session actor keeps of logs in memory: bounded, whatever is stored, and never at the cost of what is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from actors import Event
+from actors.errors import StoreUnavailableError
+from actors.interfaces.records import Write
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event, encode
+from actors.messages.limits import KIB, Limits
+from actors.messages.session import SessionKey
+from actors.session.log.logs import FRESH_S, IDLE_S, PAGE, PAGE_BYTES
+from actors.session.log.session_log import TAIL, TAIL_BYTES
+from tests.support.session_fixture import KEY, OTHER, Desk, settled
+
+ROOM = 64 * KIB
+
+
+@pytest.fixture
+async def narrow(tmp_path: Path) -> AsyncIterator[Desk]:
+    """A Session actor with little room."""
+    made = Desk(tmp_path, limits=Limits(max_cache_bytes=ROOM))
+    yield made
+    await made.ref.stop()
+
+
+def key_of(number: int) -> SessionKey:
+    return SessionKey("app", f"user-{number}", "s")
+
+
+async def fetched(desk: Desk) -> list[list[Event]]:
+    """The log page by page, as an agent reads it."""
+    pages: list[list[Event]] = []
+    after_seq, generation, more = 0, "", True
+    while more:
+        reply = await desk.ref.fetch(p.Fetch(key=KEY, after_seq=after_seq, generation=generation))
+        pages.append([decode_event(stored.raw, stored.seq) for stored in reply.events])
+        generation, more = reply.generation, reply.more
+        after_seq = pages[-1][-1].seq if pages[-1] else after_seq
+    return pages
+
+
+def added(desk: Desk, text: str) -> p.AppendEventRequest:
+    return p.AppendEventRequest(key=KEY, event=encode(desk.event("root", text, turn="e-9")))
+
+
+async def touch(desk: Desk, key: SessionKey) -> None:
+    """Have the session used, which must be there, without anything being asked of the store if it is in memory."""
+    found = await desk.ref.get_session(p.GetSessionRequest(key=key, num_recent_events=0))
+    assert found.session is not None
+
+
+async def test_sessions_that_nobody_uses_leave_memory_and_come_back_as_they_were(narrow: Desk) -> None:
+    for number in range(100):
+        narrow.clock.now_s += FRESH_S
+        await narrow.turn(f"e-{number}", "x" * 1_000, key=key_of(number), state={"user:n": number, "own": number})
+    counts = await narrow.counts()
+    assert counts["bytes_in_memory"] <= ROOM
+    assert 2 <= counts["sessions_in_memory"] <= 20
+    # With the last session of a user goes what his sessions have in common.
+    assert counts["shared_states"] == counts["sessions_in_memory"] + 1
+    assert await narrow.state(key_of(0)) == {"user:n": 0, "own": 0}
+    opened = await narrow.open("e-new", key=key_of(0))
+    assert (opened.seq, opened.authors) == (3, ("root",))
+
+
+async def test_sessions_that_are_idle_for_long_leave_memory_although_there_is_room(desk: Desk) -> None:
+    await desk.turn("e-1", "hello")
+    desk.clock.now_s += IDLE_S
+    await desk.turn("e-2", "hello", key=OTHER)
+    assert (await desk.counts())["sessions_in_memory"] == 1
+    assert await desk.log() == [(1, "user", "e-1?"), (2, "root", "hello")]
+
+
+async def test_sessions_with_a_turn_stay_but_leave_what_is_stored_to_the_store(narrow: Desk) -> None:
+    for number in range(30):
+        narrow.clock.now_s += FRESH_S
+        await narrow.open("e-1", "x" * 10_000, key=key_of(number))
+    counts = await narrow.counts()
+    assert counts["sessions_in_memory"] == 30
+    assert counts["bytes_in_memory"] < 30 * 10_000
+    for number in range(30):
+        assert await narrow.say(narrow.event("root", "done"), key=key_of(number)) == 2
+        await narrow.close(key=key_of(number))
+    assert [seq for seq, *_ in await narrow.log(key_of(0))] == [1, 2]
+
+
+async def test_a_session_that_is_being_written_is_not_read_anew(narrow: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    await narrow.turn("e-1", "hello")
+    await narrow.turn("e-2", "hello", key=OTHER)
+    commit, is_full, asked = narrow.store.commit, True, threading.Event()
+
+    def commit_if_there_is_room(writes: Sequence[Write]) -> None:
+        asked.set()
+        if is_full:
+            raise StoreUnavailableError("the store", "it is full")
+        commit(writes)
+
+    monkeypatch.setattr(narrow.store, "commit", commit_if_there_is_room)
+    one = asyncio.create_task(narrow.ref.append_event(added(narrow, "one")))
+    await asyncio.to_thread(asked.wait)
+    narrow.clock.now_s += IDLE_S
+    await touch(narrow, OTHER)
+    two = asyncio.create_task(narrow.ref.append_event(added(narrow, "two")))
+    await touch(narrow, KEY)
+    is_full = False
+    assert [await one, await two] == [3, 4]
+
+
+@pytest.mark.parametrize("opens", [False, True])
+async def test_a_session_that_leaves_memory_while_the_store_is_asked_is_looked_up_again(narrow: Desk, opens: bool) -> None:
+    await narrow.turn("e-1", "hello")
+    await narrow.turn("e-2", "hello", key=OTHER)
+    narrow.store.away = True
+    one = asyncio.create_task(_opened(narrow) if opens else narrow.ref.append_event(added(narrow, "one")))
+    await settled()
+    narrow.clock.now_s += IDLE_S
+    await touch(narrow, OTHER)
+    looked_up = asyncio.create_task(touch(narrow, KEY))
+    narrow.store.away = False
+    await looked_up
+    first = await one
+    assert first == 3
+    if not opens:
+        assert await narrow.ref.append_event(added(narrow, "two")) == 4
+    else:
+        assert await narrow.say(narrow.event("root", "two"), turn="e-3") == 4
+
+
+async def _opened(desk: Desk) -> int:
+    return (await desk.open("e-3", repeatable=True)).seq
+
+
+async def test_a_log_of_large_events_is_kept_in_part_and_read_in_small_pages(desk: Desk) -> None:
+    await desk.open()
+    more = [f"{number}" + "x" * (TAIL_BYTES // 4) for number in range(60)]
+    for text in more:
+        await desk.say(desk.event("root", text))
+    counts = await desk.counts()
+    assert counts["bytes_in_memory"] < 1.1 * TAIL_BYTES
+    pages = await fetched(desk)
+    assert [event.text for page in pages for event in page] == ["hi", *more]
+    assert max(map(size, pages)) < 1.5 * PAGE_BYTES
+
+
+def size(page: Sequence[Event]) -> int:
+    return sum(len(event.text) for event in page)
+
+
+@pytest.mark.parametrize("events", [PAGE - 1, PAGE, PAGE + 1, 2 * PAGE])
+async def test_a_long_log_is_read_in_pages_of_which_the_last_says_so(desk: Desk, events: int) -> None:
+    await desk.open()
+    for start in range(2, events + 1, 100):
+        said = [desk.event("root", f"{seq}") for seq in range(start, min(start + 100, events + 1))]
+        await desk.say(*said)
+    await desk.close()
+    pages = await fetched(desk)
+    assert [event.seq for page in pages for event in page] == list(range(1, events + 1))
+    assert [len(page) for page in pages] == [PAGE] * (events // PAGE) + [events % PAGE] * (events % PAGE > 0)
+
+
+async def test_a_state_that_is_overwritten_again_and_again_is_not_taken_for_a_large_one(desk: Desk) -> None:
+    await desk.open()
+    for number in range(300):
+        await desk.say(desk.event("root", "x" * 1_000, state_delta={"count": number}))
+    assert (await desk.counts())["bytes_in_memory"] < 2.5 * TAIL * 1_000

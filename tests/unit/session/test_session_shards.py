@@ -1,0 +1,146 @@
+"""A Session actor that is one of several: what it reads anew, and what it tells a Runner that is one of several."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from actors.errors import StoreError, TurnCancelledError
+from actors.interfaces.records import PutState, Write
+from actors.messages import protocol as p
+from actors.messages.session import SessionKey, Share
+from actors.rules.capacity.sharding import shares
+from tests.support.session_fixture import KEY, OTHER, Desk, FailingStore, state_of
+from tests.support.sharded_runtimes import one_on_each
+
+ONE_OF_TWO = Share(0, 2)
+FIRST, SECOND = (SessionKey("app", "ada", session) for session in one_on_each("app", "ada", 2))
+
+
+class Held(FailingStore):
+    """A store whose commits wait at a gate."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.arrived = threading.Semaphore(0)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Wait, and do it."""
+        self.arrived.release()
+        self.gate.wait()
+        super().commit(writes)
+
+    async def is_reached(self) -> None:
+        """Wait until a commit is at the gate."""
+        await asyncio.to_thread(self.arrived.acquire)
+
+
+@pytest.fixture
+async def shard(tmp_path: Path) -> AsyncIterator[Desk]:
+    desk = Desk(tmp_path, store=Held, share=ONE_OF_TWO)
+    yield desk
+    desk.store.gate.set()  # type: ignore[attr-defined]
+    await desk.ref.stop()
+
+
+def held(desk: Desk) -> Held:
+    assert isinstance(desk.store, Held)
+    return desk.store
+
+
+def beside(desk: Desk) -> FailingStore:
+    """The store as another Session actor has it open."""
+    store = FailingStore(f"sqlite:///{desk.folder}/sessions.db")
+    store.open()
+    return store
+
+
+async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and_wherever_state_is_told(shard: Desk) -> None:
+    await shard.turn("e-1", "x", state={"app:a": 1, "user:u": 1})
+    await shard.turn("e-1", "x", key=OTHER)
+    other = beside(shard)
+    other.commit([PutState(SessionKey("app", "", ""), {"a": 2, "b": 2}), PutState(SessionKey("app", "ada", ""), {"u": 2})])
+    assert state_of(await shard.open("e-2")) == {"app:a": 2, "app:b": 2, "user:u": 2}
+    other.commit([PutState(SessionKey("app", "", ""), {"a": 3})])
+    read = (await shard.ref.get_session(p.GetSessionRequest(key=OTHER))).session
+    assert read is not None
+    assert read.state == {"app:a": 3, "app:b": 2, "user:u": 2}
+    other.commit([PutState(SessionKey("app", "ada", ""), {"u": 4})])
+    listed = (await shard.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions
+    assert [info.state["user:u"] for info in listed] == [4, 4]
+    other.close()
+
+
+async def test_one_alone_reads_shared_state_once(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    await desk.turn("e-1", "x", state={"app:a": 1})
+    other = beside(desk)
+    other.commit([PutState(SessionKey("app", "", ""), {"a": 2})])
+    assert state_of(await desk.open("e-2")) == {"app:a": 1}
+    other.close()
+    await desk.ref.stop()
+
+
+async def test_what_waits_to_be_written_is_not_lost_when_state_is_read_anew(shard: Desk) -> None:
+    await shard.turn("e-1", "x", state={"app:a": 1})
+    await shard.turn("e-1", "x", key=OTHER)
+    await shard.open("e-2")
+    store = held(shard)
+    while store.arrived.acquire(blocking=False):
+        pass
+    store.gate.clear()
+    # One commit is under way, one waits behind it; then the state is read between the two.
+    first = asyncio.create_task(shard.say(shard.event("root", "one", turn="e-2"), turn="e-2"))
+    await store.is_reached()
+    second = asyncio.create_task(shard.say(shard.event("root", "two", turn="e-2", state_delta={"app:a": 2}), turn="e-2"))
+    await asyncio.sleep(0)
+    opening = asyncio.create_task(shard.open("e-3", key=OTHER))
+    await asyncio.sleep(0)
+    store.gate.set()
+    await asyncio.gather(first, second)
+    assert state_of(await opening) == {"app:a": 2}
+    assert await shard.state() == await shard.state(OTHER) == {"app:a": 2}
+
+
+async def test_what_could_not_be_written_is_gone_when_state_is_read_anew(shard: Desk) -> None:
+    await shard.turn("e-1", "x", state={"app:a": 1})
+    await shard.open("e-2")
+    shard.store.failures = 2
+    with pytest.raises(StoreError):
+        await shard.say(shard.event("root", "no", turn="e-2", state_delta={"app:a": 2}), turn="e-2")
+    assert state_of(await shard.open("e-3", key=OTHER)) == {"app:a": 1}
+
+
+async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_no_others_out_of_line(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    for key in (FIRST, SECOND):
+        await desk.open("e-1", key=key)
+    waiting = [asyncio.create_task(desk.open("e-2", key=key)) for key in (FIRST, SECOND)]
+    await asyncio.sleep(0)
+    ask = p.ListOpenTurns(app="app", runner="another", share=Share(0, 2))
+    assert await desk.ref.list_open_turns(ask) == [(FIRST, "e-1")]
+    with pytest.raises(TurnCancelledError):
+        await waiting[0]
+    assert not waiting[1].done()
+    await desk.close(key=SECOND)
+    assert (await waiting[1]).epoch == 1
+    await desk.ref.stop()
+
+
+async def test_each_tells_of_its_own_sessions_in_a_store_that_has_them_all(tmp_path: Path) -> None:
+    before = Desk(tmp_path)
+    for key in (FIRST, SECOND, KEY):
+        await before.open("e-1", key=key)
+    await before.ref.stop()
+    desks = [Desk(tmp_path, share=share) for share in shares(2)]
+    told = [await desk.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another")) for desk in desks]
+    assert [len({FIRST, SECOND} & {key for key, _ in each}) for each in told] == [1, 1]
+    assert sorted(key for each in told for key, _ in each) == sorted({FIRST, SECOND, KEY})
+    for desk in desks:
+        await desk.ref.stop()

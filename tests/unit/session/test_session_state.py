@@ -1,0 +1,198 @@
+"""State, rewinding and deletion, as the Session actor keeps them (semantics.md sections 2 and 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from actors.errors import InvocationNotFoundError, TooLargeError
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event, encode
+from actors.messages.session import SessionKey
+from tests.support.session_fixture import KEY, OTHER, Desk, state_of
+
+BOB = SessionKey("app", "bob", "s1")
+SHOP = SessionKey("shop", "ada", "s1")
+
+
+async def rewind(desk: Desk, turn: str) -> None:
+    await desk.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
+
+
+async def test_every_scope_is_seen_by_those_it_is_meant_for(desk: Desk) -> None:
+    for key in (OTHER, BOB, SHOP):
+        await desk.turn("e-0", key=key)
+    await desk.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
+    assert await desk.state() == {"a": 1, "user:u": 2, "app:p": 3}
+    assert await desk.state(OTHER) == {"user:u": 2, "app:p": 3}
+    assert await desk.state(BOB) == {"app:p": 3}
+    assert await desk.state(SHOP) == {}
+    again = await desk.restarted()
+    assert [await again.state(key) for key in (KEY, OTHER, BOB, SHOP)] == [
+        await desk.state(key) for key in (KEY, OTHER, BOB, SHOP)
+    ]
+    await again.ref.stop()
+
+
+async def test_the_state_delta_of_a_turn_is_there_when_it_is_opened(desk: Desk) -> None:
+    assert state_of(await desk.open(state_delta={"a": 1, "user:u": 2})) == {"a": 1, "user:u": 2}
+
+
+async def test_sessions_are_listed_with_their_state_the_one_written_last_first(desk: Desk) -> None:
+    await desk.turn("e-1", "x", state={"a": 1, "user:u": 2})
+    await desk.turn("e-1", "x", key=OTHER, state={"b": 3})
+    await desk.turn("e-1", "x", key=BOB)
+    found = (await desk.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))).sessions
+    assert [(info.key, info.state) for info in found] == [(OTHER, {"b": 3, "user:u": 2}), (KEY, {"a": 1, "user:u": 2})]
+    assert len((await desk.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions) == 3
+
+
+async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(desk: Desk) -> None:
+    await desk.turn("e-1", "one", state={"a": 1, "b": 1, "user:u": 1})
+    before = await desk.state()
+    await desk.turn("e-2", "two", state={"a": 2, "c": 2})
+    await desk.turn("e-3", "three", state={"b": 3, "d": 3})
+    generation = (await desk.ref.fetch(p.Fetch(key=KEY))).generation
+    await rewind(desk, "e-2")
+    assert await desk.log() == [(1, "user", "e-1?"), (2, "root", "one"), (7, "user", "")]
+    assert await desk.state() == before
+    fetched = await desk.ref.fetch(p.Fetch(key=KEY, after_seq=6, generation=generation))
+    assert [stored.seq for stored in fetched.events] == [1, 2, 7]
+    assert fetched.generation != generation
+    again = await desk.restarted()
+    assert await again.state() == before
+    await again.turn("e-4", "four")
+    assert [text for _, _, text in await again.log()] == ["e-1?", "one", "", "e-4?", "four"]
+    assert again.places()[-1] == 9
+    await again.ref.stop()
+
+
+async def test_authors_of_a_rewound_turn_are_not_selected_any_more(desk: Desk) -> None:
+    await desk.turn("e-1", "one")
+    await desk.open("e-2")
+    await desk.say(desk.event("a", "two", turn="e-2"), turn="e-2")
+    await desk.close("e-2")
+    assert (await desk.ref.find_turn(p.FindTurn(key=KEY))).authors == ("a",)
+    await rewind(desk, "e-2")
+    assert (await desk.ref.find_turn(p.FindTurn(key=KEY))).authors == ("root",)
+
+
+async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(desk: Desk) -> None:
+    await desk.open()
+    await desk.say(desk.event("root", call="c1"))
+    await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    await rewind(desk, "e-1")
+    with pytest.raises(LookupError, match="'c1'"):
+        await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1",)))
+
+
+async def test_a_rewound_turn_is_not_found_and_an_earlier_one_can_be_rewound_still(desk: Desk) -> None:
+    await desk.turn("e-0", "zero", state={"a": 0})
+    await desk.turn("e-1", "one", state={"a": 1})
+    await desk.turn("e-2", "two", state={"a": 2, "b": 2})
+    await rewind(desk, "e-2")
+    with pytest.raises(InvocationNotFoundError, match="'e-2'"):
+        await rewind(desk, "e-2")
+    with pytest.raises(InvocationNotFoundError):
+        await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
+    assert await desk.state() == {"a": 1}
+    await rewind(desk, "e-1")
+    assert await desk.state() == {"a": 0}
+    await desk.turn("e-3", "three", state={"c": 3})
+    await rewind(desk, "e-0")
+    assert await desk.state() == {}
+    assert [text for _, _, text in await desk.log()] == [""]
+
+
+async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_on(desk: Desk) -> None:
+    await desk.turn("e-1", "one")
+    with pytest.raises(InvocationNotFoundError, match="'e-9' not found in session 's1'"):
+        await rewind(desk, "e-9")
+    await desk.turn("e-2", "two")
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.dictionaries(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 9)), max_size=3),
+            st.integers(0, 6),
+        ),
+        max_size=7,
+    )
+)
+async def test_rewinding_always_brings_the_state_before_the_turn_back(
+    tmp_path_factory: Any, steps: list[dict[str, Any] | int]
+) -> None:
+    desk = Desk(tmp_path_factory.mktemp("desk"))
+    await desk.turn("e-start")
+    states: list[tuple[str, dict[str, Any]]] = []
+    for number, step in enumerate(steps):
+        if isinstance(step, dict):
+            states.append((f"e-{number}", await desk.state()))
+            await desk.turn(f"e-{number}", "x", state=step)
+        elif step < len(states):
+            turn, before = states[step]
+            await rewind(desk, turn)
+            assert await desk.state() == before
+            del states[step:]
+    kept = await desk.state()
+    await desk.ref.stop()
+    again = Desk(desk.folder)
+    assert await again.state() == kept
+    await again.ref.stop()
+
+
+async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(desk: Desk) -> None:
+    await desk.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
+    generation = (await desk.ref.fetch(p.Fetch(key=KEY))).generation
+    await desk.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    assert (await desk.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
+    await desk.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    assert (await desk.open("e-1", repeatable=True)).seq == 1
+    assert (await desk.ref.find_turn(p.FindTurn(key=KEY))).authors == ()
+    assert await desk.state() == {"user:u": 2, "app:p": 3}
+    fetched = await desk.ref.fetch(p.Fetch(key=KEY, after_seq=2, generation=generation))
+    assert [stored.seq for stored in fetched.events] == [1]
+    assert fetched.generation != generation
+
+
+async def test_temp_state_lasts_for_the_turn_and_is_never_stored(desk: Desk) -> None:
+    opened = await desk.open("e-1", state_delta={"temp:a": 1, "b": 2})
+    assert state_of(opened) == {"temp:a": 1, "b": 2}
+    await desk.say(desk.event("root", "x"), temp={"c": 3})
+    assert (await desk.state())["temp:c"] == 3
+    await desk.close()
+    assert await desk.state() == {"b": 2}
+    assert state_of(await desk.open("e-2")) == {"b": 2}
+
+
+async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(desk: Desk) -> None:
+    await desk.open("e-1", state_delta={"temp:a": 1})
+    await desk.say(desk.event("root", call="c1"), temp={"c": 3})
+    await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    assert await desk.state() == {}
+    again = await desk.restarted()
+    assert state_of(await again.open("e-1", answers=("c1",))) == {"temp:a": 1, "temp:c": 3}
+    await again.ref.stop()
+
+
+async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(desk: Desk) -> None:
+    await desk.turn("e-1", "x")
+    event = desk.event("root", "y", turn="e-2", state_delta={"temp:a": 1, "b": 2})
+    seq = await desk.ref.append_event(p.AppendEventRequest(key=KEY, event=encode(event)))
+    (stored,) = (await desk.ref.fetch(p.Fetch(key=KEY, after_seq=seq - 1))).events[-1:]
+    assert decode_event(stored.raw, 0).actions.state_delta == {"b": 2}
+    assert await desk.state() == {"b": 2}
+
+
+async def test_temp_state_has_a_size_too(desk: Desk) -> None:
+    await desk.open("e-1")
+    for number in range(9):
+        await desk.say(desk.event("root", "x"), temp={f"k{number}": "x" * 100_000})
+    with pytest.raises(TooLargeError, match="the temp state"):
+        await desk.say(desk.event("root", "x"), temp={"k9": "x" * 200_000})
+    assert "temp:k9" not in await desk.state()
