@@ -12,7 +12,7 @@ from actors.errors import NotEncodableError, RaygroveError, name_and_args
 from actors.errors.user_code import code_of, is_cancellation, told
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import Message, Refused
+from actors.messages.protocol.base import ErrorReply, Message
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Actor:
         raise NotImplementedError
 
     async def receive(self, raw: bytes) -> bytes:
-        """Handle one encoded message and return the encoded reply. It never raises: an error is a reply, `Refused`."""
+        """Handle one encoded message and return the encoded reply. It never raises: an error is a reply, `ErrorReply`."""
         try:
             message = decode_message(raw)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -53,7 +53,7 @@ class Actor:
 def _refused(error: RaygroveError) -> bytes:
     name, args = name_and_args(error)
     try:
-        return encode(Refused(error=name, args=args))
+        return encode(ErrorReply(error=name, args=args))
     except NotEncodableError:
         # Somebody gave it facts that cannot travel; its sentence can.
-        return encode(Refused(error=RaygroveError.__name__, args=[f"{name}: {told(error)}"]))
+        return encode(ErrorReply(error=RaygroveError.__name__, args=[f"{name}: {told(error)}"]))

@@ -16,7 +16,7 @@ import msgspec
 from actors.actor import Actor, Handler
 from actors.agent.flow_invocation import FlowInvocation
 from actors.agent.invocation import Invocation
-from actors.agent.rate_limited_model import ModelGate
+from actors.agent.rate_limited_model import LimiterClient
 from actors.agent.session_view import SessionView
 from actors.behaviours.custom import run_custom
 from actors.behaviours.flow.controller import run_flow
@@ -37,10 +37,10 @@ from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
-from actors.rules.capacity.eviction import Keeping
+from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.prompt.branches import tool_root
-from actors.rules.prompt.history import View
-from actors.rules.prompt.task_history import TaskView
+from actors.rules.prompt.history import History
+from actors.rules.prompt.task_history import TaskHistory
 from actors.rules.recovery.failures import failure
 
 IDLE_S = 600.0
@@ -93,7 +93,7 @@ class AgentActor(Actor):
         offload: Offload = in_process,
         plans: PlanSource = no_plans,
         clock: Clock | None = None,
-        gate: ModelGate | None = None,
+        gate: LimiterClient | None = None,
     ) -> None:
         super().__init__(name or spec.name)
         self._spec = spec
@@ -108,8 +108,8 @@ class AgentActor(Actor):
         self._model: Model | None = None
         self._views: dict[_Where, SessionView] = {}
         most = spec.limits.max_cache_bytes
-        self._usual: Keeping[_Where] = Keeping(most, IDLE_S)
-        self._asked: Keeping[_Where] = Keeping(most // ASKED_SHARE, IDLE_S)
+        self._usual: CacheEviction[_Where] = CacheEviction(most, IDLE_S)
+        self._asked: CacheEviction[_Where] = CacheEviction(most // ASKED_SHARE, IDLE_S)
         self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
@@ -197,7 +197,7 @@ class AgentActor(Actor):
         where = _where(message)
         view = self._views.get(where)
         if view is None:
-            compiled = View if message.work is None else TaskView
+            compiled = History if message.work is None else TaskHistory
             latest_only = message.work is None and getattr(self._spec.definition, "include_contents", "") == "none"
             view = self._views[where] = SessionView(self._spec.name, message.branch, compiled, latest_only=latest_only)
             if tool_root(message.branch) is not None:
@@ -221,11 +221,11 @@ class AgentActor(Actor):
             keeping.drop(other)
             del self._views[other]
 
-    async def stop_run(self, message: p.StopRun) -> p.Done:
+    async def stop_run(self, message: p.StopRun) -> p.Ack:
         """Cancel runs; returns when they have ended, or will not: the log is fenced against them."""
         named = (msgspec.structs.replace(message.turn, run=run) for run in message.runs)
         await _stopped(dict(self._runs[turn] for turn in named if turn in self._runs))
-        return p.Done()
+        return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Tell what has been done."""
@@ -233,13 +233,13 @@ class AgentActor(Actor):
         counts = {**self._counts, "views": len(self._views), "bytes_of_views": size}
         return p.Statistics(actor=self.name, agent=self._spec.name, pid=os.getpid(), counts=counts)
 
-    async def stop(self, _: p.Stop) -> p.Done:
+    async def stop(self, _: p.Stop) -> p.Ack:
         """Cancel every run, and let go of the model's connections."""
         await _stopped(dict(self._runs.values()))
         close = getattr(self._model, "aclose", None)
         if close is not None:
             await close()
-        return p.Done()
+        return p.Ack()
 
 
 def _where(message: p.Invoke) -> _Where:

@@ -13,7 +13,7 @@ from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.rules.prompt.branches import tool_root
-from actors.rules.prompt.task_history import TaskView
+from actors.rules.prompt.task_history import TaskHistory
 
 
 class FlowInvocation(Invocation):
@@ -40,9 +40,9 @@ class FlowInvocation(Invocation):
         """The definition of a flow: see WorkContext."""
         return await self._plans(definition)
 
-    async def task_view(self) -> TaskView:
+    async def task_view(self) -> TaskHistory:
         """The log as the agent sees it: see WorkContext."""
-        return cast(TaskView, await self.view())
+        return cast(TaskHistory, await self.view())
 
     def _addressed(self, event: Event) -> Event:
         """The event with all that it needs, its tasks among it: also when it tells of a failure, or is a piece of an answer."""

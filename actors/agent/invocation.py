@@ -27,7 +27,7 @@ from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.prompt.branches import tool_branch, tool_root
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 
 if TYPE_CHECKING:
     from actors.refs.runner import RunnerRef
@@ -145,7 +145,7 @@ class Invocation:
         """Session state by prefixed keys, as of the last event."""
         return self._state
 
-    async def view(self) -> View:
+    async def view(self) -> History:
         """The log as the agent sees it."""
         if self._is_behind:
             await self._catch_up()

@@ -23,13 +23,13 @@ from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
-from actors.refs.limiter import PermitsRef
-from actors.rules.capacity.rate_limiter import PASSING, Trouble, limits_of
+from actors.refs.limiter import LimiterRef
+from actors.rules.capacity.rate_limiter import RETRYABLE, FailedAttempt, limits_of
 
 logger = logging.getLogger(__name__)
 
 
-class ModelGate:
+class LimiterClient:
     """One per process. All that it does happens on one event loop.
 
     Args:
@@ -38,7 +38,7 @@ class ModelGate:
         holder: a name of the process that no other one has; by default made up.
     """
 
-    def __init__(self, permits: PermitsRef, limits: Mapping[str, ModelLimits], holder: str = "") -> None:
+    def __init__(self, permits: LimiterRef, limits: Mapping[str, ModelLimits], holder: str = "") -> None:
         self._permits = permits
         self._limits = limits
         self._holder = holder or uuid.uuid4().hex
@@ -50,7 +50,7 @@ class ModelGate:
 
     def before(self, model: Model, session: SessionKey) -> Model:
         """The model as it is to be asked for a session."""
-        return _LimitedModel(model, session, self)
+        return RateLimitedModel(model, session, self)
 
     def is_limited(self, model: str) -> bool:
         """True for the name of a model that is not asked just like that."""
@@ -64,7 +64,7 @@ class ModelGate:
         await self._ask(p.AcquirePermit(permit=permit, holder=self._holder, model=model, session=session))
         return permit
 
-    async def enter_again(self, permit: str, model: str, session: SessionKey, trouble: Trouble) -> bool:
+    async def enter_again(self, permit: str, model: str, session: SessionKey, trouble: FailedAttempt) -> bool:
         """Wait until a call may be made again that has failed; False: it may not, and is over."""
         return await self._ask(
             p.AcquirePermit(
@@ -74,7 +74,7 @@ class ModelGate:
                 session=session,
                 attempt=trouble.attempt,
                 status=trouble.status,
-                advised_s=trouble.advised_s,
+                retry_after_s=trouble.retry_after_s,
             )
         )
 
@@ -134,8 +134,10 @@ class ModelGate:
             await asyncio.wait(self._work)
 
 
-class _LimitedModel:
-    def __init__(self, model: Model, session: SessionKey, gate: ModelGate) -> None:
+class RateLimitedModel:
+    """A model whose calls wait for permits, and are repeated within the limiter's budget."""
+
+    def __init__(self, model: Model, session: SessionKey, gate: LimiterClient) -> None:
         self._model = model
         self._session = session
         self._gate = gate
@@ -188,13 +190,13 @@ def _used(response: LlmResponse) -> int:
     return getattr(usage, "total_token_count", None) or 0
 
 
-def _trouble(error: Exception, attempt: int) -> Trouble | None:
+def _trouble(error: Exception, attempt: int) -> FailedAttempt | None:
     """What has happened, if it may pass."""
     if isinstance(error, ModelServiceError):
-        passes = error.code is None or error.code in PASSING
-        return Trouble(attempt=attempt, status=error.code, advised_s=error.advised_s) if passes else None
+        passes = error.code is None or error.code in RETRYABLE
+        return FailedAttempt(attempt=attempt, status=error.code, retry_after_s=error.retry_after_s) if passes else None
     if isinstance(error, ConnectionError | TimeoutError):
-        return Trouble(attempt=attempt)
+        return FailedAttempt(attempt=attempt)
     # The name that most clients have for it.
     status = getattr(error, "status_code", None)
-    return Trouble(attempt=attempt, status=status) if status in PASSING else None
+    return FailedAttempt(attempt=attempt, status=status) if status in RETRYABLE else None

@@ -9,7 +9,7 @@ from actors.messages.codec import decode, decode_event
 from actors.messages.event import Event
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.log import Fetched
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 
 EVENT_OVERHEAD = 500
 """Bytes that a compiled event takes beside what it has on the wire, by measurement."""
@@ -29,7 +29,7 @@ class SessionView:
     """
 
     def __init__(
-        self, agent: str, branch: str | None, make: Callable[[str, str | None], View] = View, *, latest_only: bool = False
+        self, agent: str, branch: str | None, make: Callable[[str, str | None], History] = History, *, latest_only: bool = False
     ) -> None:
         self._agent = agent
         self._branch = branch

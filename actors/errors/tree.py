@@ -272,7 +272,7 @@ class ModelServiceError(ModelError):
         return cast("int | None", self.args[1])
 
     @property
-    def advised_s(self) -> float | None:
+    def retry_after_s(self) -> float | None:
         """How many seconds the service wants to be left alone; None when it does not say."""
         return cast("float | None", self.args[3]) if len(self.args) > 3 else None
 

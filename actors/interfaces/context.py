@@ -11,8 +11,8 @@ from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.outcomes import AnyOutcome
-from actors.rules.prompt.history import View
-from actors.rules.prompt.task_history import TaskView
+from actors.rules.prompt.history import History
+from actors.rules.prompt.task_history import TaskHistory
 
 
 class ArtifactAccess(Protocol):
@@ -118,7 +118,7 @@ class Context(InvocationContext, Protocol):
     escalated: bool
     waiting: Sequence[str]
 
-    async def view(self) -> View:
+    async def view(self) -> History:
         """The log as the agent sees it, up to and with the last event emitted."""
         ...
 
@@ -215,7 +215,7 @@ class WorkContext(Context, Protocol):
         """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
         ...
 
-    async def task_view(self) -> TaskView:
+    async def task_view(self) -> TaskHistory:
         """The log as an agent sees it that works in flows."""
         ...
 

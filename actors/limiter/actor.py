@@ -17,7 +17,7 @@ from typing import NamedTuple
 from actors.actor import Actor, Handler
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
-from actors.rules.capacity.rate_limiter import Permits, Trouble, limits_of
+from actors.rules.capacity.rate_limiter import FailedAttempt, RateLimiter, limits_of
 
 RENEW_S = 5.0
 """How often a process that holds permits, or waits for some, says that it lives."""
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
     answer: asyncio.Future[bool] | None
 
 
-class PermitsActor(Actor):
+class LimiterActor(Actor):
     """See the head of this file.
 
     Args:
@@ -57,7 +57,7 @@ class PermitsActor(Actor):
         self._limits = limits
         self._clock = clock
         self._chance = chance
-        self._models: dict[str, Permits] = {}
+        self._models: dict[str, RateLimiter] = {}
         self._asked: dict[str, _Asked] = {}
         self._heard_s: dict[str, float] = {}
         self._left: dict[str, None] = {}
@@ -75,31 +75,31 @@ class PermitsActor(Actor):
         }
 
     # ------------------------------------------------------------------------------------------------- permits
-    async def acquire(self, message: p.AcquirePermit) -> p.PermitIs:
+    async def acquire(self, message: p.AcquirePermit) -> p.PermitReply:
         """Answer when the call may begin."""
         permit = message.permit
         if permit in self._left:
             del self._left[permit]
-            return p.PermitIs(granted=False)
+            return p.PermitReply(granted=False)
         known = self._asked.get(permit)
         if known is not None and known.answer is not None and known.attempt == message.attempt:
             # Sent again, since nobody was there to hear the answer.
-            return p.PermitIs(granted=await asyncio.shield(known.answer))
+            return p.PermitReply(granted=await asyncio.shield(known.answer))
         permits = self._permits(message.model)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._asked[permit] = _Asked(message.model, message.holder, message.attempt, answer)
         self._hear(message.holder)
         if message.attempt:
-            trouble = Trouble(attempt=message.attempt, status=message.status, advised_s=message.advised_s)
+            trouble = FailedAttempt(attempt=message.attempt, status=message.status, retry_after_s=message.retry_after_s)
             if not permits.retry(permit, message.session, trouble, self._now_s(), self._chance()):
                 del self._asked[permit]
                 answer.set_result(False)
         else:
             permits.ask(permit, message.session)
         self._settle(message.model)
-        return p.PermitIs(granted=await answer)
+        return p.PermitReply(granted=await answer)
 
-    async def release(self, message: p.ReleasePermit) -> p.Done:
+    async def release(self, message: p.ReleasePermit) -> p.Ack:
         """Take a permit back, or its owner out of the line."""
         if message.permit in self._asked:
             self._let_go([message.permit], message.tokens, answered=message.answered)
@@ -107,9 +107,9 @@ class PermitsActor(Actor):
             self._left[message.permit] = None
             if len(self._left) > LEFT:
                 del self._left[next(iter(self._left))]
-        return p.Done()
+        return p.Ack()
 
-    async def renew(self, message: p.RenewPermits) -> p.Done:
+    async def renew(self, message: p.RenewPermits) -> p.Ack:
         """Hear that a process lives, and which calls of it are under way: some may not be known here."""
         self._hear(message.holder)
         self._look_after()
@@ -117,7 +117,7 @@ class PermitsActor(Actor):
             if permit not in self._asked and permit not in self._left:
                 self._asked[permit] = _Asked(model, message.holder, 0, None)
                 self._permits(model).hold(permit)
-        return p.Done()
+        return p.Ack()
 
     def _let_go(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False) -> None:
         """Calls are over. None of them is granted in place of another."""
@@ -131,10 +131,10 @@ class PermitsActor(Actor):
         for model in models:
             self._settle(model)
 
-    def _permits(self, model: str) -> Permits:
+    def _permits(self, model: str) -> RateLimiter:
         permits = self._models.get(model)
         if permits is None:
-            permits = self._models[model] = Permits(limits_of(model, self._limits) or ModelLimits())
+            permits = self._models[model] = RateLimiter(limits_of(model, self._limits) or ModelLimits())
         return permits
 
     def _settle(self, model: str) -> None:
@@ -182,9 +182,9 @@ class PermitsActor(Actor):
         }
         return p.Statistics(actor=self.name, pid=os.getpid(), models=models)
 
-    async def stop(self, _: p.Stop) -> p.Done:
+    async def stop(self, _: p.Stop) -> p.Ack:
         """Let nobody wait any more."""
         self._let_go(list(self._asked))
         for timer in (*self._timers.values(), *([self._watch] if self._watch is not None else [])):
             timer.cancel()
-        return p.Done()
+        return p.Ack()

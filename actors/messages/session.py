@@ -18,14 +18,14 @@ class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True):
     session: str
 
 
-class Share(msgspec.Struct, frozen=True, array_like=True):
+class Shard(msgspec.Struct, frozen=True, array_like=True):
     """The sessions that one of several actors of a kind serves: which of how many it is. By default it is the only one."""
 
     index: int = 0
     of: int = 1
 
 
-WHOLE = Share()
+ONLY_SHARD = Shard()
 """The share of the only one of its kind."""
 
 

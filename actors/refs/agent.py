@@ -17,7 +17,7 @@ class AgentRef(Ref):
 
     async def stop_run(self, message: p.StopRun) -> None:
         """Stop the runs of a turn."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def statistics(self) -> p.Statistics:
         """What it has done."""

@@ -8,7 +8,7 @@ from actors.errors import RaygroveError, rebuild
 from actors.interfaces.transport import Link
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import Message, Refused
+from actors.messages.protocol.base import ErrorReply, Message
 from actors.rules.checks.sizes import check_request
 
 M = TypeVar("M", bound=Message)
@@ -31,7 +31,7 @@ class Ref:
         if self._max_bytes is not None:
             check_request(len(raw), self._max_bytes)
         reply = decode_message(await self._link.send(raw, once=once))
-        if isinstance(reply, Refused):
+        if isinstance(reply, ErrorReply):
             raise rebuild(reply.error, reply.args)
         if not isinstance(reply, reply_type):
             raise RaygroveError(f"asked with {type(message).__name__}, got {type(reply).__name__} back")

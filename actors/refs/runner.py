@@ -26,7 +26,7 @@ class RunnerRef(Ref):
 
     async def cancel_turn(self, message: p.CancelTurn) -> None:
         """Stop a turn; returns when its log is sealed."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent below a supervisor and return how it ended. Raises UnknownAgentError, FencedError."""
@@ -34,15 +34,15 @@ class RunnerRef(Ref):
 
     async def stop_branch(self, message: p.StopBranch) -> None:
         """Stop every run on a branch. Raises FencedError."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> None:
         """Count a model call. Raises LlmCallsLimitExceededError."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
-    async def take_up(self, message: p.TakeUp) -> None:
+    async def take_up(self, message: p.ResumeTurn) -> None:
         """See that a turn runs that is open in the log, whoever ran it before."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def statistics(self) -> p.Statistics:
         """What it has done, and what every live agent has."""
@@ -50,4 +50,4 @@ class RunnerRef(Ref):
 
     async def stop(self) -> None:
         """Cancel the turns that run, and stop every agent."""
-        await self._ask(p.Stop(), p.Done)
+        await self._ask(p.Stop(), p.Ack)

@@ -25,7 +25,7 @@ class SessionRef(Ref):
 
     async def topology(self) -> Topology:
         """The parent map."""
-        return (await self._ask(p.GetTopology(), p.TopologyIs)).topology
+        return (await self._ask(p.GetTopology(), p.TopologyReply)).topology
 
     async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
         """Who could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
@@ -37,23 +37,23 @@ class SessionRef(Ref):
 
     async def list_open_turns(self, message: p.ListOpenTurns) -> Sequence[tuple[SessionKey, str]]:
         """The turns that a Runner's predecessor has left open."""
-        return (await self._ask(message, p.OpenTurnsAre)).turns
+        return (await self._ask(message, p.OpenTurnsReply)).turns
 
-    async def take_up(self, message: p.TakeUp) -> p.TurnOpened:
+    async def take_up(self, message: p.ResumeTurn) -> p.TurnOpened:
         """Go on with a turn whose Runner was lost."""
         return await self._ask(message, p.TurnOpened)
 
-    async def pick_up(self, message: p.PickUp) -> p.TurnSoFar:
+    async def pick_up(self, message: p.AbandonRuns) -> p.TurnProgress:
         """Give up runs that were lost, and learn how far their turn is. Raises FencedError when it has ended."""
-        return await self._ask(message, p.TurnSoFar)
+        return await self._ask(message, p.TurnProgress)
 
     async def close_turn(self, message: p.CloseTurn) -> None:
         """End a turn. Raises FencedError, StoreError."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def cancel_turn(self, message: p.CancelTurn) -> None:
         """Take a turn that has not begun out of the line."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def append(self, message: p.Append) -> p.Appended:
         """Store events. Raises FencedError, StoreError."""
@@ -61,7 +61,7 @@ class SessionRef(Ref):
 
     async def tell_partial(self, message: p.TellPartial) -> None:
         """Deliver pieces of an answer."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """What is new in a log. Raises SessionNotFoundError."""
@@ -69,7 +69,7 @@ class SessionRef(Ref):
 
     async def subscribe(self, message: p.Subscribe) -> None:
         """Follow a turn. Raises InvocationNotFoundError, SessionNotFoundError."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def poll(self, message: p.Poll) -> p.News:
         """Wait for news."""
@@ -81,23 +81,23 @@ class SessionRef(Ref):
 
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
         """Go away."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
-    async def create_session(self, message: p.CreateSessionRequest) -> p.SessionIs:
+    async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
         """Create a session. Raises SessionExistsError, StoreError."""
-        return await self._ask(message, p.SessionIs)
+        return await self._ask(message, p.SessionReply)
 
-    async def get_session(self, message: p.GetSessionRequest) -> p.SessionIs:
+    async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
         """Read a session, None when there is none."""
-        return await self._ask(message, p.SessionIs)
+        return await self._ask(message, p.SessionReply)
 
-    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsAre:
+    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
         """List sessions, the one written last first."""
-        return await self._ask(message, p.SessionsAre)
+        return await self._ask(message, p.SessionsReply)
 
     async def delete_session(self, message: p.DeleteSessionRequest) -> None:
         """Delete a session. Raises SessionBusyError."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def append_event(self, message: p.AppendEventRequest) -> int:
         """Add an event outside of turns and return its place. Raises SessionNotFoundError, SessionBusyError."""
@@ -105,19 +105,19 @@ class SessionRef(Ref):
 
     async def rewind(self, message: p.RewindRequest) -> None:
         """See a session as before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def remember(self, message: p.RememberSession) -> None:
         """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def forget(self, message: p.ForgetSession) -> None:
         """Take a session out of memory. Raises NoMemoryError, StoreError."""
-        await self._ask(message, p.Done)
+        await self._ask(message, p.Ack)
 
     async def search_memory(self, message: p.SearchMemory) -> list[MemoryEntry]:
         """What is remembered of a user, the best first. Raises NoMemoryError, StoreError."""
-        return list((await self._ask(message, p.MemoriesAre)).entries)
+        return list((await self._ask(message, p.MemoriesReply)).entries)
 
     async def statistics(self) -> p.Statistics:
         """What it has done."""
@@ -125,4 +125,4 @@ class SessionRef(Ref):
 
     async def stop(self) -> None:
         """Write what waits, close the store."""
-        await self._ask(p.Stop(), p.Done)
+        await self._ask(p.Stop(), p.Ack)

@@ -33,7 +33,7 @@ from actors.messages.codec import decode_event, encode_event
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.session import WHOLE, SessionKey, Share
+from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
 from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
@@ -41,10 +41,10 @@ from actors.rules.checks import user_message as messages
 from actors.rules.routing import resumption
 from actors.rules.routing.selection import select_agent
 from actors.runner.dispatch import Dispatch, failed
-from actors.runner.opening_turns import Openings
-from actors.runner.plugin_hooks import TurnHooks
+from actors.runner.opening_turns import OpeningTurns
+from actors.runner.plugin_hooks import PluginHooks
 from actors.runner.running_turn import Run, RunningTurn
-from actors.runner.user_message import Intake, Prepared, agent_for, saves, user_event
+from actors.runner.user_message import PreparedMessage, UserMessages, agent_for, saves, user_event
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class RunnerActor(Actor):
         plugins: Sequence[Plugin] = (),
         app: str = "",
         limits: Limits = DEFAULT_LIMITS,
-        share: Share = WHOLE,
+        share: Shard = ONLY_SHARD,
     ) -> None:
         super().__init__(name)
         self._app = app
@@ -83,21 +83,21 @@ class RunnerActor(Actor):
         self._me = f"{name}/{uuid.uuid4().hex}"
         self._session = session
         self._directory = directory
-        self._hooks = TurnHooks(plugins, session, artifacts)
-        self._intake = Intake(session, directory, artifacts, self._hooks, limits)
+        self._hooks = PluginHooks(plugins, session, artifacts)
+        self._intake = UserMessages(session, directory, artifacts, self._hooks, limits)
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._dispatch = Dispatch(session, directory, self._counts, may_close=not self._hooks.at_end)
         self._turns: dict[tuple[SessionKey, str], RunningTurn] = {}
-        self._openings = Openings()
-        self._saving: dict[tuple[SessionKey, str], asyncio.Task[Prepared]] = {}
+        self._openings = OpeningTurns()
+        self._saving: dict[tuple[SessionKey, str], asyncio.Task[PreparedMessage]] = {}
         self._taking: dict[tuple[SessionKey, str], asyncio.Lock] = {}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """The messages that the Runner takes."""
         return {
             p.StartTurn: self.start_turn,
-            p.TakeOver: self.take_over,
-            p.TakeUp: self.take_up,
+            p.RecoverTurns: self.take_over,
+            p.ResumeTurn: self.take_up,
             p.CancelTurn: self.cancel_turn,
             p.RunChild: self.run_child,
             p.StopBranch: self.stop_branch,
@@ -142,7 +142,7 @@ class RunnerActor(Actor):
         await self._take_up(message.key, message.invocation_id)
         return self._joined(message.key, message.invocation_id, prepared.found.agent)
 
-    async def _start(self, topology: Topology, message: p.StartTurn, prepared: Prepared) -> p.TurnStarted:
+    async def _start(self, topology: Topology, message: p.StartTurn, prepared: PreparedMessage) -> p.TurnStarted:
         """Store the message and let the agent run, or join the turn that is there."""
         found, content, actions = prepared
         invocation_id = found.invocation_id or message.invocation_id
@@ -289,7 +289,7 @@ class RunnerActor(Actor):
         finally:
             turn.answered(task)
 
-    async def stop_branch(self, message: p.StopBranch) -> p.Done:
+    async def stop_branch(self, message: p.StopBranch) -> p.Ack:
         """Stop what runs on a branch or below, wherever it runs; or all that a run has asked for."""
         turn, asker = self._asked_by(message.turn)
         if message.branch:
@@ -299,15 +299,15 @@ class RunnerActor(Actor):
             runs = [run for run in turn.below(asker) if run is not asker]
             turn.stop_waiting(below=asker)
         await self._dispatch.stop(turn, runs)
-        return p.Done()
+        return p.Ack()
 
-    async def take_llm_call(self, message: p.TakeLlmCall) -> p.Done:
+    async def take_llm_call(self, message: p.TakeLlmCall) -> p.Ack:
         """Count one model call of a run below a supervisor."""
         turn, _ = self._asked_by(message.turn)
         if turn.llm_calls_left() <= 0:
             raise LlmCallsLimitExceededError(message.agent, turn.config.max_llm_calls)
         turn.llm_calls += 1
-        return p.Done()
+        return p.Ack()
 
     def _asked_by(self, ref: p.TurnRef) -> tuple[RunningTurn, Run]:
         """The turn, and the run in it that asks. Raises FencedError when one of them has ended or was given up."""
@@ -317,12 +317,12 @@ class RunnerActor(Actor):
         return turn, turn.runs[ref.run]
 
     # ------------------------------------------------------------------------------------------------- after a loss
-    async def take_over(self, _: p.TakeOver) -> p.Done:
+    async def take_over(self, _: p.RecoverTurns) -> p.Ack:
         """Go on with the turns that the Runner had when its process was lost."""
         await self._tree()
         # Each by itself: one that is away, lost with the same node perhaps, keeps no turn waiting that another has.
         await asyncio.gather(*(self._take_over_from(session) for session in self._session.shards))
-        return p.Done()
+        return p.Ack()
 
     async def _take_over_from(self, session: SessionRef) -> None:
         """Go on with the turns that are open in the sessions of one Session actor, as far as they are this Runner's."""
@@ -330,12 +330,12 @@ class RunnerActor(Actor):
         for key, invocation_id in open_turns:
             await self._take_up(key, invocation_id)
 
-    async def take_up(self, message: p.TakeUp) -> p.Done:
+    async def take_up(self, message: p.ResumeTurn) -> p.Ack:
         """See that a turn runs, if it has not ended."""
         await self._tree()
         if (message.key, message.invocation_id) not in self._openings:
             await self._take_up(message.key, message.invocation_id)
-        return p.Done()
+        return p.Ack()
 
     async def _take_up(self, key: SessionKey, invocation_id: str) -> None:
         where = (key, invocation_id)
@@ -345,7 +345,9 @@ class RunnerActor(Actor):
             async with self._taking.setdefault(where, asyncio.Lock()):
                 if running is None and where in self._turns:
                     return
-                opened = await self._session.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=self._me, epoch=epoch))
+                opened = await self._session.take_up(
+                    p.ResumeTurn(key=key, invocation_id=invocation_id, runner=self._me, epoch=epoch)
+                )
                 if opened.taken_up:
                     self._go_on(key, invocation_id, opened)
         finally:
@@ -378,26 +380,26 @@ class RunnerActor(Actor):
         self._launch(turn)
         return agent
 
-    def _callers(self, so_far: p.TurnSoFar) -> list[str]:
+    def _callers(self, so_far: p.TurnProgress) -> list[str]:
         """Who waits for what the message answers, as far as it is in the tree; of a flow its controller."""
         topology = self._dispatch.topology
         in_tree = [caller for caller in so_far.callers if topology.find(caller) is not None and not topology.is_beside(caller)]
         return resumption.through_flows(in_tree, so_far)
 
     # ------------------------------------------------------------------------------------------------- stopping
-    async def cancel_turn(self, message: p.CancelTurn) -> p.Done:
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
         """Stop a turn that runs, waits in line or is about to begin; returns when it is closed."""
         where = (message.key, message.invocation_id)
         while (turn := self._turns.get(where)) is None or turn.task is None:
             await self._session.cancel_turn(message)
             if where not in self._openings and where not in self._turns:
-                return p.Done()
+                return p.Ack()
             await self._openings.over(where, CANCEL_AGAIN_S)
         if not turn.is_cancelled:
             turn.is_cancelled = True
             turn.task.cancel()
         await asyncio.wait([turn.task])
-        return p.Done()
+        return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Tell what has been done, here and by every live agent."""
@@ -411,12 +413,12 @@ class RunnerActor(Actor):
         spares = self._directory.spare_pids()
         return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents, spare_pids=spares)
 
-    async def stop(self, _: p.Stop) -> p.Done:
+    async def stop(self, _: p.Stop) -> p.Ack:
         """Cancel what runs, and stop every agent."""
         for key, invocation_id in list(self._turns):
             await self.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
         await self._directory.close()
-        return p.Done()
+        return p.Ack()
 
     async def _tree(self) -> Topology:
         if not self._dispatch.topology.nodes:

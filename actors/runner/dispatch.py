@@ -123,7 +123,7 @@ class Dispatch:
             self._counts["transfers"] += 1
             agent, handed_over = outcome.to, outcome.seq
 
-    def _made(self, turn: RunningTurn, run: Run) -> p.Handover | None:
+    def _made(self, turn: RunningTurn, run: Run) -> p.TransferRecord | None:
         """The transfer by which a run has ended already, as far as the log tells."""
         so_far = turn.so_far
         return resumption.handover(so_far, run.agent, run.branch, self._since(turn, run)) if so_far is not None else None
@@ -240,7 +240,7 @@ class Dispatch:
         turn.end(lost)
         turn.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
-        turn.heard(await self._session.pick_up(p.PickUp(turn=turn.ref, lost=numbers(lost))), self.topology)
+        turn.heard(await self._session.pick_up(p.AbandonRuns(turn=turn.ref, lost=numbers(lost))), self.topology)
 
     async def fail(self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
         """Leave the event of a failure that the agent cannot leave itself."""

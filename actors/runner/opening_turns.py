@@ -11,7 +11,7 @@ from actors.messages.session import SessionKey
 Where = tuple[SessionKey, str]
 
 
-class Openings:
+class OpeningTurns:
     """Who opens which turn; the same may be asked for several times at once.
 
     The Session actor may have a turn already of which the Runner has not heard that it may run. That turn is not lost, so nobody

@@ -22,7 +22,7 @@ from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
 
 
-class TurnHooks:
+class PluginHooks:
     """Calls them, in the Runner.
 
     Args:

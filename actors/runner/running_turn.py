@@ -120,7 +120,7 @@ class RunningTurn:
             if (on_branch is None or is_below_branch(branch, on_branch)) and (below is None or asker.is_below(below)):
                 task.cancel()
 
-    def heard(self, so_far: p.TurnSoFar, topology: Topology) -> None:
+    def heard(self, so_far: p.TurnProgress, topology: Topology) -> None:
         """Take over what the log tells. What lost runs have asked of models counts, although they could not tell it."""
         self.so_far = so_far
         asked = sum(number for agent, number in so_far.said.items() if (node := topology.find(agent)) is not None and node.is_llm)

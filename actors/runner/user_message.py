@@ -22,10 +22,10 @@ from actors.rules.checks import user_message as messages
 from actors.rules.checks.sizes import check_event
 from actors.rules.checks.state import without_temp
 from actors.rules.routing.selection import select_agent
-from actors.runner.plugin_hooks import TurnHooks
+from actors.runner.plugin_hooks import PluginHooks
 
 
-class Prepared(NamedTuple):
+class PreparedMessage(NamedTuple):
     """A message that can be stored: what was found for it, what is left of it, and what plugins have done besides."""
 
     found: p.TurnFound
@@ -33,7 +33,7 @@ class Prepared(NamedTuple):
     actions: Actions
 
 
-class Intake:
+class UserMessages:
     """Prepares messages, in the Runner.
 
     Args:
@@ -45,7 +45,7 @@ class Intake:
     """
 
     def __init__(
-        self, session: SessionRef, directory: Directory, artifacts: ArtifactStore, hooks: TurnHooks, limits: Limits
+        self, session: SessionRef, directory: Directory, artifacts: ArtifactStore, hooks: PluginHooks, limits: Limits
     ) -> None:
         self._session = session
         self._directory = directory
@@ -53,7 +53,7 @@ class Intake:
         self._hooks = hooks
         self._limits = limits
 
-    async def prepare(self, topology: Topology, message: p.StartTurn, content: Content) -> Prepared:
+    async def prepare(self, topology: Topology, message: p.StartTurn, content: Content) -> PreparedMessage:
         """Do all that is done before the message is stored. For a turn that is there already, nothing is.
 
         Raises:
@@ -66,11 +66,11 @@ class Intake:
         if agent in self._directory.obstacles:
             raise ModelConfigurationError(*self._directory.obstacles[agent])
         if found.is_there:
-            return Prepared(found, content, Actions())
+            return PreparedMessage(found, content, Actions())
         invocation_id = found.invocation_id or message.invocation_id
         # Plugins hear the message as it was sent, with its data.
         content, actions = await self._hooks.heard(message.key, invocation_id, agent, content, message.state_delta)
-        return Prepared(found, await self._without_blobs(message, content, invocation_id), actions)
+        return PreparedMessage(found, await self._without_blobs(message, content, invocation_id), actions)
 
     async def _look_ahead(self, message: p.StartTurn, content: Content) -> p.TurnFound:
         """What must be known before the message is stored; for a plain one, which can only succeed, nothing."""

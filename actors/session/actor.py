@@ -23,15 +23,15 @@ from actors.messages.codec import decode, decode_event, encode
 from actors.messages.event import USER, EventActions, new_invocation_id
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.memory import MemoryEntry
-from actors.messages.session import WHOLE, SessionKey, Share
+from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
 from actors.rules.checks import state as scopes
 from actors.session.admission import Admission
 from actors.session.log.event_scan import new_event, scan
-from actors.session.log.logs import LogBook
-from actors.session.log.session_log import HotLog
+from actors.session.log.logs import SessionLogs
+from actors.session.log.session_log import SessionLog
 from actors.session.memory import Memory, entry_of
-from actors.session.subscribers.subscriptions import Followers
+from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.opening import Turns, made_here
 
 
@@ -58,14 +58,14 @@ class SessionActor(Actor):
         memory: MemoryStore | None = None,
         limits: Limits = DEFAULT_LIMITS,
         store_timeout_s: float = 30.0,
-        share: Share = WHOLE,
+        share: Shard = ONLY_SHARD,
     ) -> None:
         self._admission = Admission(limits)
         self._topology = topology
-        self._book = LogBook(store, store_timeout_s, limits.max_cache_bytes, clock, is_shared=share.of > 1)
+        self._book = SessionLogs(store, store_timeout_s, limits.max_cache_bytes, clock, is_shared=share.of > 1)
         self._store = store
         self._memory = Memory(memory, store_timeout_s)
-        self._followers = Followers(self._book.said, clock)
+        self._followers = Subscriptions(self._book.said, clock)
         self._counts = Counter(turns=0, events=0, partials=0, polls=0)
         self._turns = Turns(self._book, self._followers, self._admission, self._counts, topology, share)
         super().__init__(name)
@@ -77,8 +77,8 @@ class SessionActor(Actor):
             p.FindTurn: self._turns.find,
             p.OpenTurn: self._turns.open,
             p.ListOpenTurns: self._turns.list_open,
-            p.TakeUp: self._turns.take_up,
-            p.PickUp: self._turns.pick_up,
+            p.ResumeTurn: self._turns.take_up,
+            p.AbandonRuns: self._turns.pick_up,
             p.CloseTurn: self._turns.close,
             p.CancelTurn: self._turns.cancel,
             p.Append: self._turns.append,
@@ -102,9 +102,9 @@ class SessionActor(Actor):
         }
 
     # ------------------------------------------------------------------------------------------------- turns
-    async def get_topology(self, _: p.GetTopology) -> p.TopologyIs:
+    async def get_topology(self, _: p.GetTopology) -> p.TopologyReply:
         """Tell the parent map."""
-        return p.TopologyIs(topology=self._topology)
+        return p.TopologyReply(topology=self._topology)
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """Tell what is new in a log; from its start when it was rewound meanwhile."""
@@ -122,7 +122,7 @@ class SessionActor(Actor):
         return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=hot.state_seq)
 
     # ------------------------------------------------------------------------------------------------- followers
-    async def subscribe(self, message: p.Subscribe) -> p.Done:
+    async def subscribe(self, message: p.Subscribe) -> p.Ack:
         """Tell a subscriber of a turn's events behind a place, those in the log first."""
         hot = await self._book.take_up(message.key)
         row = await self._turns.row(hot, message.invocation_id)
@@ -131,7 +131,7 @@ class SessionActor(Actor):
         hot = await self._book.take_up(message.key)
         first_seq = row.first_seq if row is not None else hot.head_seq
         await self._turns.follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
-        return p.Done()
+        return p.Ack()
 
     async def poll(self, message: p.Poll) -> p.News:
         """Give a subscriber its news, when there is some."""
@@ -142,31 +142,31 @@ class SessionActor(Actor):
         """Tell what a turn's agents have said."""
         return await self._book.said(message.key, message.invocation_id, message.after_seq)
 
-    async def unsubscribe(self, message: p.Unsubscribe) -> p.Done:
+    async def unsubscribe(self, message: p.Unsubscribe) -> p.Ack:
         """Forget a subscriber."""
         self._followers.drop(message.subscriber)
-        return p.Done()
+        return p.Ack()
 
     # ------------------------------------------------------------------------------------------------- sessions
-    async def create_session(self, message: p.CreateSessionRequest) -> p.SessionIs:
+    async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
         """Create a session."""
         await self._turns.catch_up(message.key)
         self._admission.new(message.key, message.state, *await self._book.shared_state(message.key))
-        return p.SessionIs(session=_info(await self._book.create(message.key, message.state)))
+        return p.SessionReply(session=_info(await self._book.create(message.key, message.state)))
 
-    async def get_session(self, message: p.GetSessionRequest) -> p.SessionIs:
+    async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
         """Read a session."""
         hot = await self._book.find(message.key)
         if hot is None:
-            return p.SessionIs()
+            return p.SessionReply()
         await self._turns.catch_up(message.key)
         limit, after_s = message.num_recent_events, message.after_timestamp
         events: list[p.StoredEvent] = []
         if limit is None or limit > 0:
             events = await self._book.events(message.key, limit=limit, after_s=after_s, newest=limit is not None)
-        return p.SessionIs(session=_info(hot, events))
+        return p.SessionReply(session=_info(hot, events))
 
-    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsAre:
+    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
         """List sessions."""
         await self._book.flush()
         infos = []
@@ -178,9 +178,9 @@ class SessionActor(Actor):
             app_state, user_state = await self._book.shared_state(row.key)
             state = scopes.merge(scopes.Scopes(row.state, user_state, app_state, {}))
             infos.append(p.SessionInfo(key=row.key, state=state, updated_s=row.updated_s))
-        return p.SessionsAre(sessions=infos)
+        return p.SessionsReply(sessions=infos)
 
-    async def delete_session(self, message: p.DeleteSessionRequest) -> p.Done:
+    async def delete_session(self, message: p.DeleteSessionRequest) -> p.Ack:
         """Delete a session that no turn uses."""
         hot = await self._book.find(message.key)
         if hot is not None:
@@ -193,8 +193,8 @@ class SessionActor(Actor):
                 await self._book.write(hot, [RemoveSession(message.key)])
                 self._book.forget(message.key)
             finally:
-                hot.admit_next()
-        return p.Done()
+                hot.start_next()
+        return p.Ack()
 
     async def append_event(self, message: p.AppendEventRequest) -> p.Appended:
         """Store an event that belongs to no turn."""
@@ -217,7 +217,7 @@ class SessionActor(Actor):
         self._admission.event(hot, raw, event)
         return p.Appended(first_seq=await self._turns.add(hot, [(raw, event)], []))
 
-    async def rewind(self, message: p.RewindRequest) -> p.Done:
+    async def rewind(self, message: p.RewindRequest) -> p.Ack:
         """Append the event that makes readers see the session as before a turn."""
         hot = await self._book.take_up(message.key)
         _refuse_if_busy(hot)
@@ -228,10 +228,10 @@ class SessionActor(Actor):
                 raise InvocationNotFoundError(message.invocation_id, message.key.session)
             await self._rewind_to(hot, row)
         finally:
-            hot.admit_next()
-        return p.Done()
+            hot.start_next()
+        return p.Ack()
 
-    async def _rewind_to(self, hot: HotLog, row: TurnRow) -> None:
+    async def _rewind_to(self, hot: SessionLog, row: TurnRow) -> None:
         undos = await self._book.read(self._store.undos, hot.key, row.first_seq)
         before = scopes.take_back([decode(undo, dict) for _, undo in undos])
         removed = tuple(key for key, value in before.items() if not value)
@@ -245,7 +245,7 @@ class SessionActor(Actor):
         await self._book.take_up(hot.key)
 
     # ------------------------------------------------------------------------------------------------- memory
-    async def remember(self, message: p.RememberSession) -> p.Done:
+    async def remember(self, message: p.RememberSession) -> p.Ack:
         """Put what a session says now into memory."""
         self._memory.require(message.key.app)
         hot = await self._book.take_up(message.key)
@@ -255,7 +255,7 @@ class SessionActor(Actor):
             generation = hot.generation
             entries = await self._entries(message.key)
         await self._memory.add_session(message.key, entries)
-        return p.Done()
+        return p.Ack()
 
     async def _entries(self, key: SessionKey) -> list[MemoryEntry]:
         """What is to be remembered of a log. Whole events, which may carry much that is no text, are held for one page."""
@@ -266,14 +266,14 @@ class SessionActor(Actor):
             after_seq = page[-1].seq
         return entries
 
-    async def forget(self, message: p.ForgetSession) -> p.Done:
+    async def forget(self, message: p.ForgetSession) -> p.Ack:
         """Take a session out of memory."""
         await self._memory.delete_session(message.key)
-        return p.Done()
+        return p.Ack()
 
-    async def search_memory(self, message: p.SearchMemory) -> p.MemoriesAre:
+    async def search_memory(self, message: p.SearchMemory) -> p.MemoriesReply:
         """Tell what is remembered of a user."""
-        return p.MemoriesAre(entries=await self._memory.search(message.app, message.user, message.query))
+        return p.MemoriesReply(entries=await self._memory.search(message.app, message.user, message.query))
 
     # ------------------------------------------------------------------------------------------------- everything else
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
@@ -281,20 +281,20 @@ class SessionActor(Actor):
         counts = {**self._counts, **self._book.counts, **self._followers.counts}
         return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts)
 
-    async def stop(self, _: p.Stop) -> p.Done:
+    async def stop(self, _: p.Stop) -> p.Ack:
         """Write what waits, and close the store."""
         self._followers.close()
         await self._memory.close()
         await self._book.close()
-        return p.Done()
+        return p.Ack()
 
 
-def _refuse_if_busy(hot: HotLog) -> None:
+def _refuse_if_busy(hot: SessionLog) -> None:
     if not hot.is_idle():
         raise SessionBusyError(hot.key.session, hot.busy_with())
 
 
-def _info(hot: HotLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
+def _info(hot: SessionLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
     # What is of the turn that runs is nobody else's business.
     state = scopes.merge(scopes.Scopes(hot.state, hot.user_state, hot.app_state, {}))
     return p.SessionInfo(key=hot.key, state=state, events=events, updated_s=hot.updated_s)

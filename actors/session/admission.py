@@ -23,7 +23,7 @@ from actors.rules.checks.ids import checked_id
 from actors.rules.checks.sizes import check_event, check_state
 from actors.rules.checks.state import only_temp, without_temp
 from actors.session.log.event_scan import EventScan
-from actors.session.log.session_log import HotLog
+from actors.session.log.session_log import SessionLog
 
 MOST_BOUNDS = 10_000
 """States whose size is remembered; beyond it all are forgotten, and measured when they change next."""
@@ -36,7 +36,7 @@ class Admission:
         self._limits = limits
         self._bounds: dict[SessionKey, int] = {}
 
-    def event(self, hot: HotLog, raw: bytes, event: EventScan) -> None:
+    def event(self, hot: SessionLog, raw: bytes, event: EventScan) -> None:
         """See that an event may enter the log. Its `temp:` state is not looked at.
 
         Raises:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages.protocol.base import StoredEvent
-from actors.rules.delivery.event_buffer import Backlog
+from actors.rules.delivery.event_buffer import EventBuffer
 
 
-class Readers:
+class TurnReaders:
     """The backlogs of one turn. Not for several threads at once: the turn has a lock.
 
     The first reader is told the pieces of streamed answers that have come before it; then they are not kept any more, since
@@ -19,9 +19,9 @@ class Readers:
     """
 
     def __init__(self, after_seq: int) -> None:
-        self._kept = Backlog(after_seq)
+        self._kept = EventBuffer(after_seq)
         self._keeps_pieces = True
-        self._open: list[Backlog] = []
+        self._open: list[EventBuffer] = []
 
     @property
     def after_seq(self) -> int:
@@ -41,7 +41,7 @@ class Readers:
         for backlog in (self._kept, *self._open):
             backlog.skip(seq)
 
-    def open(self) -> Backlog:
+    def open(self) -> EventBuffer:
         """What a new reader has to be told."""
         backlog = self._kept.copy()
         self._open.append(backlog)
@@ -50,10 +50,10 @@ class Readers:
             self._kept.drop_pieces()
         return backlog
 
-    def close(self, backlog: Backlog) -> None:
+    def close(self, backlog: EventBuffer) -> None:
         """A reader reads no further."""
         self._open = [each for each in self._open if each is not backlog]
 
-    def copy(self) -> Backlog:
+    def copy(self) -> EventBuffer:
         """What has come, for a reader who wants nothing that follows."""
         return self._kept.copy()

@@ -29,7 +29,7 @@ from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.sessions import SessionsService
 from runtime.driver.statistics import RuntimeStatistics
 from runtime.driver.turn import Turn
-from runtime.driver.turns import Driver
+from runtime.driver.turns import TurnClient
 from runtime.driver.user_message import as_content, as_mapping, has_answers
 from runtime.engine import store_urls
 from runtime.engine.deployment import Deployment, check_models
@@ -144,7 +144,7 @@ class Runtime:
         self._tree = tree
         self._types: dict[str, Mapping[str, ResultType]] = {}
         self._portal: Portal | None = None
-        self._driver: Driver | None = None
+        self._driver: TurnClient | None = None
         self.sessions = SessionsService(self)
         self.artifacts = ArtifactsService(self)
         self.memory = MemoryService(self)
@@ -184,7 +184,7 @@ class Runtime:
             self._portal.close()
             self._portal = None
             raise
-        self._driver = Driver(self.app_name, self._portal, self._engine)
+        self._driver = TurnClient(self.app_name, self._portal, self._engine)
 
     def close(self) -> None:
         """Leave. A deployment that is detached, or was joined, goes on; any other is stopped, and its turns are cancelled."""
@@ -416,7 +416,7 @@ class Runtime:
             )
         return self._tree
 
-    def _live(self) -> Driver:
+    def _live(self) -> TurnClient:
         if self._driver is None:
             raise RuntimeClosedError(self.app_name)
         return self._driver

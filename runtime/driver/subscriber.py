@@ -17,7 +17,7 @@ UNSUBSCRIBE_S = 2.0
 """How long a Session actor is waited for that may be gone, or on its way back."""
 
 
-class Follower:
+class Subscriber:
     """A subscriber of the Session actor with the turns that it follows.
 
     Args:

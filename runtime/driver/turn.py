@@ -16,12 +16,12 @@ from actors.messages.event import Event
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed
 from actors.messages.session import SessionKey
-from actors.rules.delivery.event_buffer import Backlog
+from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.flows import ResultTypes, TaskResult, task_results
-from runtime.driver.readers import Readers
+from runtime.driver.readers import TurnReaders
 
 if TYPE_CHECKING:
-    from runtime.driver.turns import Driver
+    from runtime.driver.turns import TurnClient
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class Turn:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: TurnClient,
         key: SessionKey,
         invocation_id: str,
         *,
@@ -72,7 +72,7 @@ class Turn:
         self._invocation_id = invocation_id
         self._agent = ""
         self._answers = answers
-        self._readers = Readers(after_seq)
+        self._readers = TurnReaders(after_seq)
         self._types = {} if types is None else types
         self._outcome: AnyOutcome | None = None
         self._error: BaseException | None = None
@@ -212,12 +212,12 @@ class Turn:
             # One that was imported in another form, say.
             raise StoreError(f"an event of turn {self._invocation_id!r} cannot be read: {error}") from error
 
-    def _told(self) -> tuple[Backlog, list[StoredEvent]]:
+    def _told(self) -> tuple[EventBuffer, list[StoredEvent]]:
         with self._changed:
             backlog = self._readers.copy()
         return backlog, backlog.take()
 
-    async def _catch_up(self, backlog: Backlog) -> None:
+    async def _catch_up(self, backlog: EventBuffer) -> None:
         """Read a page of what was left to the log; on the portal's loop."""
         head_seq = backlog.head_seq
         page = await self._driver.read_turn(self, backlog.after_seq)
@@ -317,7 +317,7 @@ def _waker(changed: asyncio.Event) -> Callable[[], None]:
     return wake
 
 
-def _has_news(backlog: Backlog) -> bool:
+def _has_news(backlog: EventBuffer) -> bool:
     return len(backlog) > 0 or backlog.is_behind
 
 

@@ -15,14 +15,14 @@ from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from runtime.driver.event_loop import Portal
-from runtime.driver.subscriber import Follower
+from runtime.driver.subscriber import Subscriber
 from runtime.driver.turn import Turn
 from runtime.engine.interface import Engine
 
 T = TypeVar("T")
 
 
-class Driver:
+class TurnClient:
     """Starts turns, joins them and stops them. Lives on the portal's loop."""
 
     def __init__(self, app_name: str, portal: Portal, engine: Engine) -> None:
@@ -30,8 +30,8 @@ class Driver:
         self.portal = portal
         self.engine = engine
         self._name = f"driver-{uuid.uuid4().hex}"
-        self._own: dict[SessionRef, Follower] = {}
-        self._joined: list[Follower] = []
+        self._own: dict[SessionRef, Subscriber] = {}
+        self._joined: list[Subscriber] = []
         self._work: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -81,24 +81,24 @@ class Driver:
                 p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
             )
             # Whoever ran it may be gone, with the whole deployment that it belonged to.
-            await self.engine.runner.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner=""))
+            await self.engine.runner.take_up(p.ResumeTurn(key=key, invocation_id=invocation_id, runner=""))
         except RaygroveError as error:
             follower.leave(turn)
             turn.fail(error)
         else:
             turn.started("")
 
-    def _follower(self, key: SessionKey) -> Follower:
+    def _follower(self, key: SessionKey) -> Subscriber:
         """The subscriber for the turns that are started here, one with each Session actor that has any."""
         session = self.engine.session.of(key)
         if session not in self._own:
-            self._own[session] = Follower(session, self._name, lasts=True)
+            self._own[session] = Subscriber(session, self._name, lasts=True)
         return self._own[session]
 
-    def _joining(self, key: SessionKey) -> Follower:
+    def _joining(self, key: SessionKey) -> Subscriber:
         """A subscriber of its own: what it is told again must come before what is new, and after nothing."""
         self._joined = [follower for follower in self._joined if not follower.is_done()]
-        follower = Follower(self.engine.session.of(key), f"{self._name}/{uuid.uuid4().hex}", lasts=False)
+        follower = Subscriber(self.engine.session.of(key), f"{self._name}/{uuid.uuid4().hex}", lasts=False)
         self._joined.append(follower)
         return follower
 

@@ -12,7 +12,7 @@ KEPT = 1_000
 """Definitions that were given while the deployment ran and are kept; beyond it, the one unused for longest is dropped."""
 
 
-class PlanBook:
+class FlowRegistry:
     """Definitions by name.
 
     Args:

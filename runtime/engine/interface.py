@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from actors.interfaces.stores import ArtifactStore
-from actors.refs.limiter import PermitsRef
+from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 
@@ -32,7 +32,7 @@ class Engine(Protocol):
         ...
 
     @property
-    def permits(self) -> PermitsRef | None:
+    def permits(self) -> LimiterRef | None:
         """See above."""
         ...
 

@@ -10,26 +10,26 @@ from typing import Any
 
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
-from actors.agent.rate_limited_model import ModelGate
+from actors.agent.rate_limited_model import LimiterClient
 from actors.definitions.tree import AgentTree
-from actors.definitions.tree.process_groups import Place, place_of
+from actors.definitions.tree.process_groups import Replica, place_of
 from actors.errors import DefinitionError
 from actors.interfaces.plans import PlanSource, no_plans
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
-from actors.limiter.actor import PermitsActor
+from actors.limiter.actor import LimiterActor
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
-from actors.messages.session import SessionKey, Share
-from actors.refs.limiter import PermitsRef
+from actors.messages.session import SessionKey, Shard
+from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
-from actors.rules.capacity.sharding import numbered, shares
+from actors.rules.capacity.sharding import shard_name, shares
 from actors.runner.actor import RunnerActor
 from actors.session.actor import SessionActor
 from runtime.engine.deployment import Deployment, model_names, obstacles
-from runtime.engine.flow_registry import PlanBook
+from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
 from runtime.models.registry import resolve
 
@@ -54,14 +54,14 @@ class LocalDirectory:
         session: SessionRef,
         artifacts: ArtifactStore,
         plans: PlanSource = no_plans,
-        gate: ModelGate | None = None,
+        gate: LimiterClient | None = None,
     ) -> None:
         self._tree = tree
         self._gate = gate
         self._plans = plans
         self._session = session
         self._artifacts = artifacts
-        self._links: dict[Place, LocalLink] = {}
+        self._links: dict[Replica, LocalLink] = {}
         self._activations = 0
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
         self.runner: RunnerRef | None = None
@@ -112,7 +112,7 @@ class LocalEngine:
 
     session: SessionRef
     runner: RunnerRef
-    permits: PermitsRef | None = None
+    permits: LimiterRef | None = None
     lasts = False
 
     def __init__(self, deployment: Deployment) -> None:
@@ -121,8 +121,8 @@ class LocalEngine:
         self.artifact_store = deployment.artifact_store
         self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
-        self._plans = PlanBook(deployment.plans())
-        self._gate: ModelGate | None = None
+        self._plans = FlowRegistry(deployment.plans())
+        self._gate: LimiterClient | None = None
 
     def prepare(self) -> None:
         """Nothing has to be done first."""
@@ -134,12 +134,12 @@ class LocalEngine:
         asyncio.get_running_loop().set_default_executor(threads)
         model_limits = deployment.settings.model_limits
         if model_limits:
-            self.permits = PermitsRef(LocalLink(PermitsActor(model_limits)))
-            self._gate = ModelGate(self.permits, model_limits)
+            self.permits = LimiterRef(LocalLink(LimiterActor(model_limits)))
+            self._gate = LimiterClient(self.permits, model_limits)
         self.session = session_client([self._made_session(share) for share in shares(deployment.settings.session_shards)])
         self.runner = runner_client([self._made_runner(share) for share in shares(deployment.settings.runners)])
 
-    def _made_session(self, share: Share) -> SessionRef:
+    def _made_session(self, share: Shard) -> SessionRef:
         deployment = self._deployment
         settings = deployment.settings
         # As on Ray, where each has a copy of stores that are given as objects.
@@ -148,7 +148,7 @@ class LocalEngine:
         actor = SessionActor(
             open_session_store(session_store, settings),
             deployment.tree.topology,
-            numbered("session", share),
+            shard_name("session", share),
             memory=open_memory_store(memory_store, settings),
             limits=settings.limits,
             store_timeout_s=settings.store_timeout_s,
@@ -156,7 +156,7 @@ class LocalEngine:
         )
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
 
-    def _made_runner(self, share: Share) -> RunnerRef:
+    def _made_runner(self, share: Shard) -> RunnerRef:
         deployment = self._deployment
         limits = deployment.settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
@@ -165,7 +165,7 @@ class LocalEngine:
             self.session,
             directory,
             artifacts,
-            numbered("runner", share),
+            shard_name("runner", share),
             plugins=deployment.tree.plugins,
             app=deployment.app_name,
             limits=limits,

@@ -7,7 +7,7 @@ from pathlib import Path
 from actors.errors import DefinitionError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.settings import Settings
-from runtime.stores.safe_artifacts import TypedArtifactStore
+from runtime.stores.safe_artifacts import SafeArtifactStore
 
 
 def default_session_store(app_name: str, settings: Settings) -> str:
@@ -72,7 +72,7 @@ def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
         from runtime.stores.artifacts import FsspecArtifactStore
 
         store = FsspecArtifactStore(store)
-    return TypedArtifactStore(store)
+    return SafeArtifactStore(store)
 
 
 def open_memory_store(store: str | MemoryStore | None, settings: Settings) -> MemoryStore | None:

@@ -17,7 +17,7 @@ import msgspec
 
 from actors.errors import ModelConfigurationError, ModelResponseError, ModelServiceError
 from actors.messages.model import LlmRequest, LlmResponse
-from actors.rules.capacity.rate_limiter import PASSING
+from actors.rules.capacity.rate_limiter import RETRYABLE
 from runtime.models import credentials
 from runtime.models.retries import Backoff, advised_delay_s, connection_errors
 from runtime.models.streaming import Aggregate
@@ -189,7 +189,7 @@ class Gemini:
 
         if not isinstance(error, APIError):
             return self._backoff.delay_s(attempt, None)
-        if error.code not in PASSING:
+        if error.code not in RETRYABLE:
             return None
         return self._backoff.delay_s(attempt, _advised_s(error))
 
@@ -282,8 +282,8 @@ def _our_errors(model: str) -> Iterator[None]:
     try:
         yield
     except APIError as error:
-        advised_s = _advised_s(error)
-        advice = () if advised_s is None else (advised_s,)
+        retry_after_s = _advised_s(error)
+        advice = () if retry_after_s is None else (retry_after_s,)
         raise ModelServiceError(model, error.code, _shortened(f"{error.status}: {error.message}"), *advice) from error
     except connection_errors() as error:
         raise ModelServiceError(model, None, _in_words(error)) from error

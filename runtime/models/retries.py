@@ -48,17 +48,17 @@ class Backoff(msgspec.Struct, frozen=True):
     retries: int
     initial_delay_s: float
 
-    def delay_s(self, attempt: int, advised_s: float | None) -> float | None:
+    def delay_s(self, attempt: int, retry_after_s: float | None) -> float | None:
         """Seconds to wait before the next attempt; None when there is to be none.
 
         Args:
             attempt: how many attempts have failed, from 1.
-            advised_s: what the service asked for. It replaces the doubling wait.
+            retry_after_s: what the service asked for. It replaces the doubling wait.
         """
-        if attempt > self.retries or (advised_s or 0.0) > LONGEST_ADVICE_S:
+        if attempt > self.retries or (retry_after_s or 0.0) > LONGEST_ADVICE_S:
             return None
-        if advised_s is not None:
-            return advised_s
+        if retry_after_s is not None:
+            return retry_after_s
         whole = min(self.initial_delay_s * 2.0 ** (attempt - 1), LONGEST_BACKOFF_S)
         return whole * random.uniform(0.5, 1.0)  # halves overlap enough to spread a herd, and never wait for nothing
 

@@ -14,7 +14,7 @@ from actors.messages.session import SessionKey
 T = TypeVar("T")
 
 
-class TypedArtifactStore:
+class SafeArtifactStore:
     """Passes everything on to another store; what that raises of other kinds becomes an ArtifactError that tells of it.
 
     A file system, a cloud's client and a store of the user's own each have errors of their own, which would not survive

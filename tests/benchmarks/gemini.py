@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
 from actors.messages.model import LlmRequest
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 from runtime.models.gemini import Gemini
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
@@ -22,7 +22,7 @@ NAME = "gemini"
 
 def measure(plan: Plan) -> list[Figure]:
     """CPU of one request from the compiled view to the response."""
-    view = View(ROOT)
+    view = History(ROOT)
     for event in conversation(plan.contents):
         view.add(event)
     with service() as url:
@@ -31,7 +31,7 @@ def measure(plan: Plan) -> list[Figure]:
     return [Figure(benchmark=NAME, name=name, value=median(samples_ms), unit="ms")]
 
 
-async def _ask(model: Gemini, view: View, times: int) -> list[float]:
+async def _ask(model: Gemini, view: History, times: int) -> list[float]:
     """CPU milliseconds of this process for each request. The first one, which loads the SDK, is not among them."""
     samples_ms = []
     for _ in range(times + 1):

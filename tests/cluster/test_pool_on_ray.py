@@ -15,7 +15,7 @@ import pytest
 import ray
 
 from actors import CustomAgent, Event, InvocationContext, LlmAgent, LlmRequest, LlmResponse, Placement
-from actors.definitions.tree.process_groups import Home
+from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import PlacementError
 from actors.messages.content import Content
 from actors.testing import PatternModel
@@ -178,7 +178,7 @@ def test_who_was_put_to_sleep_remembers_from_the_log(tmp_path: Path) -> None:
 async def test_resources_that_others_keep_are_not_waited_for_longer_than_said(local_ray: str) -> None:
     holder: Any = ray.remote(num_cpus=1)(Holder).remote()
     await holder.__ray_ready__.remote()
-    home = Home("hungry", Placement(num_cpus=4))
+    home = ProcessGroup("hungry", Placement(num_cpus=4))
     asked: list[Any] = []
 
     def start() -> Any:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
     """Be the one who goes on with the turn, and answer in the agent's place."""
-    opened = await rt.session.take_up(p.TakeUp(key=key, invocation_id=invocation_id, runner="another"))
+    opened = await rt.session.take_up(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
     answer = Event(
         id=new_event_id(),
         invocation_id=invocation_id,

@@ -68,12 +68,12 @@ class Switchboard(Actor):
         assert message.work is not None
         return await self._house.invoke(message.child, work=message.work, llm_calls=1)
 
-    async def stop_branch(self, message: p.StopBranch) -> p.Done:
+    async def stop_branch(self, message: p.StopBranch) -> p.Ack:
         """Stop what all agents but the controller do."""
         for name, agent in self._house.agents.items():
             if name != self._house.flow.name:
                 await agent.stop_run(p.StopRun(turn=p.TurnRef(KEY, TURN, 1), runs=(0,)))
-        return p.Done()
+        return p.Ack()
 
 
 class FlowHouse:

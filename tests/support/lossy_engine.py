@@ -37,7 +37,18 @@ Victim = Literal["sender", "receiver", "agents", "runner", "session", "runner an
 
 _decoder: msgspec.msgpack.Decoder[p.Message] = msgspec.msgpack.Decoder(p.AnyMessage)
 
-COUNTED = (p.StartTurn, p.OpenTurn, p.Invoke, p.RunChild, p.Append, p.CloseTurn, p.Fetch, p.TakeLlmCall, p.PickUp, p.TakeUp)
+COUNTED = (
+    p.StartTurn,
+    p.OpenTurn,
+    p.Invoke,
+    p.RunChild,
+    p.Append,
+    p.CloseTurn,
+    p.Fetch,
+    p.TakeLlmCall,
+    p.AbandonRuns,
+    p.ResumeTurn,
+)
 """Messages before and behind which somebody may be lost."""
 
 
@@ -251,7 +262,7 @@ class LossyEngine(LocalEngine):
         self._lose_agents()
         self.cut(self._runner)
         self._start_runner()
-        work = asyncio.create_task(self._runner.actor.receive(encode(p.TakeOver())))
+        work = asyncio.create_task(self._runner.actor.receive(encode(p.RecoverTurns())))
         self._runner.work.add(work)
 
     def _lose_agents(self) -> None:

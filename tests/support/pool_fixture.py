@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.definitions.agents import Placement
-from actors.definitions.tree.process_groups import Home
+from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ActorLostError, PlacementError
 from actors.interfaces.transport import Link
 from runtime.cluster.processes.pool import Pool
-from runtime.cluster.processes.worker_process import Tenant
+from runtime.cluster.processes.worker_process import HostedAgent
 
 
 class FakeProcess:
@@ -22,7 +22,7 @@ class FakeProcess:
         is_dead: it was killed, or is to be found dead.
     """
 
-    def __init__(self, street: Street, number: int, home: Home | None) -> None:
+    def __init__(self, street: Street, number: int, home: ProcessGroup | None) -> None:
         self.street = street
         self.number = number
         self.home = home
@@ -115,7 +115,7 @@ class Street:
         self.free.set()
         self.pauses: list[int] = []
 
-    async def start(self, home: Home | None) -> FakeProcess:
+    async def start(self, home: ProcessGroup | None) -> FakeProcess:
         if home is not None:
             await self.free.wait()
             self.free.clear()
@@ -125,7 +125,7 @@ class Street:
         self.processes.add(process)
         return process
 
-    async def is_free(self, home: Home) -> bool:
+    async def is_free(self, home: ProcessGroup) -> bool:
         return self.free.is_set()
 
     async def pause(self) -> None:
@@ -153,12 +153,12 @@ class Street:
         return sorted(sorted(process.agents.values()) for process in self.processes)
 
 
-def own(agent: str) -> Home:
+def own(agent: str) -> ProcessGroup:
     """A home that asks for something."""
-    return Home(agent, Placement(num_gpus=1))
+    return ProcessGroup(agent, Placement(num_gpus=1))
 
 
-def lives_in(tenant: Tenant) -> FakeProcess:
+def lives_in(tenant: HostedAgent) -> FakeProcess:
     """The process of somebody who lives."""
     process = tenant.host.process()
     assert isinstance(process, FakeProcess)

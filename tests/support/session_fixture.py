@@ -13,7 +13,7 @@ from actors.interfaces.records import SessionRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event, encode
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.session import WHOLE, SessionKey, Share
+from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import AgentNode, Topology
 from actors.refs.session import SessionRef
 from actors.session.actor import SessionActor
@@ -96,7 +96,7 @@ class Desk:
         limits: Limits = DEFAULT_LIMITS,
         *,
         store: type[FailingStore] = FailingStore,
-        share: Share = WHOLE,
+        share: Shard = ONLY_SHARD,
     ) -> None:
         self.folder = folder
         self.store = store(f"sqlite:///{folder}/sessions.db")

@@ -20,7 +20,7 @@ from actors.rules.flow.board import Board
 from actors.rules.flow.tool_names import END_TURN, fail_tool, is_controllers, succeed_tool
 from actors.rules.flow.turn_order import candidates, next_rounds, peers
 from actors.rules.prompt.compiler import FOREIGN_MARK
-from actors.rules.prompt.task_history import TaskView
+from actors.rules.prompt.task_history import TaskHistory
 from actors.testing import ScriptedModel
 from tests.support.shared_runtimes import SESSION_ID, Stage
 from tests.support.vector_agents import TOOLS
@@ -150,7 +150,7 @@ def _check_contents(case: Case) -> None:
 
 def _contents(given: Mapping[str, Any]) -> list[Content]:
     reader = known(given["reader"], "agent", "tasks", of="the reader")
-    view = TaskView(reader["agent"])
+    view = TaskHistory(reader["agent"])
     view.add(Event(author="flow", flow=_created(_flow(given, _agents(given)), given)))
     for entry in given["log"]:
         known(entry, "by", "task", "text", of="an event of the log")

@@ -17,7 +17,7 @@ from actors.behaviours.llm.tool_calls import response_event, run_calls
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, CallbackContext
-from actors.definitions.tools.tasks import CreateTasksTool, Desk, EndTurnTool, FailTool, SucceedTool
+from actors.definitions.tools.tasks import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context, WorkContext
 from actors.interfaces.model import Model
@@ -47,7 +47,7 @@ async def run_round(spec: AgentSpec, model: Model, context: WorkContext) -> AnyO
 
 def task_tools(own: Sequence[Tool], plan: FlowPlan, board: Board, tasks: Sequence[str], peers: Sequence[str]) -> _Tools:
     """The tools of a round: the agent's own, those of its tasks, and the controller's; with the desk that the latter write on."""
-    desk = Desk(tasks, board, plan.rules.agents)
+    desk = RoundDecisions(tasks, board, plan.rules.agents)
     tools: dict[str, Tool] = {}
     for tool in (*own, *(tool for task in tasks for tool in plan.tools.get(task, ()))):
         tools.setdefault(tool.name, tool.at(desk) if isinstance(tool, CreateTasksTool) else tool)
@@ -63,7 +63,7 @@ def task_tools(own: Sequence[Tool], plan: FlowPlan, board: Board, tasks: Sequenc
 
 class _Tools(msgspec.Struct):
     by_name: dict[str, Tool]
-    desk: Desk
+    desk: RoundDecisions
 
 
 class _Round(LlmRun):

@@ -17,7 +17,7 @@ from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
 from actors.rules.recovery import supervision
 
 
-class Watch:
+class ChildRestarts:
     """Over one run of a supervisor, what it has decided about its children.
 
     Attributes:

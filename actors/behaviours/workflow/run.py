@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from actors.behaviours.workflow.restarts import Watch
+from actors.behaviours.workflow.restarts import ChildRestarts
 from actors.definitions.agents.workflow import LoopAgent
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import SupervisorContext
@@ -21,13 +21,13 @@ from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 
 async def run_sequential(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run each child once. An escalation cuts nothing, it travels up."""
-    return await _in_order(spec, context, Watch(spec, context), {}, stop_on_escalation=False) or Finished()
+    return await _in_order(spec, context, ChildRestarts(spec, context), {}, stop_on_escalation=False) or Finished()
 
 
 async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run the children in order, again and again, until one escalates or the last iteration is done."""
     definition = cast(LoopAgent, spec.definition)
-    watch = Watch(spec, context)
+    watch = ChildRestarts(spec, context)
     iteration = int(context.progress.get("iteration", 0))
     while spec.children and (not definition.max_iterations or iteration < definition.max_iterations):
         stopped = await _in_order(spec, context, watch, {"iteration": iteration}, stop_on_escalation=True)
@@ -42,7 +42,7 @@ async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
 
 
 async def _in_order(
-    spec: AgentSpec, context: SupervisorContext, watch: Watch, where: dict[str, Any], *, stop_on_escalation: bool
+    spec: AgentSpec, context: SupervisorContext, watch: ChildRestarts, where: dict[str, Any], *, stop_on_escalation: bool
 ) -> AnyOutcome | None:
     """Run the children from the first on, or from the one at which the run goes on.
 
@@ -92,7 +92,7 @@ async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcom
 
     The first whose failure goes up ends the others. It is done when every child is.
     """
-    watch = Watch(spec, context)
+    watch = ChildRestarts(spec, context)
     paused: Mapping[str, list[str]] = context.progress.get("waiting", {})
     waiting = dict(paused)
     context.escalated = context.escalated or bool(context.progress.get("escalated"))

@@ -213,8 +213,8 @@ def _field(index: int) -> str:
 def _model(tool_name: str, fields: Fields) -> type[pydantic.BaseModel]:
     try:
         config = pydantic.ConfigDict(extra="forbid")
-        numbered = {_field(index): field for index, field in enumerate(fields.values())}
-        model: type[pydantic.BaseModel] = pydantic.create_model(tool_name, __config__=config, **cast(Any, numbered))
+        shard_name = {_field(index): field for index, field in enumerate(fields.values())}
+        model: type[pydantic.BaseModel] = pydantic.create_model(tool_name, __config__=config, **cast(Any, shard_name))
         json_schema(model)
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"tool {tool_name!r}: its signature has no JSON schema: {error}") from error

@@ -1,6 +1,6 @@
 """The controller's own tools: to finish a task, to give it up, to hand over, and to make more tasks (semantics.md section 7).
 
-They work on the `Desk` of one round: what they note there is stored with the event that answers the calls.
+They work on the `RoundDecisions` of one round: what they note there is stored with the event that answers the calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from actors.rules.flow.board import Board, cycle
 from actors.rules.flow.tool_names import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, is_controllers, succeed_tool
 
 
-class Desk:
+class RoundDecisions:
     """What an agent decides in one round about its tasks.
 
     Args:
@@ -61,7 +61,7 @@ class SucceedTool(Tool):
         check: gives the result as it is stored. Raises ValueError, when it does not fit.
     """
 
-    def __init__(self, desk: Desk, task: str, schema: Mapping[str, Any] | None, check: Callable[[Any], Any]) -> None:
+    def __init__(self, desk: RoundDecisions, task: str, schema: Mapping[str, Any] | None, check: Callable[[Any], Any]) -> None:
         self.name = succeed_tool(task)
         self.description = f"The task `{task}` is done" + (": give its result." if schema is not None else ".")
         self._desk = desk
@@ -91,7 +91,7 @@ class SucceedTool(Tool):
 class FailTool(Tool):
     """Gives a task up."""
 
-    def __init__(self, desk: Desk, task: str) -> None:
+    def __init__(self, desk: RoundDecisions, task: str) -> None:
         self.name = fail_tool(task)
         self.description = f"The task `{task}` cannot be done: say why."
         self._desk = desk
@@ -118,7 +118,7 @@ class EndTurnTool(Tool):
     name = END_TURN
     description = "End your turn without finishing a task, and let another agent go on."
 
-    def __init__(self, desk: Desk, peers: Sequence[str]) -> None:
+    def __init__(self, desk: RoundDecisions, peers: Sequence[str]) -> None:
         self._desk = desk
         self._peers = tuple(peers)
 
@@ -169,10 +169,10 @@ class CreateTasksTool(Tool):
     name = CREATE_TASKS
     description = "Make new tasks for the agents of this flow. They are worked on at once, or as soon as what they need is done."
 
-    def __init__(self, desk: Desk | None = None) -> None:
+    def __init__(self, desk: RoundDecisions | None = None) -> None:
         self._desk = desk
 
-    def at(self, desk: Desk) -> CreateTasksTool:
+    def at(self, desk: RoundDecisions) -> CreateTasksTool:
         """The same tool for one round."""
         bound = copy.copy(self)
         bound._desk = desk
@@ -197,7 +197,7 @@ class CreateTasksTool(Tool):
         return {"created": [node.name for node in made]}
 
 
-def _checked(asked: _NewTasks, desk: Desk) -> list[TaskNode]:
+def _checked(asked: _NewTasks, desk: RoundDecisions) -> list[TaskNode]:
     parent = asked.part_of
     if parent is not None and (parent not in desk.tasks or parent in desk.changes):
         raise ValueError(f"part_of must be a task that you work on: {', '.join(desk.tasks)}; not {parent!r}")

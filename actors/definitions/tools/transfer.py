@@ -8,7 +8,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.errors.user_code import in_thread
 from actors.messages.model import FunctionDeclaration
-from actors.rules.prompt.transfer_menu import Reach, finding_declaration
+from actors.rules.prompt.transfer_menu import TransferMenu, finding_declaration
 from actors.rules.routing.transfer import FIND_TOOL, TRANSFER_TOOL
 
 
@@ -18,7 +18,7 @@ class TransferTool(Tool):
     name = TRANSFER_TOOL
     only_decides = True
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: TransferMenu) -> None:
         self._reach = reach
 
     def declaration(self) -> FunctionDeclaration:
@@ -40,7 +40,7 @@ class FindAgentsTool(Tool):
 
     name = FIND_TOOL
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: TransferMenu) -> None:
         self._reach = reach
 
     def declaration(self) -> FunctionDeclaration:
@@ -59,6 +59,6 @@ class FindAgentsTool(Tool):
         return {"agents": [{"name": target.name, "description": target.description} for target in found]}
 
 
-def transfer_tools(reach: Reach) -> tuple[Tool, ...]:
+def transfer_tools(reach: TransferMenu) -> tuple[Tool, ...]:
     """What an agent with these targets is given."""
     return (TransferTool(reach),) if reach.is_listed else (FindAgentsTool(reach), TransferTool(reach))

@@ -14,7 +14,7 @@ from actors.rules.capacity.process_choice import replica_of
 
 
 @dataclass(frozen=True)
-class Home:
+class ProcessGroup:
     """Where an agent lives.
 
     Attributes:
@@ -26,7 +26,7 @@ class Home:
     placement: Placement
 
 
-class Place(NamedTuple):
+class Replica(NamedTuple):
     """One of the actors by which an agent is served."""
 
     agent: str
@@ -36,13 +36,13 @@ class Place(NamedTuple):
         return f"{self.agent}/{self.replica}" if self.replica else self.agent
 
 
-def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, Home]:
+def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, ProcessGroup]:
     """The homes of those agents whose own placement, or that of whom they live with, says anything.
 
     Raises:
         AgentTreeError: an agent is to live with its parent and has none.
     """
-    found: dict[str, Home] = {}
+    found: dict[str, ProcessGroup] = {}
     anywhere = Placement()
     # Parents come before their children.
     for node in topology.nodes:
@@ -50,7 +50,7 @@ def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, 
         if placement.colocate is None:
             # Ten times as fast as pydantic compares, of which a tree of ten thousand agents would take 40 ms.
             if placement.__dict__ != anywhere.__dict__:
-                found[node.name] = Home(node.name, placement)
+                found[node.name] = ProcessGroup(node.name, placement)
         elif node.parent is None:
             why = "it is the root" if node is topology.root else "it stands beside the tree, as a tool of others"
             raise AgentTreeError(
@@ -58,11 +58,11 @@ def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, 
                 "colocate='parent' is for agents below another"
             )
         else:
-            found[node.name] = found.get(node.parent) or Home(node.parent, placements[node.parent])
+            found[node.name] = found.get(node.parent) or ProcessGroup(node.parent, placements[node.parent])
     return found
 
 
-def place_of(homes: Mapping[str, Home], agent: str, key: SessionKey) -> Place:
+def place_of(homes: Mapping[str, ProcessGroup], agent: str, key: SessionKey) -> Replica:
     """The actor by which an agent serves a session."""
     home = homes.get(agent)
-    return Place(agent, replica_of(key, home.placement.replicas) if home is not None else 0)
+    return Replica(agent, replica_of(key, home.placement.replicas) if home is not None else 0)

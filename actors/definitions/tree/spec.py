@@ -10,7 +10,7 @@ from typing import Any
 from actors.definitions.agents.base import Agent, callbacks
 from actors.definitions.agents.plugin import Plugin, hooks
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.rules.prompt.transfer_menu import Reach
+from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target
 
 
@@ -44,9 +44,9 @@ class AgentSpec:
         return self.definition.name
 
     @cached_property
-    def reach(self) -> Reach:
+    def reach(self) -> TransferMenu:
         """The targets, as its model gets to know them."""
-        return Reach(self.name, self.targets, self.children, self.limits.max_listed_targets)
+        return TransferMenu(self.name, self.targets, self.children, self.limits.max_listed_targets)
 
     def hooks(self, name: str) -> Sequence[Callable[..., Any]]:
         """What is called at a point such as `before_agent_callback`: the plugins' hooks, then the agent's own callbacks."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.messages.protocol.base import Done, GetStatistics, Message, Refused, Statistics, Stop
+from actors.messages.protocol.base import Ack, ErrorReply, GetStatistics, Message, Statistics, Stop
 from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellPartial
 from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Paused, Transfer
-from actors.messages.protocol.rate_limits import AcquirePermit, PermitIs, ReleasePermit, RenewPermits
+from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
 from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
 from actors.messages.protocol.sessions import (
     AppendEventRequest,
@@ -16,30 +16,30 @@ from actors.messages.protocol.sessions import (
     ForgetSession,
     GetSessionRequest,
     ListSessionsRequest,
-    MemoriesAre,
+    MemoriesReply,
     RememberSession,
     RewindRequest,
     SearchMemory,
-    SessionIs,
-    SessionsAre,
+    SessionReply,
+    SessionsReply,
 )
 from actors.messages.protocol.subscriptions import News, Poll, ReadTurn, Subscribe, TurnRead, Unsubscribe
 from actors.messages.protocol.turns import (
+    AbandonRuns,
     CancelTurn,
     CloseTurn,
     FindTurn,
     GetTopology,
     ListOpenTurns,
     OpenTurn,
-    OpenTurnsAre,
-    PickUp,
+    OpenTurnsReply,
+    RecoverTurns,
+    ResumeTurn,
     StartTurn,
-    TakeOver,
-    TakeUp,
-    TopologyIs,
+    TopologyReply,
     TurnFound,
     TurnOpened,
-    TurnSoFar,
+    TurnProgress,
     TurnStarted,
 )
 
@@ -49,23 +49,23 @@ AnyMessage = (
     | Paused
     | Failed
     | Cancelled
-    | Done
-    | Refused
+    | Ack
+    | ErrorReply
     | StartTurn
     | TurnStarted
     | CancelTurn
     | GetTopology
-    | TopologyIs
+    | TopologyReply
     | FindTurn
     | TurnFound
     | OpenTurn
     | TurnOpened
-    | TakeUp
-    | PickUp
-    | TurnSoFar
+    | ResumeTurn
+    | AbandonRuns
+    | TurnProgress
     | ListOpenTurns
-    | OpenTurnsAre
-    | TakeOver
+    | OpenTurnsReply
+    | RecoverTurns
     | CloseTurn
     | Invoke
     | StopRun
@@ -89,14 +89,14 @@ AnyMessage = (
     | DeleteSessionRequest
     | AppendEventRequest
     | RewindRequest
-    | SessionIs
-    | SessionsAre
+    | SessionReply
+    | SessionsReply
     | RememberSession
     | ForgetSession
     | SearchMemory
-    | MemoriesAre
+    | MemoriesReply
     | AcquirePermit
-    | PermitIs
+    | PermitReply
     | ReleasePermit
     | RenewPermits
     | GetStatistics

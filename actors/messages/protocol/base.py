@@ -36,11 +36,11 @@ class StoredEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 # ---------------------------------------------------------------------------------------------------------- small facts
-class Done(Message, frozen=True, kw_only=True):
+class Ack(Message, frozen=True, kw_only=True):
     """The reply of whoever has nothing to tell."""
 
 
-class Refused(Message, frozen=True, kw_only=True):
+class ErrorReply(Message, frozen=True, kw_only=True):
     """The reply of an actor that raised: one of this project's errors by its name and arguments."""
 
     error: str

@@ -15,7 +15,7 @@ class AcquirePermit(Message, frozen=True, kw_only=True):
         holder: the process that makes it.
         session: whose call it is: sessions have their turns one after the other.
         attempt: how many attempts have failed; 0 when it begins.
-        status, advised_s: how the last has failed, see `actors.rules.capacity.rate_limiter.Trouble`.
+        status, retry_after_s: how the last has failed, see `actors.rules.capacity.rate_limiter.Trouble`.
     """
 
     permit: str
@@ -24,10 +24,10 @@ class AcquirePermit(Message, frozen=True, kw_only=True):
     session: SessionKey
     attempt: int = 0
     status: int | None = None
-    advised_s: float | None = None
+    retry_after_s: float | None = None
 
 
-class PermitIs(Message, frozen=True):
+class PermitReply(Message, frozen=True):
     """Whether a call may be made."""
 
     granted: bool

@@ -63,13 +63,13 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     updated_s: float = 0.0
 
 
-class SessionIs(Message, frozen=True, kw_only=True):
+class SessionReply(Message, frozen=True, kw_only=True):
     """The session asked for, or None."""
 
     session: SessionInfo | None = None
 
 
-class SessionsAre(Message, frozen=True, kw_only=True):
+class SessionsReply(Message, frozen=True, kw_only=True):
     """The sessions asked for, without their events."""
 
     sessions: Sequence[SessionInfo] = ()
@@ -96,7 +96,7 @@ class SearchMemory(Message, frozen=True, kw_only=True):
     query: str
 
 
-class MemoriesAre(Message, frozen=True, kw_only=True):
+class MemoriesReply(Message, frozen=True, kw_only=True):
     """What was found, the best first."""
 
     entries: Sequence[MemoryEntry] = ()

@@ -11,7 +11,7 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.protocol.base import Message, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
-from actors.messages.session import WHOLE, SessionKey, Share
+from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
 
 
@@ -50,7 +50,7 @@ class TurnStarted(Message, frozen=True, kw_only=True):
     seq: int = 0
 
 
-class TakeOver(Message, frozen=True, kw_only=True):
+class RecoverTurns(Message, frozen=True, kw_only=True):
     """The Runner's process was lost and started again: take up the turns that were open. It says so to itself."""
 
 
@@ -69,7 +69,7 @@ class GetTopology(Message, frozen=True, kw_only=True):
     """Ask for the parent map."""
 
 
-class TopologyIs(Message, frozen=True, kw_only=True):
+class TopologyReply(Message, frozen=True, kw_only=True):
     """The parent map."""
 
     topology: Topology
@@ -130,7 +130,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     interrupting: str = ""
 
 
-class Handover(msgspec.Struct, frozen=True, array_like=True):
+class TransferRecord(msgspec.Struct, frozen=True, array_like=True):
     """A transfer in the log: at place `seq`, on a branch, from `author` to the agent `to`."""
 
     seq: int
@@ -139,7 +139,7 @@ class Handover(msgspec.Struct, frozen=True, array_like=True):
     to: str
 
 
-class TurnSoFar(Message, frozen=True, kw_only=True):
+class TurnProgress(Message, frozen=True, kw_only=True):
     """What the log tells of a turn that goes on, after a pause or after a loss.
 
     Attributes:
@@ -156,7 +156,7 @@ class TurnSoFar(Message, frozen=True, kw_only=True):
     head_seq: int = 0
     callers: tuple[str, ...] = ()
     progress: dict[str, tuple[int, dict[str, Any]]] = msgspec.field(default_factory=dict)
-    handovers: tuple[Handover, ...] = ()
+    handovers: tuple[TransferRecord, ...] = ()
     said: dict[str, int] = msgspec.field(default_factory=dict)
 
 
@@ -184,7 +184,7 @@ class TurnOpened(Message, frozen=True, kw_only=True):
     authors: tuple[str, ...] = ()
     state: bytes = b""
     agent: str = ""
-    so_far: TurnSoFar | None = None
+    so_far: TurnProgress | None = None
     taken_up: bool = False
     event: bytes = b""
     config: RunConfig = RunConfig()
@@ -194,7 +194,7 @@ class TurnOpened(Message, frozen=True, kw_only=True):
     lost: str = ""
 
 
-class TakeUp(Message, frozen=True, kw_only=True):
+class ResumeTurn(Message, frozen=True, kw_only=True):
     """Go on with a turn whose Runner was lost; the reply is TurnOpened, with the epoch 0 when it has ended.
 
     Attributes:
@@ -207,8 +207,8 @@ class TakeUp(Message, frozen=True, kw_only=True):
     epoch: int = 0
 
 
-class PickUp(Message, frozen=True, kw_only=True):
-    """Runs of a turn were lost: they may write no more. The reply is TurnSoFar."""
+class AbandonRuns(Message, frozen=True, kw_only=True):
+    """Runs of a turn were lost: they may write no more. The reply is TurnProgress."""
 
     turn: TurnRef
     lost: tuple[int, ...]
@@ -223,10 +223,10 @@ class ListOpenTurns(Message, frozen=True, kw_only=True):
 
     app: str
     runner: str
-    share: Share = WHOLE
+    share: Shard = ONLY_SHARD
 
 
-class OpenTurnsAre(Message, frozen=True, kw_only=True):
+class OpenTurnsReply(Message, frozen=True, kw_only=True):
     """Turns that are open and not known to be run by the Runner that asks."""
 
     turns: Sequence[tuple[SessionKey, str]] = ()

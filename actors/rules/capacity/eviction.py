@@ -22,7 +22,7 @@ class _Kept(NamedTuple):
     used_s: float
 
 
-class Keeping(Generic[K]):
+class CacheEviction(Generic[K]):
     """See the head of this file. It knows names and weights; whoever has the things themselves acts on what it says.
 
     Args:

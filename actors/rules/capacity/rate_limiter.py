@@ -28,10 +28,10 @@ from actors.messages.limits import ModelLimits
 
 MINUTE_S = 60.0
 
-TOO_MANY = 429
+TOO_MANY_REQUESTS = 429
 """The HTTP status with which a service says that it is asked too often."""
 
-PASSING = frozenset({TOO_MANY, 500, 502, 503, 504})
+RETRYABLE = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
 """HTTP statuses that may be gone the next time."""
 
 FIRST_BACKOFF_S = 1.0
@@ -42,18 +42,18 @@ LONGEST_ADVICE_S = 120.0
 """A service that asks for more patience than this gets none: the call fails at once instead of hanging."""
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """How an attempt has failed that may succeed the next time.
 
     Attributes:
         attempt: how many attempts of the call have failed, from 1.
         status: HTTP status; None when no answer came at all.
-        advised_s: how long the service wants to be left alone; None when it does not say.
+        retry_after_s: how long the service wants to be left alone; None when it does not say.
     """
 
     attempt: int
     status: int | None = None
-    advised_s: float | None = None
+    retry_after_s: float | None = None
 
 
 class _Waiting(NamedTuple):
@@ -63,7 +63,7 @@ class _Waiting(NamedTuple):
     session: Hashable
 
 
-class Permits:
+class RateLimiter:
     """The calls of one model, those under way and those that wait. See the head of this file.
 
     Attributes:
@@ -99,7 +99,7 @@ class Permits:
         self._session_of[permit] = session
         self._line.setdefault(session, deque()).append(permit)
 
-    def retry(self, permit: str, session: Hashable, trouble: Trouble, now_s: float, chance: float) -> bool:
+    def retry(self, permit: str, session: Hashable, trouble: FailedAttempt, now_s: float, chance: float) -> bool:
         """An attempt has failed, and the call wants to be made again. It is over for now; False: for good.
 
         Args:
@@ -107,7 +107,7 @@ class Permits:
         """
         self._running.discard(permit)
         wait_s = self._wait_s(trouble, chance)
-        if trouble.status == TOO_MANY and wait_s <= LONGEST_ADVICE_S:
+        if trouble.status == TOO_MANY_REQUESTS and wait_s <= LONGEST_ADVICE_S:
             self._paused_until_s = max(self._paused_until_s, now_s + wait_s)
         if wait_s > LONGEST_ADVICE_S or trouble.attempt > self._limits.max_retries or self._budget < 1:
             self.counts["retries_refused"] += 1
@@ -119,13 +119,13 @@ class Permits:
         heappush(self._later, _Waiting(now_s + wait_s, self._number, permit, session))
         return True
 
-    def _wait_s(self, trouble: Trouble, chance: float) -> float:
+    def _wait_s(self, trouble: FailedAttempt, chance: float) -> float:
         times = trouble.attempt
-        if trouble.status == TOO_MANY:
+        if trouble.status == TOO_MANY_REQUESTS:
             self._refused_in_a_row += 1
             times = max(times, min(self._refused_in_a_row, 16))
-        if trouble.advised_s is not None:
-            return trouble.advised_s
+        if trouble.retry_after_s is not None:
+            return trouble.retry_after_s
         return min(FIRST_BACKOFF_S * 2.0 ** (times - 1), LONGEST_BACKOFF_S) * (1 - chance / 2)
 
     def hold(self, permit: str) -> None:

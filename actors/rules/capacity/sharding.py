@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from actors.messages.session import SessionKey, Share
+from actors.messages.session import SessionKey, Shard
 
 _WORD = (1 << 64) - 1
 
@@ -30,16 +30,16 @@ def _mixed(word: int) -> int:
     return word ^ (word >> 31)
 
 
-def shares(number: int) -> list[Share]:
+def shares(number: int) -> list[Shard]:
     """The shares of so many actors."""
-    return [Share(index, number) for index in range(number)]
+    return [Shard(index, number) for index in range(number)]
 
 
-def numbered(name: str, share: Share) -> str:
+def shard_name(name: str, share: Shard) -> str:
     """The name of one of several actors of a kind: with its number, unless it is the only one."""
     return name if share.of == 1 else f"{name}-{share.index}"
 
 
-def holds(share: Share, key: SessionKey) -> bool:
+def holds(share: Shard, key: SessionKey) -> bool:
     """True when the session is one of the share."""
     return shard_of(key, share.of) == share.index

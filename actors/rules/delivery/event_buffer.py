@@ -20,7 +20,7 @@ OVERHEAD = 100
 """Bytes that an event takes beside its own."""
 
 
-class Backlog:
+class EventBuffer:
     """See the head of this file.
 
     Args:
@@ -153,9 +153,9 @@ class Backlog:
         self.told_seq = self.after_seq
         return events
 
-    def copy(self) -> Backlog:
+    def copy(self) -> EventBuffer:
         """Another one with the same in it, for another reader."""
-        other = Backlog(self.after_seq, self._most_bytes)
+        other = EventBuffer(self.after_seq, self._most_bytes)
         other.size = self.size
         other.told_seq = self.told_seq
         other._head_seq = self._head_seq

@@ -102,10 +102,12 @@ def next_rounds(
         at_work: the rounds that are under way; nobody else gets their tasks.
         waiting: agents that wait for the user in the middle of a turn; nobody else gets theirs.
     """
-    return _Table(rules, board, at_work, waiting).deal()
+    return TurnScheduler(rules, board, at_work, waiting).deal()
 
 
-class _Table:
+class TurnScheduler:
+    """Deals the free ready tasks of one moment to agents."""
+
     def __init__(self, rules: TurnRules, board: Board, at_work: Sequence[Assignment], waiting: Set[str]) -> None:
         self._rules = rules
         self._board = board
@@ -117,6 +119,7 @@ class _Table:
         self._dealt: dict[str, Assignment] = {}
 
     def deal(self) -> list[Assignment]:
+        """The rounds to start now."""
         going_on = [agent for agent in self._board.turns if agent not in self._busy]
         kept = {agent: [task for task in self._board.turns[agent] if task in self._free] for agent in going_on}
         others = {task for tasks in kept.values() for task in tasks}

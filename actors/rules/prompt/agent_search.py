@@ -25,7 +25,7 @@ _WHOLE, _PART, _BEGINNING = 1.0, 0.5, 0.25
 _IN_NAME, _IN_DESCRIPTION = 2.0, 1.0
 
 
-class Finder:
+class AgentSearch:
     """Finds agents by words.
 
     Args:

@@ -1,7 +1,7 @@
 """What an agent sees of the log (semantics.md 5.4): events compiled to the contents of a model request.
 
 Two steps. `Compiler` turns one event after the other into an `Entry`: filtered, and told from the agent's point of view.
-`arrange` puts entries into the order that models want: every call directly followed by one response. `View` does the same
+`arrange` puts entries into the order that models want: every call directly followed by one response. `History` does the same
 step by step: a new event costs the same however long the log is. Only a late answer, which changes what stands
 further up, makes it arrange everything anew.
 """
@@ -19,7 +19,7 @@ WAITED_FOR = 1_000
 """Entries behind which a call that waits for its answer is forgotten where only the latest contents are kept."""
 
 
-class View:
+class History:
     """The compiled log of one session for one agent on one branch, kept up to date event by event.
 
     For an agent with include_contents="none" it need not hold more than the latest slice: see `keep_latest`.

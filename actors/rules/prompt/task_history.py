@@ -18,7 +18,7 @@ from actors.rules.flow.board import Board
 from actors.rules.flow.tool_names import is_controllers
 from actors.rules.prompt.arrange import IncludeContents, arrange
 from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry, is_told, quote
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 
 
 class Origin(NamedTuple):
@@ -72,7 +72,7 @@ class OpenCall(msgspec.Struct):
     answer: FunctionResponse | None = None
 
 
-class TaskView(View):
+class TaskHistory(History):
     """The log of one session for one agent that works in flows.
 
     Attributes:

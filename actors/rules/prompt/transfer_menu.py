@@ -11,14 +11,14 @@ from functools import cached_property
 
 from actors.errors.suggestions import did_you_mean
 from actors.messages.model import FunctionDeclaration
-from actors.rules.prompt.agent_search import FOUND, Finder
+from actors.rules.prompt.agent_search import FOUND, AgentSearch
 from actors.rules.routing.transfer import FIND_TOOL, TRANSFER_TOOL, Target
 
 _TOLD = 256
 """Letters of a wrong name that are told back: no agent has a longer one."""
 
 
-class Reach:
+class TransferMenu:
     """The targets of one agent, as its model gets to know them: listed by name, or found by search.
 
     Args:
@@ -41,8 +41,8 @@ class Reach:
         self._parent = next((target for target in targets if target.is_parent), None)
 
     @cached_property
-    def _finder(self) -> Finder:
-        return Finder(list(self._names), [target.description for target in self._targets])
+    def _finder(self) -> AgentSearch:
+        return AgentSearch(list(self._names), [target.description for target in self._targets])
 
     def declaration(self) -> FunctionDeclaration:
         """`transfer_to_agent` as the model sees it: one required string, out of the targets' names if they are listed."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.messages.event import Event
-from actors.messages.protocol.turns import Handover, TurnSoFar
+from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.messages.topology import Topology
 
 
@@ -44,13 +44,13 @@ def child_towards(topology: Topology, parent: str, caller: str) -> str | None:
     return None
 
 
-def through_flows(callers: Sequence[str], so_far: TurnSoFar) -> list[str]:
+def through_flows(callers: Sequence[str], so_far: TurnProgress) -> list[str]:
     """The callers, with the controller of the flow in the place of each that waits in one: it has noted them as `agents`."""
     flows = {agent: controller for controller, (_, noted) in so_far.progress.items() for agent in noted.get("agents", ())}
     return list(dict.fromkeys(flows.get(caller, caller) for caller in callers))
 
 
-def handover(so_far: TurnSoFar, agent: str, branch: str | None, since: int) -> Handover | None:
+def handover(so_far: TurnProgress, agent: str, branch: str | None, since: int) -> TransferRecord | None:
     """The first transfer by the agent on a branch behind a place of the log, or None: then it has the floor."""
     made = (each for each in so_far.handovers if each.seq > since and each.author == agent and each.branch == branch)
     return next(made, None)
@@ -71,7 +71,7 @@ def begun_behind(noted: tuple[int, Mapping[str, Any]] | None, child: str, since:
     return max(since, int(begun))
 
 
-def progress(so_far: TurnSoFar, agent: str, since: int) -> tuple[int, dict[str, Any]]:
+def progress(so_far: TurnProgress, agent: str, since: int) -> tuple[int, dict[str, Any]]:
     """What the agent noted last behind a place, and where; `(0, {})` when it has noted nothing there."""
     seq, noted = so_far.progress.get(agent, (0, {}))
     return (seq, noted) if seq > since else (0, {})

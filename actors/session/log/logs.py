@@ -16,13 +16,13 @@ from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.subscriptions import TurnRead
 from actors.messages.session import SessionKey
-from actors.rules.capacity.eviction import Keeping
+from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OpenTurn
-from actors.session.log.session_log import HotLog
+from actors.session.log.session_log import SessionLog
 from actors.session.store.group_commit import GroupCommit, Transaction
-from actors.session.store.pending_turn_ends import Debts
+from actors.session.store.pending_turn_ends import PendingTurnEnds
 from actors.session.store.store_thread import StoreThread
 
 IDLE_S = 600.0
@@ -52,7 +52,7 @@ class SharedState(dict[str, Any]):
     __slots__ = ("__weakref__",)
 
 
-class LogBook:
+class SessionLogs:
     """Finds, makes and writes logs. The store is used in one thread, which it has for itself.
 
     Args:
@@ -76,10 +76,10 @@ class LogBook:
         self.is_shared = is_shared
         self._clock = clock
         self._thread = StoreThread(store, "store", timeout_s)
-        self._debts = Debts(store, self._thread)
+        self._debts = PendingTurnEnds(store, self._thread)
         self._commits = GroupCommit(self._commit)
-        self._hot: dict[SessionKey, HotLog] = {}
-        self._keeping: Keeping[SessionKey] = Keeping(max_bytes, IDLE_S)
+        self._hot: dict[SessionKey, SessionLog] = {}
+        self._keeping: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
         self._locks: dict[SessionKey, tuple[asyncio.Lock, list[None]]] = {}
         # They go with the last log that has them.
         self._shared: WeakValueDictionary[SessionKey, SharedState] = WeakValueDictionary()
@@ -95,15 +95,15 @@ class LogBook:
             "ends_owed": len(self._debts),
         }
 
-    def all_in_memory(self) -> list[HotLog]:
+    def all_in_memory(self) -> list[SessionLog]:
         """All logs that are in memory."""
         return list(self._hot.values())
 
-    def in_memory(self, key: SessionKey) -> HotLog | None:
+    def in_memory(self, key: SessionKey) -> SessionLog | None:
         """The log, if it is in memory."""
         return self._hot.get(key)
 
-    async def take_up(self, key: SessionKey, *, auto_create: bool = False) -> HotLog:
+    async def take_up(self, key: SessionKey, *, auto_create: bool = False) -> SessionLog:
         """The log, in memory and as the store has it.
 
         Raises:
@@ -116,7 +116,7 @@ class LogBook:
             raise SessionNotFoundError(key.app, key.user, key.session)
         return await self._create(key, {}, exist_ok=True)
 
-    async def find(self, key: SessionKey) -> HotLog | None:
+    async def find(self, key: SessionKey) -> SessionLog | None:
         """The log, in memory and as the store has it; None when there is no such session."""
         hot = self._hot.get(key)
         if hot is not None and not hot.is_stale:
@@ -131,11 +131,11 @@ class LogBook:
                 hot = await self._load(row, hot)
             return hot
 
-    async def create(self, key: SessionKey, state: Mapping[str, Any]) -> HotLog:
+    async def create(self, key: SessionKey, state: Mapping[str, Any]) -> SessionLog:
         """Make a session. Raises SessionExistsError."""
         return await self._create(key, state, exist_ok=False)
 
-    async def _create(self, key: SessionKey, state: Mapping[str, Any], *, exist_ok: bool) -> HotLog:
+    async def _create(self, key: SessionKey, state: Mapping[str, Any], *, exist_ok: bool) -> SessionLog:
         async with self._locked(key):
             hot = self._hot.get(key)
             if hot is None and (row := await self.read(self.store.session, key)) is not None:
@@ -146,17 +146,17 @@ class LogBook:
                 raise SessionExistsError(key.app, key.user, key.session)
             created_s = now_s()
             row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
-            hot = HotLog(row, *await self.shared_state(key))
+            hot = SessionLog(row, *await self.shared_state(key))
             delta = hot.fold(scopes.split(state))
-            self._commits.forgive(key)
+            self._commits.clear_failure(key)
             await self.write(hot, [CreateSession(key, created_s), *delta])
             self._keep(hot)
             return hot
 
-    async def _load(self, row: SessionRow, stale: HotLog | None) -> HotLog:
+    async def _load(self, row: SessionRow, stale: SessionLog | None) -> SessionLog:
         shared = await self.shared_state(row.key, again=stale is not None)
         if stale is None:
-            hot = HotLog(row, *shared)
+            hot = SessionLog(row, *shared)
             await self._find_open_turn(hot)
             self._keep(hot)
         else:
@@ -164,10 +164,10 @@ class LogBook:
             if hot.turn is not None:
                 await self.recall(hot.key, hot.turn)
             hot.reload(row, *shared)
-        self._commits.forgive(row.key)
+        self._commits.clear_failure(row.key)
         return hot
 
-    async def _find_open_turn(self, hot: HotLog) -> None:
+    async def _find_open_turn(self, hot: SessionLog) -> None:
         """A turn that the store has as running was open when the Session actor was lost, or the whole deployment."""
         row = await self.read(self.store.running_turn, hot.key)
         if row is not None and not self._debts.owes(hot.key, row.invocation_id):
@@ -189,11 +189,11 @@ class LogBook:
         for event, seq in noted:
             turn.note(event, seq)
 
-    def _keep(self, hot: HotLog) -> None:
+    def _keep(self, hot: SessionLog) -> None:
         self._hot[hot.key] = hot
         self._used(hot)
 
-    def _used(self, hot: HotLog) -> None:
+    def _used(self, hot: SessionLog) -> None:
         """The log is used now; others have to go, if they take too much room beside it."""
         now_s = hot.used_s = self._clock() if self._clock is not None else asyncio.get_running_loop().time()
         self._keeping.use(hot.key, hot.weight, now_s)
@@ -239,7 +239,7 @@ class LogBook:
     # ------------------------------------------------------------------------------------------------- writing
     async def add(
         self,
-        hot: HotLog,
+        hot: SessionLog,
         events: Sequence[tuple[bytes, EventScan]],
         writes: Sequence[Write],
         show: Callable[[Sequence[StoredEvent]], None],
@@ -270,7 +270,7 @@ class LogBook:
         await self.write(hot, [*all_writes, *writes], settle)
         return first_seq
 
-    async def write(self, hot: HotLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
+    async def write(self, hot: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
         """Have writes of a log on disk."""
         hot.unwritten += 1
         try:
@@ -363,7 +363,7 @@ class LogBook:
 
     async def close(self) -> None:
         """Write what waits, and let go of the store. One that is away is not waited for."""
-        self._thread.hurry()
+        self._thread.stop_retrying()
         await self._commits.flush()
         await self._debts.close()
         await self._thread.close()

@@ -12,7 +12,7 @@ from actors.interfaces.records import TurnRow
 from actors.messages.codec import decode, encode
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
-from actors.messages.protocol.turns import Handover, TurnSoFar
+from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.session.log.event_scan import EventScan
 
 _DEFAULT = RunConfig()
@@ -64,7 +64,7 @@ class OpenTurn:
         self._head_seq = self.row.first_seq
         self._callers: tuple[str, ...] = ()
         self._progress: dict[str, tuple[int, dict[str, Any]]] = {}
-        self._handovers: list[Handover] = []
+        self._handovers: list[TransferRecord] = []
         self._said: Counter[str] = Counter()
 
     def record(self) -> TurnRow:
@@ -87,11 +87,11 @@ class OpenTurn:
         if event.actions.agent_state is not None:
             self._progress[event.author] = (seq, event.actions.agent_state)
         if event.actions.transfer_to_agent is not None:
-            self._handovers.append(Handover(seq, event.branch, event.author, event.actions.transfer_to_agent))
+            self._handovers.append(TransferRecord(seq, event.branch, event.author, event.actions.transfer_to_agent))
 
-    def so_far(self) -> TurnSoFar:
+    def so_far(self) -> TurnProgress:
         """What the log tells of it."""
-        return TurnSoFar(
+        return TurnProgress(
             first_seq=self.row.first_seq,
             opened_seq=self.row.opened_seq,
             head_seq=self._head_seq,

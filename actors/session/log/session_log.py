@@ -26,7 +26,7 @@ MEASURED_AGAIN = 64_000
 """Bytes of changes after which a state is measured, if that is more than it had."""
 
 
-class HotLog:
+class SessionLog:
     """One session in memory. Everything it does is synchronous: it changes memory and returns what has to be written.
 
     Attributes:
@@ -154,7 +154,7 @@ class HotLog:
         self._tail.clear()
         self._tail_size = 0
 
-    async def stand_in_line(self, waiter: Waiter) -> bool:
+    async def enqueue(self, waiter: Waiter) -> bool:
         """Wait for the end of the turns before: see Waiter. One that interrupts stands at the head of the line."""
         if waiter.interrupts:
             self.queue.appendleft(waiter)
@@ -162,14 +162,14 @@ class HotLog:
             self.queue.append(waiter)
         return await waiter.admitted
 
-    def meet_interrupter(self) -> None:
+    def reject_interrupter(self) -> None:
         """A turn has begun: who came to interrupt when none ran, although the session was taken, is told of it."""
         if self.queue and self.queue[0].interrupts:
             waiter = self.queue.popleft()
             if not waiter.admitted.done():
                 waiter.admitted.set_result(False)
 
-    def admit_next(self) -> None:
+    def start_next(self) -> None:
         """Let the next turn in line begin. The session stays taken meanwhile, so that nobody can step in between."""
         while self.queue:
             waiter = self.queue.popleft()

@@ -25,7 +25,7 @@ class GroupCommit:
     """Writes requests in the order in which they were submitted.
 
     While one transaction is under way, requests gather for the next. One that cannot be written does not take other
-    sessions with it; but what its own session submitted behind it fails too, until `forgive`: a log has no holes.
+    sessions with it; but what its own session submitted behind it fails too, until `clear_failure`: a log has no holes.
 
     Args:
         commit: does all writes in one transaction. When it raises StoreUnavailableError it has waited for the store.
@@ -60,7 +60,7 @@ class GroupCommit:
             if request.key not in self._failed:
                 yield from request.writes
 
-    def forgive(self, key: SessionKey) -> None:
+    def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
         self._failed.pop(key, None)
 

@@ -23,7 +23,7 @@ PAUSE_S = 1.0
 """How long to wait between two tries."""
 
 
-class Debts:
+class PendingTurnEnds:
     """What is owed to a store.
 
     Args:

@@ -97,7 +97,7 @@ class StoreThread:
                         logger.warning("%s is back", self._store)
                 return answer
 
-    def hurry(self) -> None:
+    def stop_retrying(self) -> None:
         """Wait for a store that is away no longer: whoever waits for it fails at the next try."""
         self._is_closing = True
 

@@ -13,7 +13,7 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Failed
 from actors.messages.protocol.subscriptions import News, TurnNews, TurnRead
 from actors.messages.session import SessionKey
-from actors.rules.delivery.event_buffer import Backlog
+from actors.rules.delivery.event_buffer import EventBuffer
 
 POLL_S = 20.0
 """How long a poll waits when there is nothing to tell."""
@@ -34,13 +34,16 @@ Read = Callable[[SessionKey, str, int], Awaitable[TurnRead]]
 """Reads a turn's events behind a place from the log."""
 
 
-class _Box:
+class TurnOutbox:
+    """The news of one turn that one subscriber has yet to fetch."""
+
     def __init__(self, where: Where, after_seq: int, most_bytes: int) -> None:
         self.where = where
-        self.backlog = Backlog(after_seq, most_bytes)
+        self.backlog = EventBuffer(after_seq, most_bytes)
         self.outcome: AnyOutcome | None = None
 
     def has_news(self) -> bool:
+        """True when there is something to fetch."""
         return len(self.backlog) > 0 or self.has_ended()
 
     def has_ended(self) -> bool:
@@ -48,12 +51,13 @@ class _Box:
         return self.outcome is not None and not self.backlog.is_behind
 
     def take(self) -> TurnNews:
+        """Everything held here, which is held no more."""
         key, invocation_id = self.where
         outcome = self.outcome if self.has_ended() else None
         return TurnNews(key=key, invocation_id=invocation_id, events=self.backlog.take(), outcome=outcome)
 
 
-class Mailbox:
+class Outbox:
     """The news of all turns that one subscriber follows, handed out by long polls.
 
     A reply that was lost on its way is given again: the subscriber says with each poll what it has got. For one that polls
@@ -69,9 +73,9 @@ class Mailbox:
         self._clock = clock
         self._read = read
         self._most_bytes = most_bytes
-        self._boxes: dict[Where, _Box] = {}
-        self._ready: dict[Where, _Box] = {}
-        self._behind: dict[Where, _Box] = {}
+        self._boxes: dict[Where, TurnOutbox] = {}
+        self._ready: dict[Where, TurnOutbox] = {}
+        self._behind: dict[Where, TurnOutbox] = {}
         self._reader: asyncio.Task[None] | None = None
         self._filled = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -91,7 +95,7 @@ class Mailbox:
             self.size -= old.backlog.size
             self._ready.pop(where, None)
             self._behind.pop(where, None)
-        box = self._boxes[where] = _Box(where, after_seq, self._most_bytes // 8)
+        box = self._boxes[where] = TurnOutbox(where, after_seq, self._most_bytes // 8)
         box.backlog.expect(head_seq)
         self._sort(box)
         self._read_on()
@@ -115,7 +119,7 @@ class Mailbox:
             box.outcome = outcome
             self._sort(box)
 
-    def _sort(self, box: _Box) -> None:
+    def _sort(self, box: TurnOutbox) -> None:
         if box.has_news():
             self._ready[box.where] = box
             self._filled.set()
@@ -158,7 +162,7 @@ class Mailbox:
                 async with asyncio.timeout(rest_s):
                     await self._urgent.wait()
 
-    def _told(self, box: _Box) -> TurnNews:
+    def _told(self, box: TurnOutbox) -> TurnNews:
         if box.has_ended():
             self._boxes.pop(box.where, None)
         return box.take()
@@ -177,7 +181,7 @@ class Mailbox:
                 return
             await self._read_page(box)
 
-    async def _read_page(self, box: _Box) -> None:
+    async def _read_page(self, box: TurnOutbox) -> None:
         backlog = box.backlog
         head_seq = backlog.head_seq
         failed: RaygroveError | None = None

@@ -9,10 +9,10 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import News, Poll
 from actors.messages.session import SessionKey
-from actors.session.subscribers.outbox import Mailbox, Read, Where
+from actors.session.subscribers.outbox import Outbox, Read, Where
 
 
-class Followers:
+class Subscriptions:
     """The subscribers of every turn, and their mailboxes.
 
     Args:
@@ -23,7 +23,7 @@ class Followers:
     def __init__(self, read: Read, clock: Callable[[], float] | None = None) -> None:
         self._read = read
         self._clock = clock
-        self._mailboxes: dict[str, Mailbox] = {}
+        self._mailboxes: dict[str, Outbox] = {}
         self._of_turn: dict[Where, set[str]] = {}
 
     @property
@@ -87,11 +87,11 @@ class Followers:
         for subscriber in list(self._mailboxes):
             self.drop(subscriber)
 
-    def _mailbox(self, subscriber: str) -> Mailbox:
+    def _mailbox(self, subscriber: str) -> Outbox:
         mailbox = self._mailboxes.get(subscriber)
         if mailbox is None:
             for name in [name for name, box in self._mailboxes.items() if box.is_abandoned()]:
                 self.drop(name)
             clock = self._clock or asyncio.get_running_loop().time
-            mailbox = self._mailboxes[subscriber] = Mailbox(clock, self._read)
+            mailbox = self._mailboxes[subscriber] = Outbox(clock, self._read)
         return mailbox

@@ -28,18 +28,18 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
-from actors.messages.session import WHOLE, SessionKey, Share
+from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
 from actors.rules.capacity.sharding import holds
 from actors.rules.checks import state as scopes
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
 from actors.session.log.event_scan import EventScan, new_event, scan
-from actors.session.log.logs import LogBook
+from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import OpenTurn
-from actors.session.log.session_log import HotLog
+from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import Waiter
-from actors.session.subscribers.subscriptions import Followers
+from actors.session.subscribers.subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
 
@@ -68,12 +68,12 @@ class Turns:
 
     def __init__(
         self,
-        book: LogBook,
-        followers: Followers,
+        book: SessionLogs,
+        followers: Subscriptions,
         admission: Admission,
         counts: Counter[str],
         topology: Topology,
-        share: Share = WHOLE,
+        share: Shard = ONLY_SHARD,
     ) -> None:
         self._share = share
         self._book = book
@@ -112,7 +112,7 @@ class Turns:
             # Asked again: the reply to the first time was lost, with the process that gave it or with the one that waited for it.
             opened_seq = hot.turn.row.opened_seq
             await self.follow(hot, message.invocation_id, message.subscriber, opened_seq)
-            again = await self.take_up(p.TakeUp(key=message.key, invocation_id=message.invocation_id, runner=message.runner))
+            again = await self.take_up(p.ResumeTurn(key=message.key, invocation_id=message.invocation_id, runner=message.runner))
             return again if again.epoch else p.TurnOpened(attached=True, seq=opened_seq)
         if message.repeatable and (joined := await self._join(hot, message, event)) is not None:
             return joined
@@ -128,13 +128,13 @@ class Turns:
             interrupts = message.config.on_concurrent_turn == "interrupt"
             if interrupts and hot.turn is not None and hot.busy_with() != message.interrupting:
                 return p.TurnOpened(interrupted=hot.busy_with())
-            if not await hot.stand_in_line(Waiter(message.invocation_id, message.runner, interrupts=interrupts)):
+            if not await hot.enqueue(Waiter(message.invocation_id, message.runner, interrupts=interrupts)):
                 return p.TurnOpened(interrupted=hot.busy_with())
         hot.is_taken = True
         try:
             # While it waited, another request of the same id may have been before it.
             if has_waited and message.repeatable and (joined := await self._join(hot, message, event)) is not None:
-                hot.admit_next()
+                hot.start_next()
                 return joined
             if await self._book.take_up(message.key) is not hot:
                 # Deleted and made anew meanwhile.
@@ -158,11 +158,11 @@ class Turns:
                 # It may have begun in the store.
                 self._book.owe(hot.put_turn(_ended(hot.turn, "", never_ran)))
             hot.turn = None
-            hot.admit_next()
+            hot.start_next()
             self._followers.tell_end(message.key, message.invocation_id, never_ran)
             raise
 
-    async def _join(self, hot: HotLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened | None:
+    async def _join(self, hot: SessionLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened | None:
         """The reply to a turn that is there already, or None."""
         invocation_id = message.invocation_id
         after_seq = 0
@@ -184,7 +184,7 @@ class Turns:
         agent = row.agent if row is not None else ""
         return p.TurnOpened(attached=True, seq=after_seq, agent=agent, lost=invocation_id if is_lost else "")
 
-    async def _go_on(self, hot: HotLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened:
+    async def _go_on(self, hot: SessionLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened:
         """Take up the turn whose questions the message answers."""
         # What was found when the message was checked may have been rewound while it waited in line.
         calls = await self._calls(message.key, message.answers)
@@ -203,7 +203,7 @@ class Turns:
             so_far = msgspec.structs.replace(so_far, callers=())
         return msgspec.structs.replace(opened, so_far=so_far)
 
-    async def _begin(self, hot: HotLog, message: p.OpenTurn, event: EventScan, turn: OpenTurn) -> p.TurnOpened:
+    async def _begin(self, hot: SessionLog, message: p.OpenTurn, event: EventScan, turn: OpenTurn) -> p.TurnOpened:
         temp = scopes.only_temp(message.state_delta)
         self._admission.event(hot, message.event, event)
         self._admission.temp(turn.temp, temp)
@@ -213,7 +213,7 @@ class Turns:
         # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
         self._followers.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
         self._counts["turns"] += 1
-        hot.meet_interrupter()
+        hot.reject_interrupter()
         return p.TurnOpened(
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
@@ -222,7 +222,7 @@ class Turns:
             state=encode(hot.merged_state()),
         )
 
-    def _deciding(self, hot: HotLog) -> tuple[str, ...]:
+    def _deciding(self, hot: SessionLog) -> tuple[str, ...]:
         return deciding(self._topology, hot.authors())
 
     async def catch_up(self, key: SessionKey) -> None:
@@ -232,7 +232,7 @@ class Turns:
             self._admission.forget_shared(key)
 
     # ------------------------------------------------------------------------------------------------- after a loss
-    async def list_open(self, message: p.ListOpenTurns) -> p.OpenTurnsAre:
+    async def list_open(self, message: p.ListOpenTurns) -> p.OpenTurnsReply:
         """Give up what a Runner's predecessor had in line, and tell which turns it has left open."""
         for hot in self._book.all_in_memory():
             for waiter in list(hot.queue) if holds(message.share, hot.key) else ():
@@ -246,9 +246,9 @@ class Turns:
             known = self._book.in_memory(key)
             if known is None or known.turn is None or known.turn.runner != message.runner:
                 left.append((key, row.invocation_id))
-        return p.OpenTurnsAre(turns=left)
+        return p.OpenTurnsReply(turns=left)
 
-    async def take_up(self, message: p.TakeUp) -> p.TurnOpened:
+    async def take_up(self, message: p.ResumeTurn) -> p.TurnOpened:
         """Let another Runner go on with an open turn; from now on the one before can write nothing more for it."""
         hot = await self._book.find(message.key)
         turn = hot.turn if hot is not None else None
@@ -277,7 +277,7 @@ class Turns:
             so_far=turn.so_far(),
         )
 
-    async def pick_up(self, message: p.PickUp) -> p.TurnSoFar:
+    async def pick_up(self, message: p.AbandonRuns) -> p.TurnProgress:
         """Give up runs of a turn, and tell how far the turn is."""
         _, turn = await self.current(message.turn)
         turn.lost.update(message.lost)
@@ -323,17 +323,17 @@ class Turns:
             turn.is_ending = False
             raise
 
-    async def tell_partial(self, message: p.TellPartial) -> p.Done:
+    async def tell_partial(self, message: p.TellPartial) -> p.Ack:
         """Pass pieces of an answer on."""
         await self.current(message.turn)
         self._counts["partials"] += len(message.events)
         pieces = [p.StoredEvent(0, raw) for raw in message.events]
         self._followers.tell(message.turn.key, message.turn.invocation_id, pieces)
-        return p.Done()
+        return p.Ack()
 
     async def add(
         self,
-        hot: HotLog,
+        hot: SessionLog,
         events: Sequence[tuple[bytes, EventScan]],
         writes: Sequence[Write],
         outcome: p.AnyOutcome | None = None,
@@ -349,13 +349,13 @@ class Turns:
                 # is told of its end by the store.
                 self._followers.tell_end(hot.key, events[-1][1].invocation_id, outcome)
                 hot.turn = None
-                hot.admit_next()
+                hot.start_next()
 
         self._counts["events"] += len(events)
         return await self._book.add(hot, events, writes, show)
 
     # ------------------------------------------------------------------------------------------------- ending
-    async def close(self, message: p.CloseTurn) -> p.Done:
+    async def close(self, message: p.CloseTurn) -> p.Ack:
         """Write how the turn ended, tell its followers, and let the next one run."""
         with suppress(StoreError):
             await self.current(message.turn)
@@ -380,10 +380,10 @@ class Turns:
             # Also when the record could not be written: whoever waits for the turn has to be told, and the next one let in.
             self._followers.tell_end(hot.key, turn.row.invocation_id, message.outcome)
             hot.turn = None
-            hot.admit_next()
-        return p.Done()
+            hot.start_next()
+        return p.Ack()
 
-    async def _answer_open_calls(self, hot: HotLog, turn: OpenTurn) -> None:
+    async def _answer_open_calls(self, hot: SessionLog, turn: OpenTurn) -> None:
         """Calls that a cancelled turn leaves open get an answer, so that no model ever sees them without one."""
         by_author: dict[tuple[str, str | None], list[Part]] = {}
         for call_id, call in turn.open_calls.items():
@@ -393,11 +393,11 @@ class Turns:
             content = Content(role=USER, parts=parts)
             await self.add(hot, [made_here(turn.row.invocation_id, author, branch=branch, content=content)], [])
 
-    async def cancel(self, message: p.CancelTurn) -> p.Done:
+    async def cancel(self, message: p.CancelTurn) -> p.Ack:
         """Take a turn out of the line, or seal one that is open and that nobody runs, or one that is paused."""
         hot = await self._book.find(message.key)
         if hot is None:
-            return p.Done()
+            return p.Ack()
         waiting = [waiter for waiter in hot.queue if waiter.invocation_id == message.invocation_id]
         for waiter in waiting:
             hot.dismiss(waiter, TurnCancelledError(message.invocation_id))
@@ -408,9 +408,9 @@ class Turns:
                 await self.close(p.CloseTurn(turn=turn, agent=hot.turn.row.agent, outcome=p.Cancelled()))
         elif not waiting:
             await self._cancel_paused(hot, message.invocation_id)
-        return p.Done()
+        return p.Ack()
 
-    async def _cancel_paused(self, hot: HotLog, invocation_id: str) -> None:
+    async def _cancel_paused(self, hot: SessionLog, invocation_id: str) -> None:
         """Seal a turn that waits for answers, if that is what it does. Raises SessionBusyError, StoreError."""
         row = await self._book.turn(hot.key, invocation_id)
         if row is None or row.status != "paused":
@@ -428,10 +428,10 @@ class Turns:
             await self._answer_open_calls(hot, turn)
             await self._book.write(hot, [hot.put_turn(_ended(turn, row.agent, p.Cancelled()))])
         finally:
-            hot.admit_next()
+            hot.start_next()
 
     # ------------------------------------------------------------------------------------------------- followers
-    async def follow(self, hot: HotLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
+    async def follow(self, hot: SessionLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
         """Tell a subscriber of a turn's events behind a place, those in the log first."""
         if not subscriber or self._followers.follows(subscriber, hot.key, invocation_id):
             return
@@ -444,21 +444,21 @@ class Turns:
             self._followers.add_late(subscriber, hot.key, invocation_id, after_seq, hot.settled_seq, outcome)
 
     # ------------------------------------------------------------------------------------------------- looking up
-    async def current(self, turn: p.TurnRef) -> tuple[HotLog, OpenTurn]:
+    async def current(self, turn: p.TurnRef) -> tuple[SessionLog, OpenTurn]:
         """The session of a turn that runs with that epoch. Raises FencedError when it does not."""
         hot = self._book.in_memory(turn.key)
         if hot is None or hot.is_stale:
             await self._book.find(turn.key)
         return self._running(turn)
 
-    def _running(self, turn: p.TurnRef) -> tuple[HotLog, OpenTurn]:
+    def _running(self, turn: p.TurnRef) -> tuple[SessionLog, OpenTurn]:
         """The same, as memory has it."""
         hot = self._book.in_memory(turn.key)
         if hot is None or hot.turn is None or not hot.is_current(turn):
             raise FencedError(turn.invocation_id, turn.epoch)
         return hot, hot.turn
 
-    async def row(self, hot: HotLog, invocation_id: str) -> TurnRow | None:
+    async def row(self, hot: SessionLog, invocation_id: str) -> TurnRow | None:
         """The record of a turn that runs or has ended; None for one that waits in line, or that is not known."""
         row = hot.runs(invocation_id) or await self._book.turn(hot.key, invocation_id)
         # It may have begun meanwhile.

@@ -14,19 +14,19 @@ import ray
 from actors.errors import ActorLostError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol.base import Statistics
-from actors.refs.limiter import PermitsRef
+from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.rules.capacity.sharding import numbered, shares
+from actors.rules.capacity.sharding import shard_name, shares
 from runtime.cluster.packing.chunks import packed_plan
-from runtime.cluster.transport.clients import permits_ref, runner_ref, session_ref
+from runtime.cluster.transport.clients import limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import define, fill, names
 from runtime.settings import Settings
 
 
 @dataclass(frozen=True)
-class Terms:
+class DeploymentInfo:
     """What a driver has to know that joins a deployment.
 
     Attributes:
@@ -52,7 +52,7 @@ class RayDeployment:
 
     session: SessionRef
     runner: RunnerRef
-    permits: PermitsRef | None = None
+    permits: LimiterRef | None = None
     _runner_hosts: Sequence[Handle]
 
     def __init__(self, settings: Settings) -> None:
@@ -64,7 +64,7 @@ class RayDeployment:
         patience_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
         self.session = session_ref(sessions, patience_s, max_bytes)
         self.runner = runner_ref(runners, patience_s, max_bytes)
-        self.permits = permits_ref(permits, patience_s) if permits is not None else None
+        self.permits = limiter_ref(permits, patience_s) if permits is not None else None
         self._runner_hosts = runners
 
     async def define(self, name: str, plan: Any) -> None:
@@ -82,7 +82,7 @@ class RayDeployment:
         async with asyncio.timeout(self.settings.start_timeout_s):
             await asyncio.gather(*(actor.statistics() for actor in self._actors()))
 
-    def _actors(self) -> list[SessionRef | RunnerRef | PermitsRef]:
+    def _actors(self) -> list[SessionRef | RunnerRef | LimiterRef]:
         """Clients of all that was started with the deployment, in the order in which they stop."""
         return [self.runner, self.session, *([self.permits] if self.permits is not None else [])]
 
@@ -130,7 +130,7 @@ class DeployedEngine:
         return self._deployed.runner
 
     @property
-    def permits(self) -> PermitsRef | None:
+    def permits(self) -> LimiterRef | None:
         """A client of the actor that limits models; None where none is limited."""
         return self._deployed.permits
 
@@ -146,7 +146,7 @@ def actor_name(app_name: str, part: str) -> str:
 
 def actor_names(app_name: str, part: str, number: int) -> list[str]:
     """The names of several actors of a kind: `<app>/session-0` and so on; of one alone `<app>/session`."""
-    return [actor_name(app_name, numbered(part, share)) for share in shares(number)]
+    return [actor_name(app_name, shard_name(part, share)) for share in shares(number)]
 
 
 def permits_name(app_name: str) -> str:

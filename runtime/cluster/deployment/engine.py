@@ -13,32 +13,32 @@ import ray
 from ray import cloudpickle
 
 from actors.actor import Actor
-from actors.definitions.tree.process_groups import Home
+from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.interfaces.model import SharedModel, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
-from actors.limiter.actor import PermitsActor
+from actors.limiter.actor import LimiterActor
 from actors.messages.codec import decode, encode
-from actors.messages.session import WHOLE, Share
+from actors.messages.session import ONLY_SHARD, Shard
 from actors.messages.topology import Topology
-from actors.rules.capacity.sharding import numbered, shares
+from actors.rules.capacity.sharding import shard_name, shares
 from actors.runner.actor import RunnerActor
 from actors.session.actor import SessionActor
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import (
     DeployedEngine,
+    DeploymentInfo,
     RayDeployment,
-    Terms,
     actor_name,
     actor_names,
     host_name,
     permits_name,
 )
 from runtime.cluster.packing.chunks import packed, packed_plan, parcel
-from runtime.cluster.packing.definitions import DefinitionBook, bound
+from runtime.cluster.packing.definitions import PackedDefinitions, bound
 from runtime.cluster.processes.directory import RayDirectory
 from runtime.cluster.transport.clients import session_ref
-from runtime.cluster.transport.hosts import ModelHost, PermitsHost, RunnerHost, SessionHost
+from runtime.cluster.transport.hosts import LimiterHost, ModelHost, RunnerHost, SessionHost
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.proxies import RemoteModel
 from runtime.cluster.transport.ray_actors import SPREAD, named, start
@@ -75,7 +75,7 @@ class RayEngine(DeployedEngine):
         self._connection = RayConnection(deployment.settings, address, may_start=not deployment.detached)
         self._deployed = RayDeployment(deployment.settings)
         self._models: dict[int, tuple[SharedModel, Handle]] = {}
-        self._binding: Future[DefinitionBook] | None = None
+        self._binding: Future[PackedDefinitions] | None = None
 
     # ------------------------------------------------------------------------------------------------- starting
     def prepare(self) -> None:
@@ -118,9 +118,9 @@ class RayEngine(DeployedEngine):
         runners = [self._start_runner(share, definitions, plans) for share in shares(settings.runners)]
         self._deployed.meet(sessions, runners, permits, settings)
 
-    def _start_session(self, share: Share) -> Handle:
+    def _start_session(self, share: Shard) -> Handle:
         deployment = self._deployment
-        name = actor_name(deployment.app_name, numbered("session", share))
+        name = actor_name(deployment.app_name, shard_name("session", share))
         build = partial(
             build_session,
             deployment.session_store,
@@ -130,14 +130,14 @@ class RayEngine(DeployedEngine):
             deployment.settings,
             share,
         )
-        terms = Terms(deployment.settings, deployment.artifact_store, deployment.auto_create_session)
+        terms = DeploymentInfo(deployment.settings, deployment.artifact_store, deployment.auto_create_session)
         return self._start(SessionHost, name, refusal="the stores cannot travel", content=(build, terms), share=share)
 
     def _start_permits(self) -> Handle:
         name = permits_name(self._deployment.app_name)
-        build = partial(PermitsActor, self._deployment.settings.model_limits, name)
+        build = partial(LimiterActor, self._deployment.settings.model_limits, name)
         refusal = "the limits of models cannot travel"
-        return self._start(PermitsHost, name, refusal=refusal, content=build, max_concurrency=ANY_NUMBER)
+        return self._start(LimiterHost, name, refusal=refusal, content=build, max_concurrency=ANY_NUMBER)
 
     def _refuse_another_number(self) -> None:
         """See that the app does not run with another number of Session actors, by other names. Who starts takes his own first."""
@@ -146,10 +146,10 @@ class RayEngine(DeployedEngine):
             named(actor_names(app, "session", 1 if settings.session_shards > 1 else 2)[0], settings.namespace)
             raise DeploymentExistsError(app)
 
-    def _start_runner(self, share: Share, definitions: DefinitionBook, plans: Mapping[str, bytes]) -> Handle:
+    def _start_runner(self, share: Shard, definitions: PackedDefinitions, plans: Mapping[str, bytes]) -> Handle:
         deployment = self._deployment
         settings = deployment.settings
-        name = actor_name(deployment.app_name, numbered("runner", share))
+        name = actor_name(deployment.app_name, shard_name("runner", share))
         build = partial(
             build_runner,
             actor_names(deployment.app_name, "session", settings.session_shards),
@@ -176,7 +176,7 @@ class RayEngine(DeployedEngine):
         refusal: str,
         content: object,
         restarts: int = FOR_EVER,
-        share: Share = WHOLE,
+        share: Shard = ONLY_SHARD,
         max_concurrency: int | None = None,
     ) -> Handle:
         settings = self._deployment.settings
@@ -195,7 +195,7 @@ class RayEngine(DeployedEngine):
         self._deployed.hosts[name] = handle
         return handle
 
-    def _definitions(self) -> DefinitionBook:
+    def _definitions(self) -> PackedDefinitions:
         return self._binding.result() if self._binding is not None else bound(self._deployment.tree, self._travelling)
 
     def _travelling(self, model: Any) -> Any:
@@ -248,7 +248,7 @@ def build_session(
     topology: bytes,
     name: str,
     settings: Settings,
-    share: Share,
+    share: Shard,
 ) -> Actor:
     """Make a Session actor, in its own process."""
     return SessionActor(
@@ -265,8 +265,8 @@ def build_session(
 def build_runner(
     session_names: Sequence[str],
     artifact_store: str | ArtifactStore,
-    definitions: DefinitionBook,
-    homes: Mapping[str, Home],
+    definitions: PackedDefinitions,
+    homes: Mapping[str, ProcessGroup],
     model_modules: Sequence[str],
     models: Mapping[str, str],
     name_host: Callable[[str], str],
@@ -274,7 +274,7 @@ def build_runner(
     name: str,
     plugins: bytes,
     app: str,
-    share: Share,
+    share: Shard,
 ) -> tuple[Actor, Callable[[], None]]:
     """Make a Runner, in its own process. Returns it, and what has processes stand ready for its agents.
 

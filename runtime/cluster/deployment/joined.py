@@ -9,7 +9,14 @@ from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.stores import ArtifactStore
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.deployment.deployed import DeployedEngine, RayDeployment, Terms, actor_name, actor_names, permits_name
+from runtime.cluster.deployment.deployed import (
+    DeployedEngine,
+    DeploymentInfo,
+    RayDeployment,
+    actor_name,
+    actor_names,
+    permits_name,
+)
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import named, names, terms_of
 from runtime.settings import Settings
@@ -31,7 +38,7 @@ class JoinedEngine(DeployedEngine):
         self._settings = settings
         self._connection = RayConnection(settings, address or "auto", may_start=False)
         self._deployed = RayDeployment(settings)
-        self._terms: Terms | None = None
+        self._terms: DeploymentInfo | None = None
 
     @property
     def artifact_store(self) -> str | ArtifactStore | None:

@@ -78,7 +78,7 @@ class _Code:
     limits: Limits
 
 
-class DefinitionBook(Mapping[str, bytes]):
+class PackedDefinitions(Mapping[str, bytes]):
     """The definitions of a tree, as the Runner keeps them: by agent what its process is given, for `spec_of`.
 
     Args:
@@ -98,7 +98,7 @@ class DefinitionBook(Mapping[str, bytes]):
         self._raw_topology = topology
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DefinitionBook, (self._count, self._raw_rows, self.codes, self._raw_topology)
+        return PackedDefinitions, (self._count, self._raw_rows, self.codes, self._raw_topology)
 
     @cached_property
     def _rows(self) -> dict[str, msgspec.Raw]:
@@ -143,7 +143,7 @@ def spec_of(raw: bytes) -> AgentSpec:
     )
 
 
-def bound(tree: AgentTree, travelling: Callable[[Any], Any]) -> DefinitionBook:
+def bound(tree: AgentTree, travelling: Callable[[Any], Any]) -> PackedDefinitions:
     """The definitions of a tree, ready to travel.
 
     Args:
@@ -154,7 +154,7 @@ def bound(tree: AgentTree, travelling: Callable[[Any], Any]) -> DefinitionBook:
     """
     binder = _Binder(tree, travelling)
     rows = {agent.name: binder.row(agent) for agent in tree}
-    return DefinitionBook(len(rows), encode(rows), binder.codes, encode(tree.topology))
+    return PackedDefinitions(len(rows), encode(rows), binder.codes, encode(tree.topology))
 
 
 class _Binder:

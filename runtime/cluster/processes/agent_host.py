@@ -14,7 +14,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from actors.actor import Actor
 from actors.errors import ActorLostError, ClusterError
 from actors.messages.codec import encode
-from actors.messages.protocol.base import Refused, Stop
+from actors.messages.protocol.base import ErrorReply, Stop
 from runtime.cluster.transport.link import Handle, RayLink, told
 
 
@@ -72,7 +72,7 @@ class AgentHost:
         """Hand a message to an agent's actor and return its reply. Most processes only ever have one, who has number 0."""
         actor = self._actors.get(seat)
         if actor is None:
-            return encode(Refused(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
+            return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
         return await actor.receive(raw)
 
 

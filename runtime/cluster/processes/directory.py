@@ -12,20 +12,20 @@ from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
-from actors.agent.rate_limited_model import ModelGate
-from actors.definitions.tree.process_groups import Home, place_of
+from actors.agent.rate_limited_model import LimiterClient
+from actors.definitions.tree.process_groups import ProcessGroup, place_of
 from actors.errors import ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
 from actors.rules.capacity.process_choice import default_hosts
-from runtime.cluster.packing.definitions import DefinitionBook, spec_of
+from runtime.cluster.packing.definitions import PackedDefinitions, spec_of
 from runtime.cluster.processes.agent_host import AgentHost, RayProcess
 from runtime.cluster.processes.placing import is_free, memory_bytes, placed, ray_options
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.tool_tasks import as_task
-from runtime.cluster.transport.clients import permits_ref, session_ref
+from runtime.cluster.transport.clients import limiter_ref, session_ref
 from runtime.cluster.transport.link import Handle, RayLink
 from runtime.cluster.transport.proxies import RemotePlans
 from runtime.cluster.transport.ray_actors import SPREAD, myself, start
@@ -51,8 +51,8 @@ class RayDirectory:
 
     def __init__(
         self,
-        definitions: DefinitionBook,
-        homes: Mapping[str, Home],
+        definitions: PackedDefinitions,
+        homes: Mapping[str, ProcessGroup],
         modules: Sequence[str],
         sessions: Sequence[Handle],
         permits: Handle | None,
@@ -88,7 +88,7 @@ class RayDirectory:
         """A way to the agent's actor that serves a session, which is made to live if it does not."""
         return await self._pool.link(place_of(self._homes, agent, key), self._homes.get(agent))
 
-    async def _start(self, home: Home | None) -> RayProcess:
+    async def _start(self, home: ProcessGroup | None) -> RayProcess:
         name = self._host_name(f"{self._mine}-{next(self._numbers)}")
         settings = self._settings
         begin: Callable[..., Handle] = partial(
@@ -154,7 +154,7 @@ def furnish(
     runner_ref = RunnerRef(RayLink(runner, "the Runner"))
     artifacts = open_artifact_store(artifact_store)
     plans = RemotePlans(runner, cloudpickle.loads)
-    gate = ModelGate(permits_ref(permits, patience_s), settings.model_limits) if permits is not None else None
+    gate = LimiterClient(limiter_ref(permits, patience_s), settings.model_limits) if permits is not None else None
 
     def build(raw: bytes) -> Actor:
         spec = spec_of(raw)

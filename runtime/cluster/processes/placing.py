@@ -11,7 +11,7 @@ from ray._private.state import available_resources_per_node
 from ray.exceptions import RayActorError
 
 from actors.definitions.agents import Placement
-from actors.definitions.tree.process_groups import Home
+from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ActorLostError, PlacementError
 from actors.rules.capacity.placement import Needs, Node, refusal
 from runtime.cluster.transport.link import Handle, told
@@ -45,7 +45,7 @@ def nodes() -> list[Node]:
     return [Node(each["NodeName"], each["Resources"], each["Labels"]) for each in found if each["Alive"]]
 
 
-async def is_free(home: Home) -> bool:
+async def is_free(home: ProcessGroup) -> bool:
     """Whether a node has now, besides what others on it use, what a process asks for. What is told may be a moment old."""
     return refusal(needs(home.placement), await asyncio.to_thread(_rests)) is None
 
@@ -63,7 +63,7 @@ def memory_bytes() -> float:
     return resources.get("memory", 0.0)
 
 
-async def placed(start: Callable[[], Handle], home: Home, settings: Settings) -> Handle:
+async def placed(start: Callable[[], Handle], home: ProcessGroup, settings: Settings) -> Handle:
     """Start a process on a node that has what it asks for, and return it when it lives.
 
     Args:

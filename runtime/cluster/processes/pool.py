@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
-from actors.definitions.tree.process_groups import Home, Place
+from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.transport import Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from actors.rules.capacity.process_choice import least_used, spares_wanted
-from runtime.cluster.processes.worker_process import Host, Process, Tenant
+from runtime.cluster.processes.worker_process import HostedAgent, Process, WorkerProcess
 
 WORN = 64
 """A process in which so many agents have lived is ended when it is empty, and with it what their code has left behind."""
@@ -53,8 +53,8 @@ class Pool:
 
     def __init__(
         self,
-        start: Callable[[Home | None], Awaitable[Process]],
-        is_free: Callable[[Home], Awaitable[bool]],
+        start: Callable[[ProcessGroup | None], Awaitable[Process]],
+        is_free: Callable[[ProcessGroup], Awaitable[bool]],
         *,
         most: int,
         spares: int,
@@ -71,17 +71,17 @@ class Pool:
         self._idle_timeout_s = idle_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._fill_after_s = fill_after_s
-        self._hosts: list[Host] = []
-        self._tenants: dict[Place, Tenant] = {}
-        self._wanted: Counter[Place] = Counter()
-        self._moves: dict[Place, asyncio.Task[None]] = {}
+        self._hosts: list[WorkerProcess] = []
+        self._tenants: dict[Replica, HostedAgent] = {}
+        self._wanted: Counter[Replica] = Counter()
+        self._moves: dict[Replica, asyncio.Task[None]] = {}
         self._filling: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._is_open = True
         self._counts = {"activations": 0, "passivations": 0, "shared": 0}
 
     # ------------------------------------------------------------------------------------------------- moving in
-    async def link(self, place: Place, home: Home | None = None) -> Tenant:
+    async def link(self, place: Replica, home: ProcessGroup | None = None) -> HostedAgent:
         """A way to an agent, which moves in somewhere if it lives nowhere.
 
         Args:
@@ -105,13 +105,13 @@ class Pool:
             if not self._wanted[place]:
                 del self._wanted[place]
 
-    def _move(self, place: Place, home: Home | None) -> asyncio.Task[None]:
+    def _move(self, place: Replica, home: ProcessGroup | None) -> asyncio.Task[None]:
         move = self._moves[place] = asyncio.create_task(self._moving(place, home))
         # Whoever waits for it may be cancelled, and then nobody asks how it ended.
         move.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return move
 
-    async def _moving(self, place: Place, home: Home | None) -> None:
+    async def _moving(self, place: Replica, home: ProcessGroup | None) -> None:
         try:
             await self._moves_in(place, home)
         finally:
@@ -121,8 +121,8 @@ class Pool:
             if self._is_open and (self._watching is None or self._watching.done()):
                 self._watching = asyncio.create_task(self._watch())
 
-    async def _moves_in(self, place: Place, home: Home | None) -> None:
-        group = place if home is None else Place(home.anchor, place.replica)
+    async def _moves_in(self, place: Replica, home: ProcessGroup | None) -> None:
+        group = place if home is None else Replica(home.anchor, place.replica)
         while True:
             before = set(self._hosts)
             host, leaving = self._host_for(group, home)
@@ -144,11 +144,11 @@ class Pool:
             host.arriving.remove(group)
             if not host.is_over:
                 break
-        tenant = Tenant(place, group, host, seat, process.link(place.agent, seat))
+        tenant = HostedAgent(place, group, host, seat, process.link(place.agent, seat))
         self._tenants[place] = host.tenants[place] = tenant
         self._counts["activations"] += 1
 
-    def _host_for(self, group: Place, home: Home | None) -> tuple[Host, Sequence[int]]:
+    def _host_for(self, group: Replica, home: ProcessGroup | None) -> tuple[WorkerProcess, Sequence[int]]:
         """Where an agent moves in, and the seats of those that move out for it."""
         shared = next((host for host in self._hosts if host.holds(group)), None)
         if shared is not None:
@@ -169,18 +169,18 @@ class Pool:
             self._counts["shared"] += 1
         return host, leaving
 
-    def _new(self, home: Home | None) -> Host:
+    def _new(self, home: ProcessGroup | None) -> WorkerProcess:
         async def start() -> Process:
             if home is not None and not await self._is_free(home):
                 host.waits = True
                 self._make_room()
             return await self._start(home)
 
-        host = Host(asyncio.create_task(start()), is_own=home is not None)
+        host = WorkerProcess(asyncio.create_task(start()), is_own=home is not None)
         self._hosts.append(host)
         return host
 
-    async def _process_of(self, host: Host) -> Process:
+    async def _process_of(self, host: WorkerProcess) -> Process:
         """The process of a host, when it is there. One that waits for resources gets those of others that are idle."""
         while host.is_own and not host.started.done():
             await asyncio.wait({host.started}, timeout=ROOM_S if host.waits else SLOW_S)
@@ -229,7 +229,7 @@ class Pool:
     def _missing(self) -> int:
         return self._spares_wanted() - len(self._empty())
 
-    def _empty(self) -> list[Host]:
+    def _empty(self) -> list[WorkerProcess]:
         """Processes that stand ready, or will: those that do first."""
         return sorted((host for host in self._hosts if not host.is_own and host.is_empty), key=lambda host: not host.is_ready)
 
@@ -255,7 +255,7 @@ class Pool:
                 process.drop(seats)
                 self._settle(host)
 
-    def _sleep(self, tenants: Iterable[Tenant]) -> list[int]:
+    def _sleep(self, tenants: Iterable[HostedAgent]) -> list[int]:
         """Nothing more can be sent to them from now on. Returns their seats, which are to be told to their process."""
         seats = []
         for tenant in tenants:
@@ -264,19 +264,19 @@ class Pool:
             seats.append(tenant.seat)
         return seats
 
-    def _out(self, tenant: Tenant, reason: str) -> None:
+    def _out(self, tenant: HostedAgent, reason: str) -> None:
         tenant.over = reason
         del self._tenants[tenant.place]
         del tenant.host.tenants[tenant.place]
 
-    def _settle(self, host: Host) -> None:
+    def _settle(self, host: WorkerProcess) -> None:
         """Keep a process that has become empty as one that stands ready, if it is needed and good for it."""
         if host.is_empty and not host.is_over:
             host.is_ready = host.process() is not None
             if host.is_own or host.adopted >= WORN or not host.is_ready or self._missing() < 0:
                 self._end(host)
 
-    def _end(self, host: Host) -> None:
+    def _end(self, host: WorkerProcess) -> None:
         if host.is_over:
             return
         host.is_over = True
@@ -293,13 +293,13 @@ class Pool:
                 self._lose(tenant.host)
                 return
 
-    def _lose(self, host: Host) -> None:
+    def _lose(self, host: WorkerProcess) -> None:
         for tenant in list(host.tenants.values()):
             self._out(tenant, LOST)
         self._end(host)
 
     # ------------------------------------------------------------------------------------------------- looking
-    def live(self) -> list[tuple[Place, Link]]:
+    def live(self) -> list[tuple[Replica, Link]]:
         """All that live now, and ways to them that do not count as use."""
         return [(tenant.place, tenant.glance) for tenant in self._tenants.values()]
 
@@ -327,13 +327,13 @@ class Pool:
         # A process that is just being asked for can only be ended when it is there.
         await asyncio.gather(*(host.started for host in hosts), return_exceptions=True)
 
-    async def _stop(self, tenant: Tenant) -> None:
+    async def _stop(self, tenant: HostedAgent) -> None:
         with suppress(ActorLostError, TimeoutError):
             async with asyncio.timeout(self._stop_timeout_s):
                 await tenant.send(encode(Stop()))
 
 
-def _killed(host: Host) -> None:
+def _killed(host: WorkerProcess) -> None:
     process = host.process()
     if process is not None:
         process.kill()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Container, Sequence
 from typing import Protocol
 
-from actors.definitions.tree.process_groups import Place
+from actors.definitions.tree.process_groups import Replica
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.rules.capacity.process_choice import Load
@@ -48,7 +48,7 @@ class Process(Protocol):
         ...
 
 
-class Tenant:
+class HostedAgent:
     """Implements `Link`: the way to an agent that lives in a process, and how much it is used.
 
     The reply to an Invoke is the end of a run, so an agent is in use for as long as a message to it is not answered.
@@ -61,7 +61,7 @@ class Tenant:
         over: why it does not live there any more; "" as long as it does.
     """
 
-    def __init__(self, place: Place, group: Place, host: Host, seat: int, link: Link) -> None:
+    def __init__(self, place: Replica, group: Replica, host: WorkerProcess, seat: int, link: Link) -> None:
         self.place = place
         self.group = group
         self.host = host
@@ -93,7 +93,7 @@ class Tenant:
         self.used_s = time.monotonic()
 
 
-class Host:
+class WorkerProcess:
     """A process, and who lives in it. The process may still be being started.
 
     Attributes:
@@ -112,8 +112,8 @@ class Host:
         self.started = started
         self.is_own = is_own
         self.waits = False
-        self.tenants: dict[Place, Tenant] = {}
-        self.arriving: list[Place] = []
+        self.tenants: dict[Replica, HostedAgent] = {}
+        self.arriving: list[Replica] = []
         self.adopted = 0
         self.is_ready = False
         self.is_over = False
@@ -124,15 +124,15 @@ class Host:
         """Nobody lives in it, and nobody is moving in."""
         return not self.tenants and not self.arriving
 
-    def holds(self, group: Place) -> bool:
+    def holds(self, group: Replica) -> bool:
         """True when one of the group lives in it, or is moving in."""
         return group in self.arriving or any(tenant.group == group for tenant in self.tenants.values())
 
-    def idle(self, wanted: Container[Place]) -> list[Tenant]:
+    def idle(self, wanted: Container[Replica]) -> list[HostedAgent]:
         """Who is not in use, and not about to be."""
         return [tenant for tenant in self.tenants.values() if not tenant.in_use and tenant.place not in wanted]
 
-    def load(self, wanted: Container[Place]) -> Load:
+    def load(self, wanted: Container[Replica]) -> Load:
         """How it is used."""
         in_use = len(self.arriving) + len(self.tenants) - len(self.idle(wanted))
         return Load(in_use, max((tenant.used_s for tenant in self.tenants.values()), default=0.0))

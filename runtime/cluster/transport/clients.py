@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.refs.limiter import PermitsRef
+from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
@@ -28,9 +28,9 @@ def runner_ref(handles: Sequence[Handle], patience_s: float, max_bytes: int | No
     return runner_client([RunnerRef(link, max_bytes) for link in _links(handles, "Runner", patience_s)])
 
 
-def permits_ref(handle: Handle, patience_s: float) -> PermitsRef:
+def limiter_ref(handle: Handle, patience_s: float) -> LimiterRef:
     """A client of the actor that limits models."""
-    return PermitsRef(RayLink(handle, "the actor that limits models", patience_s))
+    return LimiterRef(RayLink(handle, "the actor that limits models", patience_s))
 
 
 def _links(handles: Sequence[Handle], kind: str, patience_s: float) -> list[RayLink]:

@@ -13,14 +13,14 @@ from actors.actor import Actor
 from actors.interfaces.model import SharedModel
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest
-from actors.messages.protocol.turns import TakeOver
+from actors.messages.protocol.turns import RecoverTurns
 from runtime.cluster.packing.chunks import unpacked
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import myself
-from runtime.engine.flow_registry import PlanBook
+from runtime.engine.flow_registry import FlowRegistry
 
 
-class Host:
+class RayActorHost:
     """A Ray actor: a process with one of our actors in it."""
 
     def __init__(self, build: Callable[[], Actor]) -> None:
@@ -31,7 +31,7 @@ class Host:
         return await self._actor.receive(raw)
 
 
-class SessionHost(Host):
+class SessionHost(RayActorHost):
     """The process of the Session actor.
 
     Args:
@@ -47,7 +47,7 @@ class SessionHost(Host):
         return self._terms
 
 
-class RunnerHost(Host):
+class RunnerHost(RayActorHost):
     """The process of the Runner, where agents find the definitions of flows as well.
 
     When Ray has started it again, the Runner looks for the turns that it had.
@@ -61,13 +61,13 @@ class RunnerHost(Host):
         build, plans = unpacked(pieces)
         actor, self._fill = build()
         super().__init__(lambda: actor)
-        self._plans = PlanBook(plans)
+        self._plans = FlowRegistry(plans)
         with warnings.catch_warnings():
             # Ray's own: it looks by a method that it has deprecated itself.
             warnings.simplefilter("ignore", DeprecationWarning)
             is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
         if is_restarted:
-            threading.Thread(target=_tell, args=(myself(namespace), encode(TakeOver())), daemon=True).start()
+            threading.Thread(target=_tell, args=(myself(namespace), encode(RecoverTurns())), daemon=True).start()
 
     async def fill(self) -> None:
         """Begin to have processes stand ready for agents."""
@@ -91,7 +91,7 @@ def _tell(actor: Handle, raw: bytes) -> None:
     actor.fill.remote()
 
 
-class PermitsHost(Host):
+class LimiterHost(RayActorHost):
     """The process of the actor that limits models.
 
     Args:

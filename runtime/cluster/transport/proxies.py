@@ -13,7 +13,7 @@ from actors.errors import ActorLostError, FlowNotFoundError
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest, LlmResponse
 from runtime.cluster.transport.link import Handle, told
-from runtime.engine.flow_registry import PlanBook
+from runtime.engine.flow_registry import FlowRegistry
 
 
 class RemotePlans:
@@ -27,7 +27,7 @@ class RemotePlans:
     def __init__(self, handle: Handle, load: Callable[[bytes], Any]) -> None:
         self._handle = handle
         self._load = load
-        self._known = PlanBook({})
+        self._known = FlowRegistry({})
 
     async def find(self, name: str) -> Any:
         """A definition. Raises FlowNotFoundError, ActorLostError."""

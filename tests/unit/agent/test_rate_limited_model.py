@@ -11,13 +11,13 @@ import pytest
 
 from actors import Content, LlmRequest, LlmResponse
 from actors.actor import Actor
-from actors.agent.rate_limited_model import ModelGate
+from actors.agent.rate_limited_model import LimiterClient
 from actors.errors import ActorLostError, ModelServiceError
 from actors.interfaces.model import Model
-from actors.limiter.actor import PermitsActor
+from actors.limiter.actor import LimiterActor
 from actors.messages.event import Usage
 from actors.messages.limits import ModelLimits
-from actors.refs.limiter import PermitsRef
+from actors.refs.limiter import LimiterRef
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
 from tests.support.session_fixture import KEY, settled
@@ -60,9 +60,9 @@ class Lost:
 class Desk:
     def __init__(self, **limits: Any) -> None:
         self.limits = {"playing": ModelLimits(**limits)}
-        self.actor: Actor = PermitsActor(self.limits, chance=lambda: 1.0)
-        self.ref = PermitsRef(LocalLink(self.actor))
-        self.gate = ModelGate(self.ref, self.limits)
+        self.actor: Actor = LimiterActor(self.limits, chance=lambda: 1.0)
+        self.ref = LimiterRef(LocalLink(self.actor))
+        self.gate = LimiterClient(self.ref, self.limits)
 
     async def ask(self, model: Any, request: LlmRequest | None = None) -> list[str]:
         asked = self.gate.before(model, KEY).generate(request or LlmRequest(), stream=True)
@@ -146,7 +146,7 @@ async def test_a_model_is_asked_without_its_own_repetitions() -> None:
 
 async def test_without_its_actor_calls_go_through_and_fail_as_they_do(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
-    desk.gate = ModelGate(PermitsRef(Lost()), desk.limits)
+    desk.gate = LimiterClient(LimiterRef(Lost()), desk.limits)
     assert await desk.ask(Playing("hi")) == ["hi", "hi"]
     with pytest.raises(ConnectionError):
         await desk.ask(Playing(ConnectionError()))
@@ -159,7 +159,7 @@ async def test_calls_under_way_are_told_again_and_again(monkeypatch: pytest.Monk
     desk = Desk(max_concurrency=1)
     permit = await desk.gate.enter("playing", KEY)
     # Another actor in its place, as after a loss.
-    again = PermitsActor(desk.limits)
+    again = LimiterActor(desk.limits)
     desk.actor.__dict__.update(vars(again))
     desk.actor._handlers = again.handlers()
     while not (await desk.counts()).get("running"):

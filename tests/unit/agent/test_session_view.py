@@ -9,7 +9,7 @@ from actors.agent.session_view import EVENT_OVERHEAD, SessionView
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.log import Fetched
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, resp, said
 
 PAGES = [
@@ -29,19 +29,19 @@ def feed(view: SessionView, pages: Sequence[Sequence[Event]]) -> list[int]:
 
 
 def test_of_what_is_read_in_pages_no_more_is_held_than_the_agent_can_see() -> None:
-    view = SessionView("me", None, View, latest_only=True)
+    view = SessionView("me", None, History, latest_only=True)
     kept = feed(view, PAGES)
     # A call is waited for for a while.
     assert max(kept) <= 1_002
     assert kept[-1] == 2
     assert view.weight < 4 * EVENT_OVERHEAD
-    everything = SessionView("me", None, View)
+    everything = SessionView("me", None, History)
     assert feed(everything, PAGES)[-1] == 2_000
     assert everything.weight > 2_000 * EVENT_OVERHEAD
 
 
 def test_what_is_read_anew_is_kept_until_the_run_is_over() -> None:
-    view = SessionView("me", None, View, latest_only=True)
+    view = SessionView("me", None, History, latest_only=True)
     feed(view, PAGES)
     answer = [event("user", resp("c", "yes"), turn="e-0")]
     feed(view, [answer])

@@ -33,7 +33,7 @@ from actors.errors import DefinitionError, UnknownAgentError
 from actors.interfaces.context import InvocationContext
 from actors.testing import PatternModel
 from runtime.cluster.packing.chunks import parcel, unpacked
-from runtime.cluster.packing.definitions import DefinitionBook, bound, spec_of
+from runtime.cluster.packing.definitions import PackedDefinitions, bound, spec_of
 
 
 class Answer(pydantic.BaseModel):
@@ -98,7 +98,7 @@ def look_up(order: str) -> str:
     return order
 
 
-def travelled(root: Agent, *plugins: Plugin) -> tuple[AgentTree, DefinitionBook]:
+def travelled(root: Agent, *plugins: Plugin) -> tuple[AgentTree, PackedDefinitions]:
     tree = AgentTree(root, plugins)
     return tree, unpacked(parcel("no", bound(tree, lambda model: model)))
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.definitions.agents import Placement
-from actors.definitions.tree.process_groups import Home, Place
+from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError, ClusterError
 from runtime.cluster.processes.pool import WORN, Pool
 from tests.support.pool_fixture import Street, lives_in, own
@@ -19,8 +19,8 @@ from tests.support.pool_fixture import Street, lives_in, own
 HI = b"hi"
 
 
-async def say(pool: Pool, agent: str, home: Home | None = None) -> str:
-    return (await (await pool.link(Place(agent), home)).send(HI)).decode()
+async def say(pool: Pool, agent: str, home: ProcessGroup | None = None) -> str:
+    return (await (await pool.link(Replica(agent), home)).send(HI)).decode()
 
 
 async def until(condition: Any) -> None:
@@ -71,7 +71,7 @@ async def test_who_is_spoken_to_by_many_at_once_moves_in_once() -> None:
 async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
     street = Street()
     pool = street.pool(most=1)
-    old = await pool.link(Place("a"))
+    old = await pool.link(Replica("a"))
     await say(pool, "b")
     with pytest.raises(ActorLostError, match="'a' is gone: it was idle"):
         await old.send(HI)
@@ -100,7 +100,7 @@ async def test_a_lost_process_takes_all_along_who_live_in_it() -> None:
     pool = street.pool(most=1)
     runs = asyncio.gather(say(pool, "a"), say(pool, "b"), return_exceptions=True)
     await until(lambda: sum(sum(each.runs.values()) for each in street.processes) == 2)
-    pool.forget((await pool.link(Place("a"))).glance)
+    pool.forget((await pool.link(Replica("a"))).glance)
     assert pool.live() == []
     street.gate.set()
     assert [type(lost) for lost in await runs] == [ActorLostError, ActorLostError]
@@ -116,7 +116,7 @@ async def test_spares_stand_ready_and_are_filled_up_behind_those_who_take_them()
     await until(lambda: pool.counts()["spares"] == 2)
     assert len(pool.spare_pids()) == 2
     before = set(street.processes)
-    assert lives_in(await pool.link(Place("a"))) in before
+    assert lives_in(await pool.link(Replica("a"))) in before
     await until(lambda: pool.counts()["spares"] == 2)
     assert pool.counts()["hosts"] == 1
     await pool.close()
@@ -151,7 +151,7 @@ async def test_a_process_that_is_lost_as_soon_as_it_lives_is_told_to_who_waits()
     street = Street()
     pool = street.pool()
 
-    async def start(home: Home | None) -> Any:
+    async def start(home: ProcessGroup | None) -> Any:
         process = await Street.start(street, home)
         process.is_dead = True
         return process
@@ -196,7 +196,7 @@ async def test_who_was_spoken_to_lately_stays_when_others_are_put_to_sleep() -> 
     street = Street()
     pool = street.pool(most=4, idle_timeout_s=600)
     await say(pool, "a")
-    (await pool.link(Place("a"))).used_s -= 600
+    (await pool.link(Replica("a"))).used_s -= 600
     await say(pool, "b")
     pool.put_to_sleep()
     assert [str(place) for place, _ in pool.live()] == ["b"]
@@ -208,7 +208,7 @@ async def test_a_process_that_cannot_be_started_is_told_and_tried_again() -> Non
     pool = street.pool(most=1, spares=1)
     start = pool._start
 
-    async def fails(home: Home | None) -> Any:
+    async def fails(home: ProcessGroup | None) -> Any:
         raise ClusterError("no more processes")
 
     pool._start = fails
@@ -226,7 +226,7 @@ async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() ->
     pool = street.pool(most=1)
     run = asyncio.create_task(say(pool, "a"))
     await until(lambda: pool.live())
-    process = lives_in(tenant := await pool.link(Place("a")))
+    process = lives_in(tenant := await pool.link(Replica("a")))
     adopt = process.adopt
 
     async def adopt_too_late(seat: int, agent: str, leaving: Sequence[int]) -> int:
@@ -235,7 +235,7 @@ async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() ->
         return pid
 
     process.adopt = adopt_too_late  # type: ignore[method-assign]
-    other = await pool.link(Place("b"))
+    other = await pool.link(Replica("b"))
     assert lives_in(other) is not process
     street.gate.set()
     assert await other.send(HI) == b"b"
@@ -294,12 +294,12 @@ async def test_an_agent_whose_answer_nobody_waits_for_any_more_has_time_to_stop(
 async def test_those_who_live_with_others_share_their_process_whoever_is_spoken_to_first() -> None:
     street = Street()
     pool = street.pool(most=8)
-    home = Home("top", Placement())
-    child = await pool.link(Place("child"), home)
-    top = await pool.link(Place("top"), None)
-    grandchild = await pool.link(Place("grandchild"), home)
+    home = ProcessGroup("top", Placement())
+    child = await pool.link(Replica("child"), home)
+    top = await pool.link(Replica("top"), None)
+    grandchild = await pool.link(Replica("grandchild"), home)
     assert child.host is top.host is grandchild.host
-    assert (await pool.link(Place("child", 1), home)).host is not top.host
+    assert (await pool.link(Replica("child", 1), home)).host is not top.host
     assert pool.counts()["shared"] == 0
     await pool.close()
 
@@ -321,7 +321,7 @@ async def tell(pool: Pool, agent: str) -> str:
     link = None
     while True:
         try:
-            link = await pool.link(Place(agent))
+            link = await pool.link(Replica(agent))
             return (await link.send(HI)).decode()
         except ActorLostError:
             if link is not None:

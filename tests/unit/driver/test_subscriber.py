@@ -11,7 +11,7 @@ import pytest
 from actors.actor import Actor
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
-from runtime.driver.subscriber import Follower
+from runtime.driver.subscriber import Subscriber
 from runtime.driver.turn import Turn
 from tests.support.session_fixture import KEY, OTHER, Desk, settled
 
@@ -65,7 +65,7 @@ async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_
     desk: Desk, has_polled: bool
 ) -> None:
     link = Restarting(desk.actor)
-    follower = Follower(SessionRef(link), "d", lasts=True)
+    follower = Subscriber(SessionRef(link), "d", lasts=True)
     turn = Turn(NOBODY, KEY, "e-1")
     if has_polled:
         follower.follow(turn)

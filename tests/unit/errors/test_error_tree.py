@@ -10,7 +10,7 @@ import pytest
 from actors import errors
 from actors.errors import ModelServiceError, RaygroveError, SessionNotFoundError, name_and_args, rebuild, tree
 from actors.messages.codec import decode, encode
-from actors.messages.protocol.base import Refused
+from actors.messages.protocol.base import ErrorReply
 
 FACTS = ["one", "two", "three", "four", "five"]
 
@@ -78,7 +78,7 @@ def test_it_survives_pickling(cls: type[RaygroveError]) -> None:
 def test_it_survives_the_journey_between_actors_with_its_sentence(cls: type[RaygroveError]) -> None:
     error = example(cls)
     name, args = name_and_args(error)
-    sent = decode(encode(Refused(error=name, args=args)), Refused)
+    sent = decode(encode(ErrorReply(error=name, args=args)), ErrorReply)
     again = rebuild(sent.error, sent.args)
     assert (type(again), str(again)) == (cls, str(error))
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.limiter.actor import LEASE_S, PermitsActor
+from actors.limiter.actor import LEASE_S, LimiterActor
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
-from actors.refs.limiter import PermitsRef
+from actors.refs.limiter import LimiterRef
 from runtime.engine.local import LocalLink
 from tests.support.session_fixture import Clock, settled
 
@@ -24,7 +24,7 @@ class Office:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.ref = PermitsRef(LocalLink(PermitsActor(LIMITS, clock=self.clock, chance=lambda: 0.0)))
+        self.ref = LimiterRef(LocalLink(LimiterActor(LIMITS, clock=self.clock, chance=lambda: 0.0)))
 
     def ask(self, permit: str, *, holder: str = "h", model: str = "m", **more: Any) -> asyncio.Task[bool]:
         session = SessionKey("app", "ada", permit[0])
@@ -118,7 +118,7 @@ async def test_an_actor_that_was_lost_hears_of_the_calls_that_are_under_way(offi
 
 async def test_a_failure_that_may_pass_is_waited_for(office: Office) -> None:
     assert await office.ask("a1")
-    again = office.ask("a1", attempt=1, status=429, advised_s=0.05)
+    again = office.ask("a1", attempt=1, status=429, retry_after_s=0.05)
     other = office.ask("b1")
     await settled()
     assert not again.done()

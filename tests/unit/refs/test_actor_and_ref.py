@@ -36,35 +36,35 @@ class Moody(Actor):
             p.RememberSession: self.waits,
         }
 
-    async def fine(self, _: p.Stop) -> p.Done:
-        return p.Done()
+    async def fine(self, _: p.Stop) -> p.Ack:
+        return p.Ack()
 
-    async def refuses(self, _: p.Poll) -> p.Done:
+    async def refuses(self, _: p.Poll) -> p.Ack:
         raise SessionBusyError("s1", "e-1")
 
-    async def is_broken(self, _: p.GetStatistics) -> p.Done:
+    async def is_broken(self, _: p.GetStatistics) -> p.Ack:
         raise ZeroDivisionError("division by zero")
 
-    async def raises_what_cannot_travel(self, _: p.GetTopology) -> p.Done:
+    async def raises_what_cannot_travel(self, _: p.GetTopology) -> p.Ack:
         raise OwnError(object)
 
-    async def wants_to_exit(self, _: p.DeleteSessionRequest) -> p.Done:
+    async def wants_to_exit(self, _: p.DeleteSessionRequest) -> p.Ack:
         raise SystemExit(1)
 
-    async def is_not_cancelled(self, _: p.ForgetSession) -> p.Done:
+    async def is_not_cancelled(self, _: p.ForgetSession) -> p.Ack:
         raise asyncio.CancelledError
 
-    async def waits(self, _: p.RememberSession) -> p.Done:
+    async def waits(self, _: p.RememberSession) -> p.Ack:
         await asyncio.Event().wait()
-        return p.Done()
+        return p.Ack()
 
-    async def replies_what_cannot_travel(self, _: p.Unsubscribe) -> p.Refused:
-        return p.Refused(error="x", args=[object()])
+    async def replies_what_cannot_travel(self, _: p.Unsubscribe) -> p.ErrorReply:
+        return p.ErrorReply(error="x", args=[object()])
 
 
 class MoodyRef(Ref):
-    async def ask(self, message: p.Message) -> p.Done:
-        return await self._ask(message, p.Done)
+    async def ask(self, message: p.Message) -> p.Ack:
+        return await self._ask(message, p.Ack)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def moody() -> MoodyRef:
 
 
 async def test_a_reply_comes_back(moody: MoodyRef) -> None:
-    assert await moody.ask(p.Stop()) == p.Done()
+    assert await moody.ask(p.Stop()) == p.Ack()
 
 
 async def test_an_error_of_ours_is_raised_where_it_was_caused(moody: MoodyRef) -> None:
@@ -100,7 +100,7 @@ async def test_whatever_goes_wrong_reaches_the_one_who_asked_and_stops_nobody(
         await moody.ask(message)
     for word in words:
         assert word in str(raised.value)
-    assert await moody.ask(p.Stop()) == p.Done()
+    assert await moody.ask(p.Stop()) == p.Ack()
 
 
 async def test_who_is_really_cancelled_stops() -> None:
@@ -115,7 +115,7 @@ async def test_what_is_too_large_is_not_sent() -> None:
     small = MoodyRef(LocalLink(Moody("moody")), max_bytes=100)
     with pytest.raises(TooLargeError, match="RAYGROVE_MAX_MESSAGE_BYTES allows 100"):
         await small.ask(p.Poll(subscriber="d" * 200))
-    assert await small.ask(p.Stop()) == p.Done()
+    assert await small.ask(p.Stop()) == p.Ack()
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff", encode({"type": "NoSuchMessage"}), encode({"type": "Poll"}), encode([1])])

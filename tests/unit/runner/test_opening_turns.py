@@ -51,7 +51,7 @@ async def test_whoever_joins_it_then_does_not_have_it_run_twice(build: Build) ->
     session = late(house)
     starting = asyncio.create_task(house.start(turn="e-1"))
     await session.is_open.wait()
-    await house.runner.take_up(p.TakeUp(key=KEY, invocation_id="e-1", runner=""))
+    await house.runner.take_up(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=""))
     session.may_hear.set()
     await starting
     events, outcome = await house.end("e-1")

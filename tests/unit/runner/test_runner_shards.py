@@ -15,7 +15,7 @@ from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
-from actors.messages.session import SessionKey, Share
+from actors.messages.session import SessionKey, Shard
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
@@ -54,7 +54,7 @@ class Town:
         self.gone: list[Actor] = []
         self.ref = runner_client([RunnerRef(LocalLink(runner)) for runner in self.runners])
 
-    def made(self, share: Share) -> RunnerActor:
+    def made(self, share: Shard) -> RunnerActor:
         directory = LocalDirectory(self.tree, self.session, self.artifacts)
         runner = RunnerActor(self.session, directory, self.artifacts, f"runner-{share.index}", app="app", share=share)
         directory.runner = RunnerRef(LocalLink(runner))
@@ -63,8 +63,8 @@ class Town:
     async def lose(self, index: int) -> None:
         """A Runner's process is lost, and started again."""
         self.gone.append(self.runners[index])
-        self.runners[index] = self.made(Share(index, 2))
-        await self.runners[index].receive(encode(p.TakeOver()))
+        self.runners[index] = self.made(Shard(index, 2))
+        await self.runners[index].receive(encode(p.RecoverTurns()))
 
     async def running(self) -> list[int]:
         return [(await RunnerRef(LocalLink(runner)).statistics()).counts["running"] for runner in self.runners]
@@ -87,7 +87,7 @@ async def test_of_two_runners_the_one_that_was_lost_takes_up_its_own_turns_and_n
     assert await town.running() == [1, 1]
     # Taken up once more than begun, and the other not.
     epochs = [
-        (await town.session.take_up(p.TakeUp(key=key, invocation_id="e-1", runner="?", epoch=epoch))).attached
+        (await town.session.take_up(p.ResumeTurn(key=key, invocation_id="e-1", runner="?", epoch=epoch))).attached
         for key, epoch in zip(KEYS, (2, 1), strict=True)
     ]
     assert epochs == [True, True]
@@ -131,7 +131,7 @@ def recorders(reply: p.Message) -> list[Recorder]:
 
 
 async def test_what_is_about_a_session_goes_to_its_own_and_what_is_about_all_to_each() -> None:
-    links = recorders(p.Done())
+    links = recorders(p.Ack())
     session = ShardedSessionRef([SessionRef(link) for link in links])
     for key, link in zip(KEYS, links, strict=True):
         await session.delete_session(p.DeleteSessionRequest(key=key))
@@ -142,14 +142,14 @@ async def test_what_is_about_a_session_goes_to_its_own_and_what_is_about_all_to_
     assert [len(link.sent) for link in links] == [3, 3]
     for message in (p.Poll(subscriber="driver"), p.Unsubscribe(subscriber="driver")):
         with pytest.raises(RaygroveError, match=f"{type(message).__name__} is for one actor of several"):
-            await session._ask(message, p.Done)
+            await session._ask(message, p.Ack)
     runners = ShardedRunnerRef([RunnerRef(link) for link in links])
     await runners.cancel_turn(p.CancelTurn(key=KEYS[1], invocation_id="e"))
     assert [len(link.sent) for link in links] == [3, 4]
 
 
 async def test_all_are_stopped_although_one_is_gone() -> None:
-    links = recorders(p.Done())
+    links = recorders(p.Ack())
     links[0].reply = ActorLostError("Session actor 0", "it died")
     with pytest.raises(ActorLostError):
         await ShardedSessionRef([SessionRef(link) for link in links]).stop()
@@ -159,7 +159,7 @@ async def test_all_are_stopped_although_one_is_gone() -> None:
 
 
 def test_where_there_is_one_its_plain_client_is_used() -> None:
-    session, runner = SessionRef(Recorder(0, p.Done())), RunnerRef(Recorder(0, p.Done()))
+    session, runner = SessionRef(Recorder(0, p.Ack())), RunnerRef(Recorder(0, p.Ack()))
     assert session_client([session]) is session
     assert runner_client([runner]) is runner
     assert session.of(KEYS[0]) is session

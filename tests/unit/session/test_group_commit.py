@@ -86,7 +86,7 @@ async def test_a_session_writes_again_only_when_it_is_forgiven() -> None:
         await commits.submit(KEYS[0], [write(KEYS[0], 1, fails=True)])
     with pytest.raises(StoreError):
         await commits.submit(KEYS[0], [write(KEYS[0], 2)])
-    commits.forgive(KEYS[0])
+    commits.clear_failure(KEYS[0])
     await commits.submit(KEYS[0], [write(KEYS[0], 3)])
     assert disk.stored == [(KEYS[0], 3)]
 

@@ -12,12 +12,12 @@ import pytest
 from actors.errors import StoreError, TurnCancelledError
 from actors.interfaces.records import PutState, Write
 from actors.messages import protocol as p
-from actors.messages.session import SessionKey, Share
+from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import shares
 from tests.support.session_fixture import KEY, OTHER, Desk, FailingStore, state_of
 from tests.support.sharded_runtimes import one_on_each
 
-ONE_OF_TWO = Share(0, 2)
+ONE_OF_TWO = Shard(0, 2)
 FIRST, SECOND = (SessionKey("app", "ada", session) for session in one_on_each("app", "ada", 2))
 
 
@@ -123,7 +123,7 @@ async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_n
         await desk.open("e-1", key=key)
     waiting = [asyncio.create_task(desk.open("e-2", key=key)) for key in (FIRST, SECOND)]
     await asyncio.sleep(0)
-    ask = p.ListOpenTurns(app="app", runner="another", share=Share(0, 2))
+    ask = p.ListOpenTurns(app="app", runner="another", share=Shard(0, 2))
     assert await desk.ref.list_open_turns(ask) == [(FIRST, "e-1")]
     with pytest.raises(TurnCancelledError):
         await waiting[0]

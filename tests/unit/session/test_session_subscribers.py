@@ -10,8 +10,8 @@ from actors import Content, Event
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
-from actors.session.subscribers.outbox import FORGET_S, LINGER_S, Mailbox
-from actors.session.subscribers.subscriptions import Followers
+from actors.session.subscribers.outbox import FORGET_S, LINGER_S, Outbox
+from actors.session.subscribers.subscriptions import Subscriptions
 from tests.support.session_fixture import KEY, OTHER, Clock, Desk, settled
 
 WHERE = (KEY, "e-1")
@@ -26,9 +26,9 @@ def raw(text: str, author: str = "root") -> bytes:
     return encode(Event(author=author, content=Content.of_text(text, role="model")))
 
 
-def mailbox(clock: Clock | None = None) -> Mailbox:
+def mailbox(clock: Clock | None = None) -> Outbox:
     """A mailbox of a subscriber that follows two turns."""
-    made = Mailbox(clock or Clock(), nothing)
+    made = Outbox(clock or Clock(), nothing)
     made.follow(WHERE, 0, 0)
     made.follow((OTHER, "e-1"), 0, 0)
     return made
@@ -259,7 +259,7 @@ async def test_a_poll_that_is_cancelled_takes_nothing_along() -> None:
 
 
 async def test_nobody_follows_a_turn_that_has_ended() -> None:
-    followers = Followers(nothing, Clock())
+    followers = Subscriptions(nothing, Clock())
     followers.add("d", KEY, "e-1", 0)
     followers.add("", KEY, "e-1", 0)
     followers.tell_end(KEY, "e-1", p.Finished())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rules.capacity.eviction import OVERHEAD, Keeping
+from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
 
 MOST = 10 * OVERHEAD
 IDLE_S = 100.0
 
 
-def let_go(keeping: Keeping[int], now_s: float, in_use: frozenset[int] = frozenset()) -> list[int]:
+def let_go(keeping: CacheEviction[int], now_s: float, in_use: frozenset[int] = frozenset()) -> list[int]:
     """Do as it says. Returns what has gone, in this order."""
     gone = []
     for key in keeping.surplus(now_s):
@@ -24,7 +24,7 @@ def let_go(keeping: Keeping[int], now_s: float, in_use: frozenset[int] = frozens
 
 
 def test_what_was_used_least_recently_goes_first() -> None:
-    keeping: Keeping[int] = Keeping(MOST, IDLE_S)
+    keeping: CacheEviction[int] = CacheEviction(MOST, IDLE_S)
     for key in range(10):
         keeping.use(key, 0, float(key))
     assert let_go(keeping, 10.0) == []
@@ -35,7 +35,7 @@ def test_what_was_used_least_recently_goes_first() -> None:
 
 
 def test_what_is_idle_goes_however_light_it_is() -> None:
-    keeping: Keeping[int] = Keeping(MOST, IDLE_S)
+    keeping: CacheEviction[int] = CacheEviction(MOST, IDLE_S)
     keeping.use(1, 0, 0.0)
     keeping.use(2, 0, 50.0)
     assert let_go(keeping, 99.0) == []
@@ -47,7 +47,7 @@ def test_what_is_idle_goes_however_light_it_is() -> None:
 
 
 def test_when_all_is_in_use_it_is_not_looked_through_at_every_use() -> None:
-    keeping: Keeping[int] = Keeping(MOST, IDLE_S)
+    keeping: CacheEviction[int] = CacheEviction(MOST, IDLE_S)
     looked_at = 0
     for use in range(1_000):
         keeping.use(use % 100, 0, 1.0)
@@ -70,7 +70,7 @@ steps = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3 * OVERHEAD), st.
 @settings(max_examples=300)
 @given(steps)
 def test_it_is_never_too_heavy_nor_idle_and_lets_go_of_nothing_needlessly(uses: list[tuple[int, int, float]]) -> None:
-    keeping: Keeping[int] = Keeping(MOST, IDLE_S)
+    keeping: CacheEviction[int] = CacheEviction(MOST, IDLE_S)
     weights: dict[int, int] = {}
     used_s: dict[int, float] = {}
     now_s = 0.0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors import AgentTool, LlmAgent, Placement
-from actors.definitions.tree.process_groups import Home
+from actors.definitions.tree.process_groups import ProcessGroup
 from actors.definitions.tree.tree import AgentTree
 from actors.errors import AgentTreeError, DefinitionError
 from actors.rules.capacity.placement import Needs, Node, refusal, selects
@@ -83,10 +83,10 @@ def test_who_lives_with_its_parent_lives_where_the_first_does_who_lives_for_itse
     deep = llm("c", llm("d", placement=WITH_PARENT), placement=WITH_PARENT)
     tree = AgentTree(llm("a", llm("b", deep, placement=gpu), llm("e", llm("f", placement=WITH_PARENT))))
     assert tree.homes == {
-        "b": Home("b", gpu),
-        "c": Home("b", gpu),
-        "d": Home("b", gpu),
-        "f": Home("e", Placement()),
+        "b": ProcessGroup("b", gpu),
+        "c": ProcessGroup("b", gpu),
+        "d": ProcessGroup("b", gpu),
+        "f": ProcessGroup("e", Placement()),
     }
 
 

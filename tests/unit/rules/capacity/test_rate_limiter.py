@@ -8,17 +8,24 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from actors.messages.limits import ModelLimits
-from actors.rules.capacity.rate_limiter import LONGEST_ADVICE_S, MINUTE_S, TOO_MANY, Permits, Trouble, limits_of
+from actors.rules.capacity.rate_limiter import (
+    LONGEST_ADVICE_S,
+    MINUTE_S,
+    TOO_MANY_REQUESTS,
+    FailedAttempt,
+    RateLimiter,
+    limits_of,
+)
 
 
-def asked(permits: Permits, *calls: str) -> None:
+def asked(permits: RateLimiter, *calls: str) -> None:
     """Have calls wait; the letter of each is its session."""
     for call in calls:
         permits.ask(call, call[0])
 
 
 def test_sessions_have_their_turns_one_after_the_other_however_many_calls_they_have() -> None:
-    permits = Permits(ModelLimits(max_concurrency=1))
+    permits = RateLimiter(ModelLimits(max_concurrency=1))
     asked(permits, "a1", "a2", "a3", "b1", "c1", "b2")
     order = []
     for now_s in range(6):
@@ -31,7 +38,7 @@ def test_sessions_have_their_turns_one_after_the_other_however_many_calls_they_h
 
 
 def test_calls_begin_as_often_a_minute_as_they_may() -> None:
-    permits = Permits(ModelLimits(requests_per_minute=2))
+    permits = RateLimiter(ModelLimits(requests_per_minute=2))
     asked(permits, "a1", "a2", "a3", "a4")
     assert permits.grant(0.0) == ["a1", "a2"]
     assert permits.wait_s(10.0) == 50.0
@@ -41,7 +48,7 @@ def test_calls_begin_as_often_a_minute_as_they_may() -> None:
 
 
 def test_what_calls_use_holds_others_back_for_a_minute() -> None:
-    permits = Permits(ModelLimits(tokens_per_minute=100))
+    permits = RateLimiter(ModelLimits(tokens_per_minute=100))
     asked(permits, "a1", "a2", "a3", "a4", "a5")
     # Nothing is known yet of how much they use.
     assert permits.grant(0.0) == ["a1"]
@@ -57,7 +64,7 @@ def test_what_calls_use_holds_others_back_for_a_minute() -> None:
 
 
 def test_a_call_that_is_given_up_leaves_the_line_and_one_that_has_ended_makes_room() -> None:
-    permits = Permits(ModelLimits(max_concurrency=1))
+    permits = RateLimiter(ModelLimits(max_concurrency=1))
     asked(permits, "a1", "b1", "b2", "c1")
     assert permits.grant(0.0) == ["a1"]
     permits.end("b1", 0.0)
@@ -69,28 +76,28 @@ def test_a_call_that_is_given_up_leaves_the_line_and_one_that_has_ended_makes_ro
 
 
 def test_a_service_that_is_asked_too_often_is_left_alone_by_everybody() -> None:
-    permits = Permits(ModelLimits())
+    permits = RateLimiter(ModelLimits())
     asked(permits, "a1")
     assert permits.grant(0.0) == ["a1"]
-    assert permits.retry("a1", "a", Trouble(attempt=1, status=TOO_MANY, advised_s=7.0), 0.0, 0.5)
+    assert permits.retry("a1", "a", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=7.0), 0.0, 0.5)
     asked(permits, "b1")
     assert permits.grant(6.9) == []
     assert permits.wait_s(6.0) == 1.0
     assert sorted(permits.grant(7.0)) == ["a1", "b1"]
     # Without advice, longer each time; and all the same however often each call has failed.
-    assert permits.retry("b1", "b", Trouble(attempt=1, status=TOO_MANY), 7.0, 0.0)
+    assert permits.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 7.0, 0.0)
     assert permits.wait_s(7.0) == 2.0
     permits.end("a1", 8.0)
     assert permits.grant(9.0) == ["b1"]
-    assert permits.retry("b1", "b", Trouble(attempt=1, status=TOO_MANY), 9.0, 0.0)
+    assert permits.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 9.0, 0.0)
     assert permits.wait_s(9.0) == 1.0
 
 
 def test_other_troubles_are_the_calls_own() -> None:
-    permits = Permits(ModelLimits())
+    permits = RateLimiter(ModelLimits())
     asked(permits, "a1")
     permits.grant(0.0)
-    assert permits.retry("a1", "a", Trouble(attempt=3, status=503), 0.0, 1.0)
+    assert permits.retry("a1", "a", FailedAttempt(attempt=3, status=503), 0.0, 1.0)
     asked(permits, "b1")
     assert permits.grant(0.0) == ["b1"]
     assert permits.wait_s(0.0) == 2.0
@@ -98,33 +105,40 @@ def test_other_troubles_are_the_calls_own() -> None:
 
 
 def test_a_call_is_not_repeated_too_often_nor_after_too_long_a_wait_nor_when_it_is_not_wanted() -> None:
-    permits = Permits(ModelLimits(max_retries=2))
+    permits = RateLimiter(ModelLimits(max_retries=2))
     asked(permits, "a1", "a2", "a3")
     permits.grant(0.0)
-    assert not permits.retry("a1", "a", Trouble(attempt=3), 0.0, 0.0)
-    assert not permits.retry("a2", "a", Trouble(attempt=1, status=TOO_MANY, advised_s=LONGEST_ADVICE_S + 1), 0.0, 0.0)
+    assert not permits.retry("a1", "a", FailedAttempt(attempt=3), 0.0, 0.0)
+    assert not permits.retry(
+        "a2", "a", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=LONGEST_ADVICE_S + 1), 0.0, 0.0
+    )
     assert permits.counts["retries_refused"] == 2
     # Who asks next is told the same at once, instead of waiting that long.
     assert permits.wait_s(0.0) is None
-    assert permits.retry("a3", "a", Trouble(attempt=1), 0.0, 0.0)
+    assert permits.retry("a3", "a", FailedAttempt(attempt=1), 0.0, 0.0)
     permits.end("a3", 0.5)
     assert permits.grant(1.0) == []
     assert (permits.running, permits.waiting) == (0, 0)
 
 
 def test_repetitions_are_a_part_of_the_calls_and_a_few() -> None:
-    permits = Permits(ModelLimits(retry_ratio=0.5, retry_reserve=2))
+    permits = RateLimiter(ModelLimits(retry_ratio=0.5, retry_reserve=2))
     asked(permits, *(f"a{number}" for number in range(8)))
     permits.grant(0.0)
     # A reserve is not saved up beyond its size.
-    assert [permits.retry(f"a{number}", "a", Trouble(attempt=1), 0.0, 0.0) for number in range(4)] == [True, True, False, False]
+    assert [permits.retry(f"a{number}", "a", FailedAttempt(attempt=1), 0.0, 0.0) for number in range(4)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     asked(permits, "b1", "b2")
     permits.grant(0.0)
-    assert [permits.retry(call, "b", Trouble(attempt=1), 0.0, 0.0) for call in ("b1", "b2")] == [True, False]
+    assert [permits.retry(call, "b", FailedAttempt(attempt=1), 0.0, 0.0) for call in ("b1", "b2")] == [True, False]
 
 
 def test_a_call_of_which_another_has_known_counts() -> None:
-    permits = Permits(ModelLimits(max_concurrency=1))
+    permits = RateLimiter(ModelLimits(max_concurrency=1))
     permits.hold("x")
     asked(permits, "a1")
     assert permits.grant(0.0) == []
@@ -152,7 +166,7 @@ class Play:
 
     def __init__(self, limits: ModelLimits) -> None:
         self.limits = limits
-        self.permits = Permits(limits)
+        self.permits = RateLimiter(limits)
         self.now_s = 0.0
         self.begun: list[float] = []
         self.running: dict[str, int] = {}
@@ -182,7 +196,7 @@ class Play:
             call = list(self.running)[index % len(self.running)]
             session = self.running.pop(call)
             self.attempts[call] = self.attempts.get(call, 0) + 1
-            if self.permits.retry(call, session, Trouble(attempt=self.attempts[call], status=status), self.now_s, 0.5):
+            if self.permits.retry(call, session, FailedAttempt(attempt=self.attempts[call], status=status), self.now_s, 0.5):
                 self.retries += 1
                 self.repeated[call] = session
                 assert self.attempts[call] <= self.limits.max_retries

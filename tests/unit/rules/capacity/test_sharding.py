@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages.protocol.base import Statistics
-from actors.messages.session import SessionKey, Share
+from actors.messages.session import SessionKey, Shard
 from actors.refs.statistics import by_agent, total
-from actors.rules.capacity.sharding import holds, numbered, shard_of, shares
+from actors.rules.capacity.sharding import holds, shard_name, shard_of, shares
 
 numbers = st.integers(1, 40)
 keys = st.builds(SessionKey, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))
@@ -50,9 +50,9 @@ def test_the_sessions_of_one_user_are_spread_too_and_every_part_of_the_key_count
 
 
 def test_one_alone_has_its_plain_name_and_everything() -> None:
-    assert [numbered("session", share) for share in shares(1)] == ["session"]
-    assert [numbered("session", share) for share in shares(3)] == ["session-0", "session-1", "session-2"]
-    assert all(holds(Share(), key) for key in MANY[:100])
+    assert [shard_name("session", share) for share in shares(1)] == ["session"]
+    assert [shard_name("session", share) for share in shares(3)] == ["session-0", "session-1", "session-2"]
+    assert all(holds(Shard(), key) for key in MANY[:100])
 
 
 def statistics(actor: str, pid: int, agent: str = "", *agents: Statistics, **counts: int) -> Statistics:

@@ -9,7 +9,7 @@ import pytest
 from actors import LlmAgent, LongRunningTool
 from actors.errors import DefinitionError
 from actors.rules.checks.confirmation import refusal
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, resp
 
 
@@ -26,7 +26,7 @@ def test_an_answer_that_is_neither_yes_nor_no_is_no_and_says_what_it_should_be(a
 
 
 def test_decisions_are_those_on_calls_made_together_with_what_became_of_them() -> None:
-    view = View("me")
+    view = History("me")
     for each in (
         event("me", call("c1"), call("c2"), call("c3"), lro=("c1", "c2", "c3")),
         event("me", call("d1"), lro=("d1",)),

@@ -18,7 +18,7 @@ from actors.rules.checks import state as scopes
 from actors.rules.checks.sizes import ENVELOPE, left_out
 from actors.session.admission import Admission
 from actors.session.log.event_scan import new_event
-from actors.session.log.session_log import HotLog
+from actors.session.log.session_log import SessionLog
 from runtime import Settings
 
 KEY = SessionKey("app", "ada", "s1")
@@ -35,9 +35,9 @@ def test_the_largest_answers_give_way_and_no_more_than_have_to(sizes: list[int],
         assert sum(kept) + smallest > room
 
 
-def hot_log() -> HotLog:
+def hot_log() -> SessionLog:
     row = SessionRow(key=KEY, head_seq=0, rewinds=0, authors=(), state={}, created_s=0.0, updated_s=0.0)
-    return HotLog(row, {}, {})
+    return SessionLog(row, {}, {})
 
 
 @given(st.integers(0, 2**32))

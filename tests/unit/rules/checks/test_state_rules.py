@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.interfaces.records import SessionRow
 from actors.messages.session import SessionKey
 from actors.rules.checks.state import merge, only_temp, overwritten, split, take_back, without_temp
-from actors.session.log.session_log import HotLog
+from actors.session.log.session_log import SessionLog
 
 keys = st.builds("{}{}".format, st.sampled_from(["", "", "app:", "user:", "temp:"]), st.sampled_from(["a", "b", "c", ""]))
 values = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
@@ -21,9 +21,9 @@ plain_deltas = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), values, ma
 KEY = SessionKey("app", "ada", "s1")
 
 
-def log_with(state: Mapping[str, Any]) -> HotLog:
+def log_with(state: Mapping[str, Any]) -> SessionLog:
     row = SessionRow(key=KEY, head_seq=0, rewinds=0, authors=(), state=dict(state), created_s=0, updated_s=0)
-    return HotLog(row, {}, {})
+    return SessionLog(row, {}, {})
 
 
 @given(deltas)

@@ -15,9 +15,9 @@ from actors.errors import StoreUnavailableError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey
-from actors.rules.delivery.event_buffer import Backlog, cost
+from actors.rules.delivery.event_buffer import EventBuffer, cost
 from actors.rules.delivery.partials import merged
-from actors.session.subscribers.outbox import LINGER_S, Mailbox
+from actors.session.subscribers.outbox import LINGER_S, Outbox
 from tests.support.session_fixture import KEY, OTHER, Clock, settled
 
 WHERE = (KEY, "e-1")
@@ -95,7 +95,7 @@ def test_the_pieces_of_a_complete_answer_are_left_out_and_those_of_others_kept()
 
 # ------------------------------------------------------------------------------------------------- one reader
 def test_what_fits_is_told_as_it_came() -> None:
-    backlog = Backlog()
+    backlog = EventBuffer()
     events = [piece("x"), piece("y"), whole(3, "xy"), piece("z")]
     for event in events:
         backlog.put(event)
@@ -104,14 +104,14 @@ def test_what_fits_is_told_as_it_came() -> None:
 
 
 def test_what_came_before_is_passed_over() -> None:
-    backlog = Backlog(after_seq=4)
+    backlog = EventBuffer(after_seq=4)
     for seq in (3, 4, 5, 5, 2):
         backlog.put(whole(seq))
     assert [event.seq for event in backlog.take()] == [5]
 
 
 def test_complete_events_without_room_are_left_to_the_log_with_all_behind_them() -> None:
-    backlog = Backlog(most_bytes=1_000)
+    backlog = EventBuffer(most_bytes=1_000)
     log = [whole(seq, "x" * 300) for seq in range(1, 8)]
     for event in log:
         backlog.put(event)
@@ -129,7 +129,7 @@ def test_complete_events_without_room_are_left_to_the_log_with_all_behind_them()
 
 
 def test_an_event_larger_than_everything_is_told_alone() -> None:
-    backlog = Backlog(most_bytes=100)
+    backlog = EventBuffer(most_bytes=100)
     backlog.put(whole(1, "x" * 1_000))
     backlog.put(whole(2, "x" * 1_000))
     assert [event.seq for event in backlog.take()] == [1]
@@ -139,7 +139,7 @@ def test_an_event_larger_than_everything_is_told_alone() -> None:
 
 
 def test_an_answer_that_lost_a_piece_is_told_again_only_when_it_is_complete() -> None:
-    backlog = Backlog(most_bytes=1_000)
+    backlog = EventBuffer(most_bytes=1_000)
     backlog.put(piece("begin"))
     assert told(backlog.take()) == [(0, "a", "begin")]
     backlog.put(piece("x" * 2_000))
@@ -151,7 +151,7 @@ def test_an_answer_that_lost_a_piece_is_told_again_only_when_it_is_complete() ->
 
 
 def test_ten_thousand_small_pieces_take_no_more_room_than_there_is_and_keep_every_word() -> None:
-    backlog = Backlog(most_bytes=100_000)
+    backlog = EventBuffer(most_bytes=100_000)
     for number in range(10_000):
         backlog.put(piece(f"{number} "))
         assert backlog.size <= 100_000
@@ -159,7 +159,7 @@ def test_ten_thousand_small_pieces_take_no_more_room_than_there_is_and_keep_ever
 
 
 def test_what_a_reader_does_not_want_is_not_told_whether_it_has_come_or_not() -> None:
-    backlog = Backlog()
+    backlog = EventBuffer()
     for event in (whole(2), piece("x"), whole(4)):
         backlog.put(event)
     backlog.skip(3)
@@ -173,7 +173,7 @@ def test_what_a_reader_does_not_want_is_not_told_whether_it_has_come_or_not() ->
 
 
 def test_a_copy_goes_its_own_way() -> None:
-    backlog = Backlog()
+    backlog = EventBuffer()
     backlog.put(piece("x"))
     other = backlog.copy()
     backlog.put(whole(1))
@@ -232,7 +232,7 @@ class Play:
     def __init__(self) -> None:
         self.log: list[p.StoredEvent] = []
         self.clock = Clock()
-        self.box = Mailbox(self.clock, self.read, ROOM)
+        self.box = Outbox(self.clock, self.read, ROOM)
         self.box.follow(WHERE, 0, 0)
         self.largest = 0
         self.ack = 0
@@ -344,7 +344,7 @@ async def test_a_piece_that_comes_while_its_reader_is_behind_takes_the_rest_of_i
 
 
 def test_an_answer_stays_cut_off_whatever_was_complete_before_it() -> None:
-    backlog = Backlog(most_bytes=2_000)
+    backlog = EventBuffer(most_bytes=2_000)
     log = [whole(seq, "x" * 600) for seq in (1, 2, 3, 4)]
     for event in log:
         backlog.put(event)
@@ -390,7 +390,7 @@ async def test_a_page_that_is_read_for_a_subscription_which_is_over_is_not_told(
         await gates[len(asked) - 1].wait()
         return p.TurnRead(events=[whole(seq) for seq in range(after_seq + 1, 4)], read_to_seq=3)
 
-    box = Mailbox(Clock(), read, ROOM)
+    box = Outbox(Clock(), read, ROOM)
     box.follow(WHERE, 0, 3)
     await settled()
     box.follow(WHERE, 2, 3)
@@ -409,7 +409,7 @@ async def test_many_turns_together_take_no_more_room_than_there_is() -> None:
         found = [event for event in logs[invocation_id] if event.seq > after_seq][:PAGE]
         return p.TurnRead(events=found, read_to_seq=found[-1].seq if found else after_seq, more=len(found) == PAGE)
 
-    box = Mailbox(Clock(), read, ROOM)
+    box = Outbox(Clock(), read, ROOM)
     for turn in logs:
         box.follow((KEY, turn), 0, 0)
     for place in range(30):
@@ -437,7 +437,7 @@ async def test_a_reader_who_is_late_while_the_store_is_away_is_told_so_and_other
     async def away(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
         raise StoreUnavailableError("the store", "gone")
 
-    box = Mailbox(Clock(), away, ROOM)
+    box = Outbox(Clock(), away, ROOM)
     box.follow(WHERE, 0, 0)
     box.follow((OTHER, "e-2"), 0, 0)
     box.put(WHERE, [whole(seq, "x" * 1_500) for seq in range(1, 5)])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.prompt.agent_search import FOUND, Finder, words
+from actors.rules.prompt.agent_search import FOUND, AgentSearch, words
 
 AGENTS = {
     "refund_clerk": "Pays money back for orders.",
@@ -28,7 +28,7 @@ trees = st.lists(st.tuples(identifiers, st.text("abc XYZ.é1", max_size=12)), ma
 
 def found(question: str, agents: dict[str, str] = AGENTS) -> list[str]:
     names = list(agents)
-    return [names[place] for place in Finder(names, list(agents.values())).find(question)]
+    return [names[place] for place in AgentSearch(names, list(agents.values())).find(question)]
 
 
 @pytest.mark.parametrize(

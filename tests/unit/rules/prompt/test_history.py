@@ -9,14 +9,14 @@ import pytest
 from actors import Content, Event, Part
 from actors.rules.prompt.arrange import IncludeContents
 from actors.rules.prompt.branches import is_visible, tool_branch, tool_root
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, image, resp, said, shown, thought
 
 Shown = list[tuple[str | None, list[str]]]
 
 
 def seen(*log: Event, branch: str | None = None, include: IncludeContents = "default") -> Shown:
-    view = View("me", branch)
+    view = History("me", branch)
     for each in log:
         view.add(each)
     return shown(view.contents(include))
@@ -109,14 +109,14 @@ def test_others_images_stay_and_their_thoughts_are_dropped() -> None:
 
 def test_what_another_model_signed_is_never_shown() -> None:
     assert seen(event("B", Part(thought_signature=b"s"))) == []
-    view = View("me")
+    view = History("me")
     view.add(event("B", Part(thought_signature=b"s", inline_data=image().inline_data), said("x")))
     assert [part.thought_signature for content in view.contents() for part in content.parts] == [None, None, None]
 
 
 def test_own_calls_responses_and_thoughts_stay_as_they_are() -> None:
     signed = Part(text="hm", thought=True, thought_signature=b"s")
-    view = View("me")
+    view = History("me")
     view.add(event("me", signed, said("let me see"), call("c1")))
     view.add(event("me", resp("c1", 7), role="user"))
     assert shown(view.contents()) == [

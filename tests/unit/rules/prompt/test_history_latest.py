@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors import Event
 from actors.rules.prompt import history as contents
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, resp, said, shown
 from tests.unit.rules.prompt.test_history_step_by_step import branches, conversations, logs
 
@@ -18,7 +18,7 @@ from tests.unit.rules.prompt.test_history_step_by_step import branches, conversa
 def test_what_is_left_shows_the_same_or_says_that_it_lacks_something(
     log: list[Event], branch: str | None, data: st.DataObject
 ) -> None:
-    whole, cut = View("me", branch), View("me", branch)
+    whole, cut = History("me", branch), History("me", branch)
     for newest in log:
         whole.add(newest)
         cut.add(newest)
@@ -34,7 +34,7 @@ def test_what_is_left_shows_the_same_or_says_that_it_lacks_something(
 @settings(max_examples=200)
 @given(conversations())
 def test_the_same_when_no_call_is_waited_for_for_long(log: list[Event]) -> None:
-    whole, cut = View("me"), View("me")
+    whole, cut = History("me"), History("me")
     waited_for, contents.WAITED_FOR = contents.WAITED_FOR, 1
     try:
         for newest in log:
@@ -48,7 +48,7 @@ def test_the_same_when_no_call_is_waited_for_for_long(log: list[Event]) -> None:
 
 
 def test_of_a_long_conversation_little_is_left_and_nothing_is_lacking() -> None:
-    view = View("me")
+    view = History("me")
     for turn in range(1_000):
         view.add(event("user", said(f"q{turn}"), turn=f"e-{turn}"))
         view.add(event("me", call(f"c{turn}"), turn=f"e-{turn}"))
@@ -63,7 +63,7 @@ def test_of_a_long_conversation_little_is_left_and_nothing_is_lacking() -> None:
 
 
 def test_a_turn_that_waits_for_its_answer_is_kept_until_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    view = View("me")
+    view = History("me")
     view.add(event("user", said("may I?"), turn="e-0"))
     view.add(event("me", call("c"), turn="e-0", lro=["c"]))
     for turn in range(1, 5):
@@ -81,6 +81,6 @@ def test_a_turn_that_waits_for_its_answer_is_kept_until_it_is_old(monkeypatch: p
 
 
 def test_a_view_that_keeps_everything_never_lacks_anything() -> None:
-    view = View("me")
+    view = History("me")
     view.add(event("user", resp("nobody's"), turn="e-0"))
     assert not view.lacks(["c"])

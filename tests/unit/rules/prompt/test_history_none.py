@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from actors import Event
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, resp, said, shown
 
 Shown = list[tuple[str | None, list[str]]]
 
 
 def seen(*log: Event) -> Shown:
-    view = View("me")
+    view = History("me")
     for each in log:
         view.add(each)
     return shown(view.contents("none"))

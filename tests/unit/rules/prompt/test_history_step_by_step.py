@@ -11,7 +11,7 @@ from actors import Content, Event, FunctionResponse, Part
 from actors.rules.prompt.arrange import arrange, latest_slice
 from actors.rules.prompt.branches import is_visible
 from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry
-from actors.rules.prompt.history import View
+from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, image, resp, said, thought
 
 IDS = ["c1", "c2", "c3"]
@@ -88,7 +88,7 @@ def entries_of(log: Sequence[Event], branch: str | None) -> list[Entry]:
 def test_the_view_equals_arranging_from_scratch_after_every_event(
     log: list[Event], branch: str | None, data: st.DataObject
 ) -> None:
-    always, sometimes = View("me", branch), View("me", branch)
+    always, sometimes = History("me", branch), History("me", branch)
     for length, newest in enumerate(log, start=1):
         always.add(newest)
         sometimes.add(newest)
@@ -104,7 +104,7 @@ def test_the_view_equals_arranging_from_scratch_after_every_event(
 @settings(max_examples=200)
 @given(conversations(), st.data())
 def test_asking_for_contents_changes_nothing(log: list[Event], data: st.DataObject) -> None:
-    asked, quiet = View("me"), View("me")
+    asked, quiet = History("me"), History("me")
     for newest in log:
         asked.add(newest)
         quiet.add(newest)
@@ -134,7 +134,7 @@ def test_calls_and_responses_always_fit_together(log: list[Event], branch: str |
 
 
 def made_of(log: Sequence[Event], branch: str | None, include: str) -> list[Content]:
-    view = View("me", branch)
+    view = History("me", branch)
     for newest in log:
         view.add(newest)
     return view.contents("none" if include == "none" else "default")

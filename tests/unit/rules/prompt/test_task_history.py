@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors import Content, Event, FlowMark, FunctionCall, FunctionResponse, Part, TaskNode
 from actors.messages.event import USER
-from actors.rules.prompt.task_history import TaskView
+from actors.rules.prompt.task_history import TaskHistory
 from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs, task
 
 RUN = "r"
@@ -30,15 +30,15 @@ def answer(author: str, name: str, call_id: str, *tasks: str, **result: Any) -> 
     return Event(author=author, content=content, flow=FlowMark(run=RUN, tasks=tasks) if tasks else None)
 
 
-def view(agent: str, nodes: tuple[TaskNode, ...], *events: Event) -> TaskView:
-    made = TaskView(agent)
+def view(agent: str, nodes: tuple[TaskNode, ...], *events: Event) -> TaskHistory:
+    made = TaskHistory(agent)
     made.add(Event(author="flow", flow=FlowMark(run=RUN, created=nodes)))
     for event in events:
         made.add(event)
     return made
 
 
-def seen(made: TaskView, *tasks: str) -> str:
+def seen(made: TaskHistory, *tasks: str) -> str:
     return "\n".join(
         part.text or str(part.function_call or part.function_response)
         for content in made.contents_for(RUN, tasks)

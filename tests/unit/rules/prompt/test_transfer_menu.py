@@ -14,7 +14,7 @@ from actors.definitions.tools.transfer import transfer_tools
 from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.rules.prompt.agent_search import FOUND
-from actors.rules.prompt.transfer_menu import Reach
+from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target
 from tests.support.tool_contexts import tool_context
 
@@ -37,8 +37,8 @@ def many(count: int, *, described: str = "Knows about {}.", parent: bool = False
     return (*targets, *([Target("boss", "Leads.", is_parent=True)] if parent else []))
 
 
-def reach(targets: tuple[Target, ...], children: tuple[str, ...] = ()) -> Reach:
-    return Reach("writer", targets, children, MOST)
+def reach(targets: tuple[Target, ...], children: tuple[str, ...] = ()) -> TransferMenu:
+    return TransferMenu("writer", targets, children, MOST)
 
 
 def tools(targets: tuple[Target, ...]) -> dict[str, Tool]:

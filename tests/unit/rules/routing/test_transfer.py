@@ -13,7 +13,7 @@ from actors.definitions.tools.transfer import TransferTool
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.model import FunctionDeclaration
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.prompt.transfer_menu import Reach
+from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target, route_refusal, transfer_targets
 from tests.support.tool_contexts import tool_context
 from tests.support.topologies import topologies
@@ -23,8 +23,8 @@ MOST = DEFAULT_LIMITS.max_listed_targets
 TARGETS = (Target("editor", "edits"), Target("boss", "", is_parent=True), Target("reviewer", "reviews"))
 
 
-def reach(agent: str, targets: Sequence[Target]) -> Reach:
-    return Reach(agent, targets, (), MOST)
+def reach(agent: str, targets: Sequence[Target]) -> TransferMenu:
+    return TransferMenu(agent, targets, (), MOST)
 
 
 def instruction(targets: Sequence[Target]) -> str:
