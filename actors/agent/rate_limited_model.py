@@ -18,13 +18,12 @@ from typing import Any, cast
 
 from actors.errors import ActorLostError, ModelServiceError, RaygroveError
 from actors.interfaces.model import Model, name_of
-from actors.limiter.actor import RENEW_S
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
-from actors.rules.capacity.rate_limiter import RETRYABLE, FailedAttempt, limits_of
+from actors.rules.capacity.rate_limiter import RENEW_S, RETRYABLE, FailedAttempt, limits_of
 
 logger = logging.getLogger(__name__)
 

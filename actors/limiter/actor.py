@@ -17,13 +17,7 @@ from typing import NamedTuple
 from actors.actor import Actor, Handler
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
-from actors.rules.capacity.rate_limiter import FailedAttempt, RateLimiter, limits_of
-
-RENEW_S = 5.0
-"""How often a process that holds permits, or waits for some, says that it lives."""
-
-LEASE_S = 15.0
-"""After so long without a word a process is gone."""
+from actors.rules.capacity.rate_limiter import LEASE_S, FailedAttempt, RateLimiter, limits_of
 
 LEFT = 10_000
 """Permits that were given back before they were asked for: messages may overtake each other. So many are remembered."""

@@ -34,6 +34,12 @@ TOO_MANY_REQUESTS = 429
 RETRYABLE = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
 """HTTP statuses that may be gone the next time."""
 
+RENEW_S = 5.0
+"""How often a process that holds permits, or waits for some, renews its lease."""
+
+LEASE_S = 15.0
+"""After this long without a renewal a process counts as gone, and its permits are free again."""
+
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 """A wait before a repetition doubles from the one to the other, unless the service says how long it should be."""

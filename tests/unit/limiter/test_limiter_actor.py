@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from actors.limiter.actor import LEASE_S, LimiterActor
+from actors.limiter.actor import LimiterActor
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
+from actors.rules.capacity.rate_limiter import LEASE_S
 from runtime.engine.local import LocalLink
 from tests.support.session_fixture import Clock, settled
 

@@ -1,0 +1,25 @@
+"""Names for JSON data, as it stands in messages, events, state and tools.
+
+`Any` stands for JSON in this file alone: a recursive type would cost a check of every value at every hop, and what may be inside
+is checked once, where it enters (`actors.messages.codec`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+JsonValue = Any
+"""None, a boolean, a number, a text, or a list or object of such."""
+
+JsonObject = dict[str, Any]
+"""A JSON object that its holder may change: arguments of a call, a tool's result, a schema."""
+
+JsonMapping = Mapping[str, Any]
+"""A JSON object that is only read."""
+
+StateDelta = dict[str, Any]
+"""Changes of session state: a new value by key, with the scope's prefix in the key."""
+
+Progress = dict[str, Any]
+"""How far an agent's run is, in that agent's own words: what it stored as `actions.agent_state`."""
