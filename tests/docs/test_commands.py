@@ -16,7 +16,7 @@ from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.docs.links import broken
-from tests.docs.pages import ROOT, Page, blocks
+from tests.docs.pages import ROOT, Page, blocks, pages
 
 FOREIGN = {"docker", "git", "kubectl", "pip", "ray", "cd", "curl"}
 """Programs that are not this project's: of their arguments the paths in this repository are looked at."""
@@ -40,8 +40,7 @@ OURS = [where for where, words in ALL.items() if words[0] == "raygrove"]
 def test_a_command_is_there(where: str) -> None:
     program, *arguments = ALL[where]
     if program == "make":
-        targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-        assert {word for word in arguments if "=" not in word} <= targets
+        assert {word for word in arguments if "=" not in word} <= targets()
         return
     if program.startswith(".venv/bin/"):
         assert Path(sys.executable).with_name(Path(program).name).exists()
@@ -49,6 +48,16 @@ def test_a_command_is_there(where: str) -> None:
         assert program in FOREIGN | {"python"}
     quoted = " ".join(f"`{word}`" for word in arguments if "/" in word)
     assert broken([Page(ROOT / "README.md", quoted)]) == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.path.name)
+def test_make_targets_that_are_quoted_are_there(page: Page) -> None:
+    quoted = [each.text.split()[1] for each in page.quoted if each.text.startswith("make ")]
+    assert set(quoted) <= targets()
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 @pytest.fixture(scope="module")

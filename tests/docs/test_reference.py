@@ -22,7 +22,7 @@ BY_ITSELF = {"max_live_agents": "by memory", "num_cpus": "counted by Ray"}
 """Settings without a default of their own: what stands in its place."""
 
 
-def told(name: str, default: object) -> str:
+def as_shown(name: str, default: object) -> str:
     """A default as the tables show it."""
     if default is None:
         return BY_ITSELF.get(name, "none")
@@ -49,7 +49,7 @@ def shown(heading: str) -> dict[str, str]:
 
 def test_every_setting_is_told_once_with_its_default_and_unit() -> None:
     fields = Settings.model_fields
-    assert shown("Settings") == {f"RAYGROVE_{name.upper()}": told(name, field.default) for name, field in fields.items()}
+    assert shown("Settings") == {f"RAYGROVE_{name.upper()}": as_shown(name, field.default) for name, field in fields.items()}
     units = {"_S": "s", "_BYTES": "bytes"}
     for name, _, unit, _ in REFERENCE.rows("Settings"):
         assert unit == next((unit for ending, unit in units.items() if name.strip("`").endswith(ending)), ""), name
@@ -58,11 +58,11 @@ def test_every_setting_is_told_once_with_its_default_and_unit() -> None:
 
 def test_every_option_of_a_turn_is_told_once_with_its_default() -> None:
     fields = msgspec.structs.fields(RunConfig)
-    assert shown("Options of a turn") == {field.name: told(field.name, field.default) for field in fields}
+    assert shown("Options of a turn") == {field.name: as_shown(field.name, field.default) for field in fields}
 
 
 def test_every_limit_of_a_model_is_told_once_with_its_default() -> None:
-    assert shown("Limits of a model") == {name: told(name, field.default) for name, field in ModelLimits.model_fields.items()}
+    assert shown("Limits of a model") == {name: as_shown(name, field.default) for name, field in ModelLimits.model_fields.items()}
 
 
 def test_every_error_is_told_once_below_its_branch() -> None:
