@@ -28,6 +28,7 @@ check: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.docs.links
 
 bench: $(READY)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

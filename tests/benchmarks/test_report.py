@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.benchmarks import comparison, report, results, throughput, turns
-from tests.benchmarks.figures import Figure, table
+from tests.benchmarks.figures import Figure, peer_names, rounded, table
 from tests.benchmarks.peers.peer import ANSWER, Report, Request, measure
 from tests.benchmarks.plan import FULL, QUICK, TINY
 
@@ -92,6 +92,19 @@ def test_what_is_checked_in_is_what_the_results_say() -> None:
     assert (results.FOLDER / "RESULTS.md").read_text() == report.markdown(checked_in)
     readme = (ROOT / report.README).read_text()
     assert report.with_costs(readme, checked_in) == readme
+
+
+def test_readme_shows_six_figures_that_are_all_measured_beside_floor_and_peers() -> None:
+    checked_in = results.read()
+    readme = report.with_costs("<!-- costs: made by make bench --><!-- end of costs -->", checked_in)
+    head, _, *rows = [line.strip("| ").split(" | ") for line in readme.splitlines() if line.startswith("|")]
+    assert head[1:] == ["raygrove", "floor", *peer_names(checked_in.figures)]
+    assert len(rows) == 6
+    measured = {(figure.benchmark, figure.name): figure for figure in checked_in.figures}
+    figure = measured["throughput", "256 sessions: rate"]
+    shown = next(row for row in rows if row[0].startswith("turns a second"))
+    assert figure.reference is not None
+    assert shown[1:] == [*map(rounded, (figure.value, figure.reference, *figure.peers.values()))]
 
 
 @pytest.mark.parametrize(("load", "told"), [(0.4, False), (3.0, True)])

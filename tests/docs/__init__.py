@@ -1,0 +1,1 @@
+"""The documentation: its code blocks run, its links lead somewhere, and its tables say what the code says."""
