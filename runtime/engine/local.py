@@ -27,6 +27,7 @@ from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
 from actors.rules.capacity.sharding import shard_name, shares
 from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from runtime.engine.deployment import Deployment, model_names, obstacles
 from runtime.engine.flow_registry import FlowRegistry
@@ -161,16 +162,8 @@ class LocalEngine:
         limits = deployment.settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
         directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find, self._gate)
-        actor = RunnerActor(
-            self.session,
-            directory,
-            artifacts,
-            shard_name("runner", share),
-            plugins=deployment.tree.plugins,
-            app=deployment.app_name,
-            limits=limits,
-            share=share,
-        )
+        environment = RunnerEnvironment(self.session, directory, artifacts, deployment.tree.plugins, limits)
+        actor = RunnerActor(environment, shard_name("runner", share), deployment.app_name, share)
         directory.runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
         return directory.runner
 

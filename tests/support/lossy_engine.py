@@ -24,6 +24,7 @@ from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.testing import ManualClock
 from runtime import Runtime
@@ -191,7 +192,8 @@ class LossyEngine(LocalEngine):
         process = Process("runner")
         self._directory = LossyDirectory(self, process)
         app = self._deployment.app_name
-        process.actor = RunnerActor(self._to_session(process), self._directory, self._artifacts, app=app)
+        environment = RunnerEnvironment(self._to_session(process), self._directory, self._artifacts)
+        process.actor = RunnerActor(environment, app=app)
         self._runner = process
 
     def agent(self, name: str) -> Process:

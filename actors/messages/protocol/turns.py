@@ -9,6 +9,7 @@ import msgspec
 
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
+from actors.messages.json_types import Progress
 from actors.messages.protocol.base import Message, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
@@ -131,7 +132,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
 
 
 class TransferRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A transfer in the log: at place `seq`, on a branch, from `author` to the agent `to`."""
+    """A transfer in the log: the event at `seq`, on a branch, by `author`, to the agent `to`."""
 
     seq: int
     branch: str | None
@@ -140,24 +141,25 @@ class TransferRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TurnProgress(Message, frozen=True, kw_only=True):
-    """What the log tells of a turn that goes on, after a pause or after a loss.
+    """What the log has of a turn that goes on after a pause or a loss.
 
     Attributes:
-        first_seq: the user's event that began it. `opened_seq`: the one that opened it last, later after a pause.
-        head_seq: its newest event.
-        callers: who asked the questions that the last user's event answers, and that were still open.
-        progress: what supervisors noted last, by agent, each with its place.
-        handovers: its transfers, in order.
-        said: how many events with content each agent has made, calls and answers of the model but no results of tools.
+        first_seq: the seq of the user's event that began the turn.
+        opened_seq: the seq of the user's event that opened it last; later than `first_seq` after a pause.
+        head_seq: the seq of its newest event.
+        callers: the agents whose open calls the last user's event answers.
+        agent_states: what each agent stored last as `actions.agent_state`, with the seq of that event.
+        transfers: its transfers, in order.
+        model_calls: by agent, how many model responses the log has; tool results do not count.
     """
 
     first_seq: int = 0
     opened_seq: int = 0
     head_seq: int = 0
     callers: tuple[str, ...] = ()
-    progress: dict[str, tuple[int, dict[str, Any]]] = msgspec.field(default_factory=dict)
-    handovers: tuple[TransferRecord, ...] = ()
-    said: dict[str, int] = msgspec.field(default_factory=dict)
+    agent_states: dict[str, tuple[int, Progress]] = msgspec.field(default_factory=dict)
+    transfers: tuple[TransferRecord, ...] = ()
+    model_calls: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class TurnOpened(Message, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.routing.resumption import begun_behind, child_towards, entry
+from actors.rules.routing.resumption import child_after_seq, child_towards, entry
 from tests.support.topologies import topologies
 
 
@@ -101,4 +101,4 @@ def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topolo
     ],
 )
 def test_a_child_began_where_its_supervisor_has_noted_it(noted: tuple[int, dict[str, Any]] | None, expected: int) -> None:
-    assert begun_behind(noted, "a", 5) == expected
+    assert child_after_seq(noted, "a", 5) == expected
