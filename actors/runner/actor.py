@@ -42,9 +42,7 @@ class RunnerActor(Actor):
         shard: the sessions whose turns it runs; other Runners run those of the others.
     """
 
-    def __init__(
-        self, environment: RunnerEnvironment, name: str = "runner", app: str = "", shard: Shard = ONLY_SHARD
-    ) -> None:
+    def __init__(self, environment: RunnerEnvironment, name: str = "runner", app: str = "", shard: Shard = ONLY_SHARD) -> None:
         session, directory = environment.session, environment.directory
         runner_id = f"{name}/{uuid.uuid4().hex}"
         self._directory = directory

@@ -159,7 +159,7 @@ class Invoker:
         turn.runs.end(lost)
         turn.runs.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
-        progress = await self._session.pick_up(p.AbandonRuns(turn=turn.ref, lost=numbers(lost)))
+        progress = await self._session.abandon_runs(p.AbandonRuns(turn=turn.ref, lost=numbers(lost)))
         turn.apply_progress(progress, self._routing.llm_calls(progress))
 
     async def stop(self, turn: RunningTurn, runs: Sequence[Run]) -> None:

@@ -67,7 +67,8 @@ class PluginHooks:
         """
         if not hooks(self._plugins, "before_run_callback"):
             return None
-        state = decode(turn.state, dict)
+        # A turn that was recovered comes without its state.
+        state = decode(turn.state, dict) if turn.state else await self._state(turn.ref.key)
         content, actions = await self._call("before_run_callback", turn.key, turn.agent, turn.message.content, state)
         if content is None and actions.freeze() == NO_ACTIONS:
             return None

@@ -46,7 +46,9 @@ class Routing:
     def waiting_callers(self, progress: p.TurnProgress) -> list[str]:
         """The agents of the tree whose calls the message answers; of a flow its controller."""
         in_tree = (
-            caller for caller in progress.callers if self.topology.find(caller) is not None and not self.topology.is_beside(caller)
+            caller
+            for caller in progress.callers
+            if self.topology.find(caller) is not None and not self.topology.is_beside(caller)
         )
         return resumption.through_flows(list(in_tree), progress)
 

@@ -1,4 +1,4 @@
-"""How a turn starts: its message is prepared, the Session actor opens it, and it is launched, or joined if it is there already."""
+"""How a turn starts: its message is prepared, the Session actor opens it, and it is launched, or joined if it is there."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class TurnTable:
     def saving(
         self, turn: TurnKey, prepare: Callable[[], Coroutine[Any, Any, PreparedMessage]]
     ) -> Iterator[asyncio.Task[PreparedMessage]]:
-        """The task that prepares the turn's message; started by the first request, shared by those that come before it is over."""
+        """The task that prepares the turn's message: the first request starts it, and concurrent ones share it."""
         entry = self._entry(turn)
         if entry.saving is None:
             entry.saving = asyncio.create_task(prepare())

@@ -1,4 +1,4 @@
-"""What the Runner does with a user's message before the turn is opened: it is checked, shown to plugins, and its data is saved."""
+"""What the Runner does with a user's message before the turn is opened: plugins see it, and its data is saved."""
 
 from __future__ import annotations
 

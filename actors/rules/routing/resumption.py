@@ -47,17 +47,13 @@ def child_towards(topology: Topology, parent: str, caller: str) -> str | None:
 
 def through_flows(callers: Sequence[str], progress: TurnProgress) -> list[str]:
     """The callers, each agent of a flow replaced by the flow's controller, which lists those that wait as `agents`."""
-    flows = {
-        agent: controller for controller, (_, state) in progress.agent_states.items() for agent in state.get("agents", ())
-    }
+    flows = {agent: controller for controller, (_, state) in progress.agent_states.items() for agent in state.get("agents", ())}
     return list(dict.fromkeys(flows.get(caller, caller) for caller in callers))
 
 
 def next_transfer(progress: TurnProgress, agent: str, branch: str | None, after_seq: int) -> TransferRecord | None:
     """The first transfer that the agent made on a branch after `after_seq`; None when it made none and still has the floor."""
-    made = (
-        each for each in progress.transfers if each.seq > after_seq and each.author == agent and each.branch == branch
-    )
+    made = (each for each in progress.transfers if each.seq > after_seq and each.author == agent and each.branch == branch)
     return next(made, None)
 
 
