@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
 
 from actors.runner.running_turn import RunningTurn, TurnKey
 from actors.runner.user_message import PreparedMessage
@@ -40,8 +39,8 @@ class _Entry:
 class TurnTable:
     """The turns of this Runner that run or are about to.
 
-    The Session actor may have opened a turn already while the Runner still waits for the reply. Such a turn is in the table: it
-    is not lost, so nobody else has to resume it, and a cancel has to wait for it.
+    The Session actor may have opened a turn while the Runner still waits for the reply. Such a turn is in the table: it is not
+    lost, so it must not be resumed, and a cancel has to wait for it.
     """
 
     def __init__(self) -> None:
@@ -101,7 +100,7 @@ class TurnTable:
 
     @contextmanager
     def saving(
-        self, turn: TurnKey, prepare: Callable[[], Coroutine[Any, Any, PreparedMessage]]
+        self, turn: TurnKey, prepare: Callable[[], Coroutine[None, None, PreparedMessage]]
     ) -> Iterator[asyncio.Task[PreparedMessage]]:
         """The task that prepares the turn's message: the first request starts it, and concurrent ones share it."""
         entry = self._entry(turn)

@@ -1,4 +1,4 @@
-"""A turn that the Session actor has opened, and of which the Runner has not heard yet."""
+"""A turn that the Session actor has opened while the Runner still waits for the reply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Build = Callable[..., RunnerFixture]
 
 
 class LateReplies(SessionRef):
-    """A client of the Session actor that hears only when it may that a turn is open."""
+    """A client of the Session actor that gets the reply to OpenTurn only when it may."""
 
     def __init__(self, link: Any) -> None:
         super().__init__(link)
@@ -39,7 +39,7 @@ class LateReplies(SessionRef):
 
 
 def late(fixture: RunnerFixture) -> LateReplies:
-    """Give the fixture a Runner that hears late."""
+    """Give the fixture a Runner that gets replies late."""
     session = LateReplies(fixture.session._link)
     fixture.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts))))
     fixture.directory.runner = fixture.runner
@@ -68,7 +68,7 @@ async def test_whoever_cancels_it_then_waits_until_it_can_be_cancelled(build: Bu
     starting = asyncio.create_task(fixture.start(turn="e-1"))
     await session.is_open.wait()
     cancelling = asyncio.create_task(fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1")))
-    # The Session actor has been asked, and does not have it in line.
+    # The Session actor has been asked, and does not have it in its queue.
     await fixture.session.statistics()
     assert not cancelling.done()
     session.may_hear.set()

@@ -49,7 +49,7 @@ class Silent:
         yield LlmResponse()
 
 
-def told(events: list[Event]) -> list[tuple[str, str]]:
+def texts(events: list[Event]) -> list[tuple[str, str]]:
     return [(event.author, event.text) for event in events if event.text]
 
 
@@ -60,10 +60,10 @@ def family(model: Any, **more: Any) -> LlmAgent:
 async def test_a_turn_goes_to_the_root_and_stays_with_whom_it_was_transferred_to(build: Build) -> None:
     fixture = build(family(ScriptedModel([{"transfer": "a"}, "I am a", "still a"])))
     events, outcome = await fixture.run()
-    assert told(events) == [("a", "I am a")]
+    assert texts(events) == [("a", "I am a")]
     assert [event.actions.transfer_to_agent for event in events] == [None, "a", None]
     assert isinstance(outcome, p.Finished)
-    assert told((await fixture.run())[0]) == [("a", "still a")]
+    assert texts((await fixture.run())[0]) == [("a", "still a")]
     assert [event.seq for event in await fixture.log()] == [1, 2, 3, 4, 5, 6]
 
 
@@ -102,7 +102,7 @@ async def test_more_transfers_than_allowed_fail_the_turn_in_the_name_of_who_aske
         "TransferLimitExceededError",
     )
     assert outcome.error_args == ["b", "a", 2]
-    assert told((await fixture.run())[0]) == [("b", "fine")]
+    assert texts((await fixture.run())[0]) == [("b", "fine")]
 
 
 async def test_more_model_calls_than_allowed_are_refused_for_all_agents_together(build: Build) -> None:
@@ -231,7 +231,7 @@ async def test_when_a_blob_cannot_be_saved_the_turn_does_not_start(
     with pytest.raises(Exception, match="disk full"):
         await fixture.run(Content(parts=[image()]), config=RunConfig(save_input_blobs_as_artifacts=True))
     assert await fixture.log() == []
-    assert told((await fixture.run())[0]) == [("root", "ok")]
+    assert texts((await fixture.run())[0]) == [("root", "ok")]
 
 
 async def test_when_an_agents_actor_cannot_be_made_the_turn_ends_and_its_driver_is_told(build: Build) -> None:
@@ -246,7 +246,7 @@ async def test_when_an_agents_actor_cannot_be_made_the_turn_ends_and_its_driver_
     _, outcome = await fixture.run()
     assert isinstance(outcome, p.Failed)
     assert "no room" in outcome.error_message
-    assert told((await fixture.run())[0]) == [("root", "ok")]
+    assert texts((await fixture.run())[0]) == [("root", "ok")]
 
 
 async def test_who_holds_no_turn_may_ask_for_nothing(build: Build) -> None:

@@ -1,4 +1,4 @@
-"""Several Runners and several Session actors: who is asked what, and what becomes of the turns of a Runner that is lost."""
+"""Several Runners and several Session actors: which of them gets a message, and how the turns of a lost Runner go on."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_of_two_runners_the_one_that_was_lost_takes_up_its_own_turns_and_n
     await two.lose(0)
     await two.there.acquire()
     assert await two.running() == [1, 1]
-    # Taken up once more than begun, and the other not.
+    # The turn of the lost Runner was resumed once, the other one was not.
     for key, epoch in zip(KEYS, (2, 1), strict=True):
         resume = p.ResumeTurn(key=key, invocation_id="e-1", runner="?", epoch=epoch)
         assert await two.session.resume_turn(resume) == p.TurnKept()

@@ -1,4 +1,4 @@
-"""Agents that are tools: what stops them, and who cannot reach them."""
+"""Agents that are tools: what stops them, and that transfers do not reach them."""
 
 from __future__ import annotations
 

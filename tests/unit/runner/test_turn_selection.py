@@ -1,4 +1,4 @@
-"""When the agent of a turn is selected: when the turn is open, and before only for those who have to know."""
+"""When the agent of a turn is selected: when the turn is open, and before that only if an obstacle or a plugin asks for it."""
 
 from __future__ import annotations
 

@@ -92,10 +92,10 @@ def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topolo
         ((9, {"child": "b"}), 5),
         ((9, {"child": "a"}), 9),
         ((9, {"child": "a", "since": 7}), 7),
-        # Where the supervisor has not been told where it began itself.
+        # The supervisor did not know where it began itself.
         ((9, {"child": "a", "since": 0}), 5),
         ((9, {"child": "b", "begun": {"a": 8}}), 8),
-        # Of a run before.
+        # Stored by an earlier run.
         ((4, {"child": "a"}), 5),
         ((4, {"begun": {"a": 3}}), 5),
     ],

@@ -47,12 +47,12 @@ def test_the_authors_by_recency_give_what_a_scan_of_all_events_gives(tree: Topol
 @given(topologies(), st.lists(names, max_size=20))
 def test_those_who_decide_give_the_same_and_no_more_of_them_are_in_the_tree_than_one(tree: Topology, log: list[str]) -> None:
     authors = by_recency(log)
-    told = deciding(tree, authors)
-    assert select_agent(tree, told) == select_agent(tree, authors)
-    assert sum(tree.find(author) is not None for author in told) <= 1
+    decisive = deciding(tree, authors)
+    assert select_agent(tree, decisive) == select_agent(tree, authors)
+    assert sum(tree.find(author) is not None for author in decisive) <= 1
     if any(tree.find(author) is not None and is_transferable(tree, author) for author in authors):
-        assert [author for author in authors if author in told] == list(told)
-        assert [author for author in authors[: authors.index(told[-1])] if tree.find(author) is None] == list(told[:-1])
+        assert [author for author in authors if author in decisive] == list(decisive)
+        assert [author for author in authors[: authors.index(decisive[-1])] if tree.find(author) is None] == list(decisive[:-1])
 
 
 @settings(max_examples=200)
