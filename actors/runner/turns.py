@@ -94,7 +94,7 @@ class TurnTable:
         return entry is not None and bool(entry.openings)
 
     async def opened(self, turn: TurnKey, timeout_s: float) -> None:
-        """Wait until one of the requests that open the turn is over, but at most `timeout_s` seconds."""
+        """Wait until the requests that open the turn now are over, but at most `timeout_s` seconds."""
         if self.is_opening(turn):
             await asyncio.wait(self._entries[turn].openings, timeout=timeout_s)
 
