@@ -44,7 +44,7 @@ class _Order(NamedTuple):
 
 
 class Invoker:
-    """Runs agents, one run at a time for each call of `invoke`.
+    """Runs one agent per call of `invoke`, again if its actor is lost, and stops runs.
 
     Args:
         session: the Session actor.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def late(fixture: RunnerFixture) -> LateReplies:
     """Give the fixture a Runner that gets replies late."""
     session = LateReplies(fixture.session._link)
     fixture.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts))))
-    fixture.directory.runner = fixture.runner
+    fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
     return session
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from actors import Content, CustomAgent, Event, InvocationContext
 from actors.actor import Actor
+from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
 from actors.messages import protocol as p
@@ -24,6 +25,7 @@ from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.sharded_runtimes import one_on_each
@@ -56,10 +58,10 @@ class TwoRunners:
         self.ref = runner_client([RunnerRef(LocalLink(runner)) for runner in self.runners])
 
     def build(self, shard: Shard) -> RunnerActor:
-        directory = LocalDirectory(self.tree, self.session, self.artifacts)
+        directory = LocalDirectory(self.tree)
         environment = RunnerEnvironment(self.session, directory, self.artifacts)
         runner = RunnerActor(environment, f"runner-{shard.index}", "app", shard)
-        directory.runner = RunnerRef(LocalLink(runner))
+        directory.environment = AgentEnvironment(self.session, RunnerRef(LocalLink(runner)), self.artifacts, resolve)
         return runner
 
     async def lose(self, index: int) -> None:
