@@ -1,4 +1,4 @@
-"""What all actors share: messages in, replies out, and errors that reach the one who asked."""
+"""What all actors share: messages in, replies out, and errors that reach the sender."""
 
 from __future__ import annotations
 
@@ -17,43 +17,44 @@ from actors.messages.protocol.base import ErrorReply, Message
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any], Awaitable[Message]]
+"""Handles one message and returns the reply. `Any`: each handler takes a message class of its own."""
 
 
 class Actor:
-    """A plain class that handles messages by their type. An engine makes it live; a test may just call it."""
+    """A plain class that handles messages by their type. An engine runs it; a test may just call it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._handlers = self.handlers()
 
     def handlers(self) -> Mapping[type[Message], Handler]:
-        """The messages that the actor takes, each with the method that handles it."""
+        """The messages that the actor takes, each with its handler."""
         raise NotImplementedError
 
     async def receive(self, raw: bytes) -> bytes:
-        """Handle one encoded message and return the encoded reply. It never raises: an error is a reply, `ErrorReply`."""
+        """Handle one encoded message and return the encoded reply. Errors do not leave it: they are replied as `ErrorReply`."""
         try:
             message = decode_message(raw)
         except (msgspec.DecodeError, RecursionError) as error:
-            # Constructors check no types: the sender has put into it what does not belong there.
-            return _refused(NotEncodableError(f"message for {self.name}", str(error)))
-        about = type(message).__name__
+            # Constructors check no types, so the sender may have put a value of another type into a field.
+            return _error_reply(NotEncodableError(f"message for {self.name}", str(error)))
+        kind = type(message).__name__
         try:
             return encode(await self._handlers[type(message)](message))
         except RaygroveError as error:
-            return _refused(error)
+            return _error_reply(error)
         except BaseException as error:
-            # The border of the actor: a defect in one message must reach its sender and may not stop the others.
+            # The border of the actor: a defect in one message must reach its sender, and must not stop the other messages.
             if is_cancellation(error):
                 raise
-            logger.exception("%s failed on %s", self.name, about)
-            return _refused(RaygroveError(f"{self.name} failed on {about}: {code_of(error)}: {told(error)}"))
+            logger.exception("%s failed on %s", self.name, kind)
+            return _error_reply(RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {told(error)}"))
 
 
-def _refused(error: RaygroveError) -> bytes:
+def _error_reply(error: RaygroveError) -> bytes:
     name, args = name_and_args(error)
     try:
         return encode(ErrorReply(error=name, args=args))
     except NotEncodableError:
-        # Somebody gave it facts that cannot travel; its sentence can.
+        # Its arguments cannot be encoded; its text can.
         return encode(ErrorReply(error=RaygroveError.__name__, args=[f"{name}: {told(error)}"]))

@@ -12,13 +12,13 @@ class AgentRef(Ref):
     """A client of an agent's actor."""
 
     async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
-        """Run the agent and return how its run ended."""
+        """Run the agent and return how the run ended."""
         return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
 
     async def stop_run(self, message: p.StopRun) -> None:
-        """Stop the runs of a turn."""
+        """Stop runs of a turn; returns when they have ended, or cannot say anything more."""
         await self._ask(message, p.Ack)
 
     async def statistics(self) -> p.Statistics:
-        """What it has done."""
+        """The figures of the agent."""
         return await self._ask(p.GetStatistics(), p.Statistics)

@@ -1,4 +1,4 @@
-"""The client side of an actor: one method per message, replies decoded, errors raised where they were caused."""
+"""The client side of an actor: one method per message, replies decoded, errors raised in the caller."""
 
 from __future__ import annotations
 
@@ -15,18 +15,29 @@ M = TypeVar("M", bound=Message)
 
 
 class Ref:
-    """A client of an actor: one method per message, and errors raised where they were caused.
+    """A client of an actor. Subclasses have one method per message; each raises the error that the actor replied.
 
     Args:
-        link: the way to it.
-        max_bytes: of a message; None: as many as it has. A driver's may be of any size, those of actors were measured before.
+        link: the link to the actor.
+        max_bytes: how large a message may be; None: any size. Only drivers need a limit: what actors send was measured before.
     """
 
     def __init__(self, link: Link, max_bytes: int | None = None) -> None:
         self._link = link
         self._max_bytes = max_bytes
 
-    async def _ask(self, message: Message, reply_type: type[M], *, once: bool = False) -> M:
+    async def _ask(self, message: Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
+        """Send a message and return the reply.
+
+        Args:
+            reply_type: the class of the reply, or the classes that it may have.
+            once: see Link.send.
+
+        Raises:
+            TooLargeError: the message has more than `max_bytes`.
+            ActorLostError, ActorRestartsError: see Link.send.
+            RaygroveError: the error that the actor replied, or a reply of another class.
+        """
         raw = encode(message)
         if self._max_bytes is not None:
             check_request(len(raw), self._max_bytes)

@@ -6,9 +6,7 @@ from typing import cast
 
 import msgspec
 
-from actors.errors import (
-    ActorRestartsError,
-)
+from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.refs.base import Ref
 
@@ -17,35 +15,35 @@ class RunnerRef(Ref):
     """A client of the Runner actor."""
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
-        """Run a turn; returns when it is open. Raises what is wrong with it, nothing being stored then."""
+        """Start a turn; returns when it is open. Raises what is wrong with the message; nothing is stored then."""
         try:
             return await self._ask(message, p.TurnStarted, once=True)
         except ActorRestartsError:
-            # Nobody knows how far it came: if the turn is there, it is joined.
+            # The Runner may have opened the turn before it was lost: if the turn is there, it is joined.
             return await self._ask(msgspec.structs.replace(message, repeatable=True), p.TurnStarted)
 
     async def cancel_turn(self, message: p.CancelTurn) -> None:
-        """Stop a turn; returns when its log is sealed."""
+        """Stop a turn; returns when it is closed."""
         await self._ask(message, p.Ack)
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
-        """Run an agent below a supervisor and return how it ended. Raises UnknownAgentError, FencedError."""
+        """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
         return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
 
     async def stop_branch(self, message: p.StopBranch) -> None:
-        """Stop every run on a branch. Raises FencedError."""
+        """Stop every run on a branch, or every run that the asking run has asked for. Raises FencedError."""
         await self._ask(message, p.Ack)
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> None:
-        """Count a model call. Raises LlmCallsLimitExceededError."""
+        """Count a model call. Raises LlmCallsLimitExceededError, FencedError."""
         await self._ask(message, p.Ack)
 
-    async def take_up(self, message: p.ResumeTurn) -> None:
-        """See that a turn runs that is open in the log, whoever ran it before."""
+    async def recover_turn(self, message: p.RecoverTurn) -> None:
+        """See that a turn runs that is open in the log, whichever Runner ran it before."""
         await self._ask(message, p.Ack)
 
     async def statistics(self) -> p.Statistics:
-        """What it has done, and what every live agent has."""
+        """The figures of the Runner and of every live agent."""
         return await self._ask(p.GetStatistics(), p.Statistics)
 
     async def stop(self) -> None:

@@ -2,92 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from actors.behaviours.callbacks import as_content, first_result
-from actors.definitions.agents.plugin import Plugin, hooks
+from actors.definitions.agents.plugin import hooks
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.errors import InvalidMessageError, PluginFailedError, SessionNotFoundError
 from actors.errors.user_code import code_of, is_cancellation, told
-from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.codec import decode, plain
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event
+from actors.messages.json_types import JsonMapping, JsonObject, StateDelta
 from actors.messages.session import SessionKey
 from actors.refs.access import SessionArtifacts, UserMemory
-from actors.refs.session import SessionRef
-from actors.rules.checks import user_message as messages
+from actors.rules.checks.user_message import checked
+from actors.runner.environment import RunnerEnvironment
+from actors.runner.running_turn import RunningTurn, TurnKey
 
 
 class PluginHooks:
-    """Calls them, in the Runner.
+    """Calls the hooks of the deployment's plugins, in the Runner.
 
     Args:
-        plugins: the deployment's.
-        session: the Session actor, for the state that hooks read.
-        artifacts: the store that they may use.
+        environment: the plugins, and what their hooks may use: state, artifacts and memory.
 
     Attributes:
-        on_message, at_end: there are such hooks.
+        has_message_hooks: some plugin has a hook for the user's message.
+        has_end_hooks: some plugin has a hook for the end of a turn.
     """
 
-    def __init__(self, plugins: Sequence[Plugin], session: SessionRef, artifacts: ArtifactStore) -> None:
-        self._plugins = plugins
-        self._session = session
-        self._artifacts = artifacts
-        self.on_message = bool(hooks(plugins, "on_user_message_callback"))
-        self.at_end = bool(hooks(plugins, "after_run_callback"))
+    def __init__(self, environment: RunnerEnvironment) -> None:
+        self._plugins = environment.plugins
+        self._session = environment.session
+        self._artifacts = environment.artifacts
+        self.has_message_hooks = bool(hooks(self._plugins, "on_user_message_callback"))
+        self.has_end_hooks = bool(hooks(self._plugins, "after_run_callback"))
 
-    async def heard(
-        self, key: SessionKey, invocation_id: str, agent: str, content: Content, state_delta: Mapping[str, Any]
+    async def on_user_message(
+        self, turn: TurnKey, agent: str, content: Content, state_delta: StateDelta
     ) -> tuple[Content, Actions]:
-        """The message as plugins want it, and what they have done besides.
+        """The message as the plugins leave it, and the actions that they took.
 
         Raises:
-            InvalidMessageError: what they made of it is no message.
+            InvalidMessageError: what they made of it is no message, or has other function responses.
             PluginFailedError: one of them raised.
         """
-        if not self.on_message:
+        if not self.has_message_hooks:
             return content, Actions()
-        state = {**await self._state(key), **state_delta}
-        given, actions = await self._call("on_user_message_callback", key, invocation_id, agent, content, state, content)
-        if given is None:
+        state = {**await self._state(turn[0]), **state_delta}
+        replaced, actions = await self._call("on_user_message_callback", turn, agent, content, state, content)
+        if replaced is None:
             return content, actions
-        heard = messages.checked(given)
-        if list(heard.function_responses()) != list(content.function_responses()):
+        message = checked(replaced)
+        if list(message.function_responses()) != list(content.function_responses()):
             raise InvalidMessageError("a plugin must leave the function responses of a message as they are")
-        return heard, actions
+        return message, actions
 
-    async def before(self, turn: p.TurnRef, agent: str, content: Content, state: bytes) -> Event | None:
-        """What the beginning of a turn leaves in the log, if anything; an event with content is all of the turn."""
+    async def before_run(self, turn: RunningTurn) -> Event | None:
+        """The event that the beginning of a turn leaves in the log, if any; one with content answers the message.
+
+        Raises:
+            PluginFailedError: a hook raised.
+        """
         if not hooks(self._plugins, "before_run_callback"):
             return None
-        known = decode(state, dict)
-        given, actions = await self._call("before_run_callback", turn.key, turn.invocation_id, agent, content, known)
-        if given is None and actions.freeze() == NO_ACTIONS:
+        # A turn that was recovered comes without its state.
+        state = decode(turn.state, dict) if turn.state else await self._state(turn.ref.key)
+        content, actions = await self._call("before_run_callback", turn.key, turn.agent, turn.message.content, state)
+        if content is None and actions.freeze() == NO_ACTIONS:
             return None
-        return Event(content=given, actions=actions.freeze())
+        return Event(content=content, actions=actions.freeze())
 
-    async def after(self, turn: p.TurnRef, agent: str, content: Content) -> Event | None:
-        """What the end of a turn leaves in the log, if anything."""
-        if not self.at_end:
+    async def after_run(self, turn: RunningTurn) -> Event | None:
+        """The event that the end of a turn leaves in the log, if any. Raises PluginFailedError like `before_run`."""
+        if not self.has_end_hooks:
             return None
-        state = await self._state(turn.key)
-        _, actions = await self._call("after_run_callback", turn.key, turn.invocation_id, agent, content, state)
+        state = await self._state(turn.ref.key)
+        _, actions = await self._call("after_run_callback", turn.key, turn.agent, turn.message.content, state)
         return Event(actions=actions.freeze()) if actions.freeze() != NO_ACTIONS else None
 
-    async def _state(self, key: SessionKey) -> dict[str, Any]:
-        """The session's state; that of a session which is still to be made is empty."""
+    async def _state(self, key: SessionKey) -> JsonObject:
+        """The session's state; empty when the session is still to be created."""
         with suppress(SessionNotFoundError):
             return decode((await self._session.fetch(p.Fetch(key=key, state_only=True))).state, dict)
         return {}
 
     async def _call(
-        self, hook: str, key: SessionKey, invocation_id: str, agent: str, content: Content, state: dict[str, Any], *args: Any
+        self, hook: str, turn: TurnKey, agent: str, user_content: Content, state: JsonMapping, *args: Content
     ) -> tuple[Content | None, Actions]:
+        key, invocation_id = turn
         actions = Actions()
         context = CallbackContext(
             artifacts=SessionArtifacts(self._artifacts, key),
@@ -97,16 +101,16 @@ class PluginHooks:
             invocation_id=invocation_id,
             user_id=key.user,
             session_id=key.session,
-            user_content=content,
+            user_content=user_content,
             state=state,
         )
         try:
-            given = await first_result(hooks(self._plugins, hook), context, *args)
-            said = as_content(given) if given is not None and hook != "after_run_callback" else None
+            result = await first_result(hooks(self._plugins, hook), context, *args)
+            content = as_content(result) if result is not None and hook != "after_run_callback" else None
             actions.state_delta = plain(actions.state_delta)
         except BaseException as error:
             # A plugin is the user's code: whatever it raises, this turn fails with it and the Runner goes on.
             if is_cancellation(error):
                 raise
             raise PluginFailedError(hook, code_of(error), told(error)) from error
-        return said, actions
+        return content, actions

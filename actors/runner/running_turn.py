@@ -4,134 +4,161 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.topology import Topology
-from actors.rules.prompt.branches import is_below_branch
+from actors.messages.event import Event
+from actors.messages.json_types import Progress
+from actors.messages.session import SessionKey
+from actors.rules.routing import resumption
+from actors.runner.origin import New, Origin, Recovered
+from actors.runner.runs import Run, Runs
+
+TurnKey = tuple[SessionKey, str]
+"""Names a turn: its session and its invocation id."""
 
 UNLIMITED = 2**31
+"""Model calls of a turn whose RunConfig sets no limit."""
 
 
-class Run:
-    """One run of one agent by one actor.
+class OpeningMessage(NamedTuple):
+    """The user's message that opened a turn, as an event and in its wire form, and how the turn is to be run."""
 
-    Attributes:
-        asker: the run that asked for it; None: the Runner itself.
-        handed_over: the place of the transfer by which the agent got the floor; None when it began as the first.
-        number: names it in everything that it writes; 0 until it has begun.
-        link: the way to its actor, once that lives.
-    """
+    event: Event
+    stored: p.StoredEvent
+    config: RunConfig
 
-    def __init__(self, agent: str, branch: str | None, asker: Run | None, handed_over: int | None) -> None:
-        self.agent = agent
-        self.branch = branch
-        self.asker = asker
-        self.handed_over = handed_over
-        self.number = 0
-        self.link: Link | None = None
+    @property
+    def content(self) -> Content:
+        """What the user said."""
+        return self.event.content or Content()
 
-    def is_below(self, other: Run) -> bool:
-        """True when it is the other one, or was asked for by that or by a run below it."""
-        return self is other or (self.asker is not None and self.asker.is_below(other))
+    @property
+    def flow(self) -> str:
+        """The name of the flow definition that the turn carries out; "" when it is none, or an agent's own."""
+        return self.event.flow.run if self.event.flow is not None else ""
 
 
 class RunningTurn:
-    """A turn that runs, with all that runs in it.
+    """A turn that runs in this Runner.
 
     Attributes:
-        is_fresh: the user's event is all that is new in the log since the turn was opened.
-        so_far: what the log tells of a turn that goes on, as last heard; None for one that began here and has lost nothing.
-        flow: under which the definition of the flow is found that it carries out; "" when it is none, or an agent's own.
-        goes_on: it was paused, and its message answers.
-        is_resumed: it was open already, and whoever ran it is gone.
-        callers: who asked the questions that the message answers, and has not been reached yet.
-        runs: by number.
-        deaths: how often the actor of an agent was lost in the turn.
+        ref: names it, with the epoch in which it runs.
+        agent: the agent that was selected for it.
+        message: the message that opened it.
+        origin: how it came to run here.
+        generation: names the log; another one after a rewind.
+        state: the session's state when it was opened, encoded.
+        state_seq: the seq of the newest change of state that a run has reported.
+        is_fresh: the log has nothing new after the user's event, and `state` is current.
+        progress: what the log had of it when the Runner last asked; None when it began here and has lost no run.
+        callers: the agents whose calls the message answers, as far as they have not been resumed yet.
+        llm_calls: model calls that its runs have made.
+        transfers: how often it was transferred.
+        losses: how often each agent's actor was lost in it.
+        runs: its runs.
+        task: runs it.
+        is_cancelled: its task has been cancelled.
     """
 
-    def __init__(self, ref: p.TurnRef, agent: str, opened: p.TurnOpened, raw: bytes, config: RunConfig) -> None:
+    def __init__(
+        self,
+        ref: p.TurnRef,
+        agent: str,
+        message: OpeningMessage,
+        origin: Origin,
+        *,
+        generation: str,
+        state: bytes = b"",
+        callers: Sequence[str] = (),
+    ) -> None:
         self.ref = ref
         self.agent = agent
-        self.user_event = p.StoredEvent(opened.seq, raw)
-        self.event_id = ""
-        self.config = config
-        self.generation = opened.generation
-        self.state = opened.state
+        self.message = message
+        self.origin = origin
+        self.generation = generation
+        self.state = state
         self.state_seq = 0
-        self.is_fresh = not opened.taken_up
-        self.is_resumed = opened.taken_up
-        self.so_far = opened.so_far
+        self.is_fresh = not isinstance(origin, Recovered)
+        self.progress = origin.progress if not isinstance(origin, New) else None
+        self.callers = list(callers)
         self.llm_calls = 0
         self.transfers = 0
-        self.content = Content()
-        self.goes_on = False
-        self.flow = ""
-        self.callers: list[str] = []
-        self.runs: dict[int, Run] = {}
-        self.deaths: Counter[str] = Counter()
-        self.is_cancelled = False
+        self.losses: Counter[str] = Counter()
+        self.runs = Runs()
         self.task: asyncio.Task[None] | None = None
-        self._numbers = 0
-        self._nested: dict[asyncio.Task[p.AnyOutcome], tuple[str | None, Run]] = {}
+        self.is_cancelled = False
 
     @property
-    def first_seq(self) -> int:
-        """The place of the user's event that began it."""
-        return self.so_far.first_seq if self.so_far is not None else self.user_event.seq
+    def key(self) -> TurnKey:
+        """Its name, whatever the epoch."""
+        return self.ref.key, self.ref.invocation_id
 
-    def begin(self, run: Run) -> None:
-        """A run begins."""
-        self._numbers += 1
-        run.number = self._numbers
-        self.runs[run.number] = run
+    @property
+    def config(self) -> RunConfig:
+        """How it is to be run."""
+        return self.message.config
+
+    @property
+    def has_begun(self) -> bool:
+        """Agents have run in it already, before a pause or in the Runner that was lost."""
+        return self.origin.has_begun if isinstance(self.origin, Recovered) else not isinstance(self.origin, New)
+
+    @property
+    def is_resumed(self) -> bool:
+        """The runs of the Runner that was lost go on: what the log has of each of them counts as done."""
+        return isinstance(self.origin, Recovered) and self.origin.has_begun
 
     def by(self, run: Run) -> p.TurnRef:
-        """The turn, as the run names it."""
+        """The fencing token with which the run writes."""
         return p.TurnRef(self.ref.key, self.ref.invocation_id, self.ref.epoch, run.number)
 
-    def on_branch(self, branch: str) -> list[Run]:
-        """The runs on a branch or below it."""
-        return [run for run in self.runs.values() if is_below_branch(run.branch, branch)]
+    def after_seq(self, run: Run) -> int:
+        """The seq after which the run's own events stand, as far as the log has been read."""
+        if run.transfer_seq is not None:
+            return run.transfer_seq
+        if run.parent is None:
+            return self.progress.first_seq if self.progress is not None else self.message.stored.seq
+        state = self.progress.agent_states.get(run.parent.agent) if self.progress is not None else None
+        return resumption.child_after_seq(state, run.agent, self.after_seq(run.parent))
 
-    def below(self, run: Run) -> list[Run]:
-        """A run, and all that it has asked for."""
-        return [each for each in self.runs.values() if each.is_below(run)]
+    def recorded_transfer(self, run: Run) -> p.TransferRecord | None:
+        """The transfer with which the run has ended already, as far as the log has been read."""
+        if self.progress is None:
+            return None
+        return resumption.next_transfer(self.progress, run.agent, run.branch, self.after_seq(run))
 
-    def end(self, runs: Iterable[Run]) -> None:
-        """Runs have ended, or are given up."""
-        for run in runs:
-            self.runs.pop(run.number, None)
+    def agent_state(self, run: Run, after_seq: int) -> tuple[int, Progress]:
+        """What the run's agent stored last after `after_seq`, with its seq."""
+        return resumption.agent_state(self.progress, run.agent, after_seq) if self.progress is not None else (0, {})
 
-    def asks(self, task: asyncio.Task[p.AnyOutcome], branch: str | None, asker: Run) -> None:
-        """A run waits for one below it, which is on that branch."""
-        self._nested[task] = (branch, asker)
+    def apply_progress(self, progress: p.TurnProgress, llm_calls: int) -> None:
+        """Take over what the log has. Lost runs could not report their model calls, so those in the log count at least."""
+        self.progress = progress
+        self.llm_calls = max(self.llm_calls, llm_calls)
 
-    def answered(self, task: asyncio.Task[p.AnyOutcome]) -> None:
-        """It waits no more."""
-        del self._nested[task]
-
-    def stop_waiting(self, *, on_branch: str | None = None, below: Run | None = None) -> None:
-        """Let nobody wait any more for runs on a branch, for those that a run has asked for, or with neither for any."""
-        for task, (branch, asker) in self._nested.items():
-            if (on_branch is None or is_below_branch(branch, on_branch)) and (below is None or asker.is_below(below)):
-                task.cancel()
-
-    def heard(self, so_far: p.TurnProgress, topology: Topology) -> None:
-        """Take over what the log tells. What lost runs have asked of models counts, although they could not tell it."""
-        self.so_far = so_far
-        asked = sum(number for agent, number in so_far.said.items() if (node := topology.find(agent)) is not None and node.is_llm)
-        self.llm_calls = max(self.llm_calls, asked)
+    def reach(self, agent: str) -> bool:
+        """True when the agent is one whose call the message answers. It is resumed once: later runs of it begin anew."""
+        is_reached = agent in self.callers
+        if is_reached:
+            self.callers = [caller for caller in self.callers if caller != agent]
+        return is_reached
 
     def llm_calls_left(self) -> int:
         """Model calls that may still be made."""
         limit = self.config.max_llm_calls
         return UNLIMITED if limit <= 0 else limit - self.llm_calls
 
+    def cancel(self) -> None:
+        """Cancel its task. Only once: a second time would disturb the task while it closes the turn."""
+        if self.task is not None and not self.is_cancelled:
+            self.is_cancelled = True
+            self.task.cancel()
 
-def numbers(runs: Collection[Run]) -> tuple[int, ...]:
-    """The numbers of runs."""
-    return tuple(run.number for run in runs)
+    async def over(self) -> None:
+        """Wait until its task has ended."""
+        if self.task is not None:
+            await asyncio.wait([self.task])

@@ -77,11 +77,12 @@ class TurnClient:
         follower = self._joining(key)
         follower.follow(turn)
         try:
-            await self.engine.session.subscribe(
+            status = await self.engine.session.subscribe(
                 p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
             )
-            # Whoever ran it may be gone, with the whole deployment that it belonged to.
-            await self.engine.runner.take_up(p.ResumeTurn(key=key, invocation_id=invocation_id, runner=""))
+            if status == "lost":
+                # Its Runner may be gone, with the whole deployment that it belonged to.
+                await self.engine.runner.recover_turn(p.RecoverTurn(key=key, invocation_id=invocation_id))
         except RaygroveError as error:
             follower.leave(turn)
             turn.fail(error)

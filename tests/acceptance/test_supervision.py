@@ -8,7 +8,7 @@ import pytest
 
 from actors import Agent, FunctionTool, LlmAgent, RunConfig, Supervision
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TransferLimitExceededError, TurnCancelledError
-from actors.runner.dispatch import DEATHS
+from actors.runner.invoker import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.console.event_lines import describe
@@ -58,7 +58,7 @@ def test_a_child_that_takes_every_process_along_is_passed_over(tmp_path: Path) -
         seen = say(rt, "go", run_config=RunConfig(timeout=60))
         assert short(seen) == ["deadly !err=ActorLostError", "z z"]
         assert decided(seen) == ["root skip deadly"]
-        assert rt.statistics().runner.counts["invocations"] == 1 + DEATHS + 1
+        assert rt.statistics().runner.counts["invocations"] == 1 + MAX_LOSSES + 1
 
 
 # ------------------------------------------------------------------------------------------------------- restart

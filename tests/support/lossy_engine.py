@@ -16,6 +16,7 @@ import msgspec
 from actors import Agent, Flow
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError, ActorRestartsError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
@@ -24,6 +25,7 @@ from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.testing import ManualClock
 from runtime import Runtime
@@ -48,6 +50,7 @@ COUNTED = (
     p.TakeLlmCall,
     p.AbandonRuns,
     p.ResumeTurn,
+    p.RecoverTurn,
 )
 """Messages before and behind which somebody may be lost."""
 
@@ -191,7 +194,8 @@ class LossyEngine(LocalEngine):
         process = Process("runner")
         self._directory = LossyDirectory(self, process)
         app = self._deployment.app_name
-        process.actor = RunnerActor(self._to_session(process), self._directory, self._artifacts, app=app)
+        environment = RunnerEnvironment(self._to_session(process), self._directory, self._artifacts)
+        process.actor = RunnerActor(environment, app=app)
         self._runner = process
 
     def agent(self, name: str) -> Process:
@@ -199,15 +203,10 @@ class LossyEngine(LocalEngine):
         runner = self._runner
         runner_ref = RunnerRef(LossyLink(self, process, lambda: runner, restarts=False))
         spec = self._deployment.tree.spec(name)
-        process.actor = AgentActor(
-            spec,
-            self._to_session(process),
-            lambda: runner_ref,
-            self._artifacts,
-            resolve,
-            clock=self.clock,
-            plans=self._plans.find,
+        environment = AgentEnvironment(
+            self._to_session(process), runner_ref, self._artifacts, resolve, self._plans.find, clock=self.clock
         )
+        process.actor = AgentActor(spec, environment)
         return process
 
     def _to_session(self, sender: Process) -> SessionRef:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from actors import Agent, Content, Event, Plugin
+from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
@@ -14,28 +15,30 @@ from actors.messages.codec import decode_event
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.support.session_fixture import KEY, FailingStore
 
 
-class House:
-    """All actors of one tree, with short ways to run turns."""
+class RunnerFixture:
+    """All actors of one tree, and short calls to run turns."""
 
     def __init__(self, root: Agent, folder: Path, artifacts: ArtifactStore | None = None, plugins: Sequence[Plugin] = ()) -> None:
         tree = AgentTree(root, plugins)
         self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
         self.artifacts = artifacts or FsspecArtifactStore(f"file://{folder}/artifacts")
         self.session = SessionRef(LocalLink(SessionActor(self.store, tree.topology)))
-        self.directory = LocalDirectory(tree, self.session, self.artifacts)
-        self.runner = RunnerRef(LocalLink(RunnerActor(self.session, self.directory, self.artifacts, plugins=plugins)))
-        self.directory.runner = self.runner
+        self.directory = LocalDirectory(tree)
+        self.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(self.session, self.directory, self.artifacts, plugins))))
+        self.directory.environment = AgentEnvironment(self.session, self.runner, self.artifacts, resolve)
         self._turns = 0
         self._acks: dict[str, int] = {}
 
     async def start(self, message: str | Content = "hi", *, turn: str = "", **more: Any) -> str:
-        """Start a turn and return its id, under which its news are told."""
+        """Start a turn and return its id, which is also its subscriber's name."""
         self._turns += 1
         turn = turn or f"e-{self._turns}"
         content = Content.of_text(message) if isinstance(message, str) else message
@@ -74,6 +77,6 @@ class House:
         return found.state if found is not None else {}
 
     async def close(self) -> None:
-        """Stop everybody."""
+        """Stop all actors."""
         await self.runner.stop()
         await self.session.stop()

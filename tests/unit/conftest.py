@@ -9,16 +9,16 @@ import pytest
 
 from actors import Agent
 from actors.interfaces.stores import ArtifactStore
-from tests.support.runner_fixture import House
-from tests.support.session_fixture import Desk
+from tests.support.runner_fixture import RunnerFixture
+from tests.support.session_fixture import SessionFixture
 
-Build = Callable[..., House]
+Build = Callable[..., RunnerFixture]
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def desk(tmp_path: Path) -> AsyncIterator[SessionFixture]:
     """A Session actor over a store in the test's own folder."""
-    made = Desk(tmp_path)
+    made = SessionFixture(tmp_path)
     yield made
     await made.ref.stop()
 
@@ -26,12 +26,12 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 @pytest.fixture
 async def build(tmp_path: Path) -> AsyncIterator[Build]:
     """Makes all actors of a tree."""
-    houses: list[House] = []
+    fixtures: list[RunnerFixture] = []
 
-    def make(root: Agent, artifacts: ArtifactStore | None = None) -> House:
-        houses.append(House(root, tmp_path, artifacts))
-        return houses[-1]
+    def make(root: Agent, artifacts: ArtifactStore | None = None) -> RunnerFixture:
+        fixtures.append(RunnerFixture(root, tmp_path, artifacts))
+        return fixtures[-1]
 
     yield make
-    for house in houses:
-        await house.close()
+    for fixture in fixtures:
+        await fixture.close()

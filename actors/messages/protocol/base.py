@@ -15,11 +15,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
 
 
 class TurnRef(msgspec.Struct, frozen=True, array_like=True):
-    """One taking-up of one turn, and one run in it. What is written with an older epoch, or by a run given up, is refused.
+    """Fencing token: a turn, its epoch, and the run that writes. Writes of an older epoch or of an abandoned run are refused.
 
     Attributes:
-        epoch: how often the turn was taken up.
-        run: the number of an agent's run in that taking-up; 0: the Runner itself.
+        epoch: starts at 1; each time the turn is resumed or continued after a pause, it gets the next one.
+        run: the number of an agent's run in that epoch; 0: the Runner itself.
     """
 
     key: SessionKey

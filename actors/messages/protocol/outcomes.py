@@ -1,26 +1,25 @@
-"""How an agent's run ends. Ends of turns are stored: these class names are tags in every database and never change."""
+"""How an agent's run ends. The outcomes of turns are stored: these class names are tags in every database and never change."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from actors.messages.flow import FlowMark
+from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import Message
 
 
-# ------------------------------------------------------------------------------------------------------------ outcomes
 class Outcome(Message, frozen=True, kw_only=True):
     """How an agent's run ended.
 
     Attributes:
         agent: the agent whose run it was.
         llm_calls: model calls it made out of the allowance that came with the Invoke.
-        escalated: some event of the run, or below it, had `actions.escalate`.
-        state_seq: the newest change of the session's state that the run knows of, by the place of its event; 0: of none.
-        mark: of a round of a flow: what its events say of the flow, results left out.
+        escalated: some event of the run, or of a run below it, had `actions.escalate`.
+        state_seq: the seq of the newest change of the session's state that the run knows of; 0: of none.
+        mark: of a round of a flow: what its events say of the flow, without results.
     """
 
     agent: str = ""
@@ -31,20 +30,20 @@ class Outcome(Message, frozen=True, kw_only=True):
 
 
 class Finished(Outcome, frozen=True, kw_only=True):
-    """The run came to its end. `closed`: and its last event has closed the turn."""
+    """The run came to its end. `closed`: its last event has closed the turn, too."""
 
     closed: bool = False
 
 
 class Transfer(Outcome, frozen=True, kw_only=True):
-    """The run handed the turn over to the agent `to`, with the event at place `seq`."""
+    """The run transferred the turn to the agent `to`, with the event at `seq`."""
 
     to: str
     seq: int = 0
 
 
 class Paused(Outcome, frozen=True, kw_only=True):
-    """The run waits for the answers to long-running calls."""
+    """The run waits for function responses to long-running calls, `call_ids`."""
 
     call_ids: tuple[str, ...] = ()
 
@@ -54,16 +53,17 @@ class Failed(Outcome, frozen=True, kw_only=True):
 
     Attributes:
         error_code: class name of the exception.
-        error_args: its arguments when it is one of this project's own errors, else None.
+        error_message: its text.
+        error_args: its arguments when it is one of this project's own errors and they can be encoded, else None.
     """
 
     error_code: str
     error_message: str = ""
-    error_args: Sequence[Any] | None = None
+    error_args: Sequence[JsonValue] | None = None
 
 
 class Cancelled(Outcome, frozen=True, kw_only=True):
-    """The turn was cancelled, by somebody or by its timeout of `timeout_s` seconds."""
+    """The turn was cancelled: by its timeout of `timeout_s` seconds, or on request when that is None."""
 
     timeout_s: float | None = None
 
@@ -74,5 +74,5 @@ _outcomes: msgspec.msgpack.Decoder[AnyOutcome] = msgspec.msgpack.Decoder(AnyOutc
 
 
 def decode_outcome(raw: bytes) -> AnyOutcome:
-    """Read an outcome back."""
+    """Decode a stored outcome. Raises msgspec.DecodeError."""
     return _outcomes.decode(raw)

@@ -1,30 +1,37 @@
-"""Runs of agents inside a turn: Runner to agent, and agent to Runner."""
+"""Runs of agents inside a turn.
+
+The Runner sends Invoke and StopRun to agents; agents send RunChild, StopBranch and TakeLlmCall to the Runner.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
 from actors.messages.flow import Work
+from actors.messages.json_types import Progress
 from actors.messages.protocol.base import Message, StoredEvent, TurnRef
 
 
-# ---------------------------------------------------------------------------------------------------- Runner -> agents
 class Invoke(Message, frozen=True, kw_only=True):
-    """Run an agent in a turn.
+    """Run an agent in a turn. The reply is the run's Outcome.
 
     Attributes:
+        turn: the turn, its epoch, and the number of this run.
+        closes: the agent selected for the turn, when the end of this run is the end of the turn: then the run's last event may
+            carry that end. "" when another run waits for this one.
         branch: the parallel branch it runs on.
-        user_event: the user's event of this turn.
-        fresh: that event is all that is new behind place `user_event.seq - 1`; `state` is current then.
-        state_seq: the newest change of state that the Runner has heard of in this turn, by the place of its event.
-        llm_calls: model calls that this run may make by itself; None: it has to ask the Runner for each.
+        user_event: what the agent is asked: the user's event of this turn, or the request of the agent that has it as a tool.
+        fresh: `user_event` is the newest event of the log, and `state` is current.
+        generation: names the log; another one after a rewind.
+        state: the session's state, all scopes, encoded; empty unless `fresh`.
+        state_seq: the seq of the newest change of state that a run of this turn has reported to the Runner.
+        streaming: partial events are wanted.
+        llm_calls: model calls that this run may make by itself; None: it asks the Runner for each.
         llm_limit: RunConfig.max_llm_calls, for the message of the error.
-        closes: the agent selected for the turn, when the end of this run is the end of the turn; then the run's last event may
-            carry that end. "" when somebody waits for the run.
-        resume_at: see Context. `progress`: what the agent noted last, when it goes on, and `noted_seq` its place.
-        resume: the run was begun before, behind place `since`, and was lost: it goes on from what the log has of it.
+        resume_at: where the run goes on after a pause: see Context.
+        progress: what the agent stored last, if the run goes on after a pause or a loss; `noted_seq` is the seq of that event.
+        resume: the run was begun before and was lost: it goes on from what the log has of it after `since`.
+        since: the seq after which the run's own events stand, with `resume`.
         work: the run is this round of a flow.
     """
 
@@ -41,7 +48,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     llm_calls: int | None = None
     llm_limit: int = 0
     resume_at: tuple[str, ...] = ()
-    progress: dict[str, Any] = msgspec.field(default_factory=dict)
+    progress: Progress = msgspec.field(default_factory=dict)
     noted_seq: int = 0
     resume: bool = False
     since: int = 0
@@ -49,20 +56,20 @@ class Invoke(Message, frozen=True, kw_only=True):
 
 
 class StopRun(Message, frozen=True, kw_only=True):
-    """Stop runs of one taking-up of a turn in this actor, by their numbers."""
+    """Stop runs of a turn in this actor, by their numbers in the epoch of `turn`."""
 
     turn: TurnRef
     runs: tuple[int, ...]
 
 
-# ------------------------------------------------------------------------------------------------- agent -> Runner
 class RunChild(Message, frozen=True, kw_only=True):
-    """An agent asks for a run of one below it, or of one that it has as a tool; the reply is that run's Outcome.
+    """Run a child of an agent, or an agent that it has as a tool. The reply is that run's Outcome.
 
     Attributes:
-        user_event: what the child is asked, already stored; None: what the turn was opened with.
+        turn: names the run that asks.
+        user_event: what the child is asked, already stored; None: the message that opened the turn.
         resume, since: see Invoke.
-        work: the round of a flow that the child, wherever it stands, is to do.
+        work: the round of a flow that the child does; it may stand anywhere in the tree.
     """
 
     turn: TurnRef
@@ -76,14 +83,14 @@ class RunChild(Message, frozen=True, kw_only=True):
 
 
 class StopBranch(Message, frozen=True, kw_only=True):
-    """Whoever began a branch wants every run on it and below stopped; without a branch, all that the run itself has asked for."""
+    """Stop every run on a branch or below it; without a branch, every run that the asking run has asked for."""
 
     turn: TurnRef
     branch: str = ""
 
 
 class TakeLlmCall(Message, frozen=True, kw_only=True):
-    """Ask for one model call out of the turn's allowance. Refused when it is used up."""
+    """Ask for one model call out of the turn's allowance. Raises LlmCallsLimitExceededError when it is used up."""
 
     turn: TurnRef
     agent: str

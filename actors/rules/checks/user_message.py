@@ -1,4 +1,4 @@
-"""Which messages a turn can be started with (semantics.md section 2)."""
+"""Which messages a turn can start with, and how their data leaves the log (semantics.md section 2)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from actors.messages.event import USER
 
 
 def checked(content: Content) -> Content:
-    """The message in the role `user`.
+    """The message with the role `user`, as a copy.
 
     Raises:
-        InvalidMessageError: it has no parts, says nothing, calls a function, answers a call without its id, or holds what is no
-            JSON where JSON has to be.
+        InvalidMessageError: it has no parts or only empty ones, calls a function, has a function response without the id of its
+            call, or holds a value that is no JSON where JSON has to be.
     """
     if not content.parts or content.is_empty():
         raise InvalidMessageError("message has no parts: give at least one with text, data or a function response")
@@ -33,12 +33,12 @@ def has_blobs(content: Content) -> bool:
 
 
 def artifact_name(id: str, index: int) -> str:
-    """Under which name the data of a part at `index` is saved: of a message by its invocation id, of an answer by its event's."""
+    """The artifact name for the data of the part at `index`. `id` is a message's invocation id, or the id of a model's event."""
     return f"artifact_{id}_{index}"
 
 
 def without_blobs(content: Content, invocation_id: str) -> Content:
-    """The message with its inline data replaced by where it is saved."""
+    """The message with a placeholder for each part of inline data."""
     parts = [
         placeholder(artifact_name(invocation_id, index)) if part.inline_data is not None else part
         for index, part in enumerate(content.parts)
@@ -47,10 +47,10 @@ def without_blobs(content: Content, invocation_id: str) -> Content:
 
 
 def placeholder(filename: str) -> Part:
-    """What stands in the log instead of the data."""
+    """The part that stands in the log instead of the data."""
     return Part(text=f"Uploaded file: {filename}. It is saved into artifacts")
 
 
 def answers(content: Content) -> tuple[str, ...]:
-    """Ids of the calls that a message answers."""
+    """Ids of the calls that the message has function responses for."""
     return tuple(response.id for response in content.function_responses() if response.id)

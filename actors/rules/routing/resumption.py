@@ -1,15 +1,16 @@
-"""Where a turn goes on that was paused, when its question is answered, or that was lost (semantics.md 4, design.md 5).
+"""Where a turn goes on after a pause or a loss (semantics.md section 4, docs/architecture.md section 5).
 
-A run that was paused is not repeated from its start: the turn re-enters the tree where it was, each supervisor at the child
-that waits, down to the agent that asked. Nor is one that was lost with its process: what the log has of it counts as done.
+A paused run is not repeated from its start: the turn re-enters the tree at its topmost supervisor, each supervisor goes on at
+the child that waits, down to the agent that asked. A run that was lost with its process is not repeated either: what the log
+has of it counts as done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from actors.messages.event import Event
+from actors.messages.json_types import JsonMapping, Progress
 from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.messages.topology import Topology
 
@@ -17,7 +18,7 @@ from actors.messages.topology import Topology
 def entry(topology: Topology, caller: str, scope: str | None = None) -> str:
     """The agent to run so that the answer reaches `caller`.
 
-    It is the topmost supervisor above the caller, since an LLM agent does not supervise its children: it handed over to them.
+    It is the topmost supervisor above the caller. LLM agents above do not count: they have handed over and wait for nothing.
 
     Args:
         scope: look only at this agent and below it.
@@ -44,39 +45,39 @@ def child_towards(topology: Topology, parent: str, caller: str) -> str | None:
     return None
 
 
-def through_flows(callers: Sequence[str], so_far: TurnProgress) -> list[str]:
-    """The callers, with the controller of the flow in the place of each that waits in one: it has noted them as `agents`."""
-    flows = {agent: controller for controller, (_, noted) in so_far.progress.items() for agent in noted.get("agents", ())}
+def through_flows(callers: Sequence[str], progress: TurnProgress) -> list[str]:
+    """The callers, each agent of a flow replaced by the flow's controller, which lists those that wait as `agents`."""
+    flows = {agent: controller for controller, (_, state) in progress.agent_states.items() for agent in state.get("agents", ())}
     return list(dict.fromkeys(flows.get(caller, caller) for caller in callers))
 
 
-def handover(so_far: TurnProgress, agent: str, branch: str | None, since: int) -> TransferRecord | None:
-    """The first transfer by the agent on a branch behind a place of the log, or None: then it has the floor."""
-    made = (each for each in so_far.handovers if each.seq > since and each.author == agent and each.branch == branch)
+def next_transfer(progress: TurnProgress, agent: str, branch: str | None, after_seq: int) -> TransferRecord | None:
+    """The first transfer that the agent made on a branch after `after_seq`; None when it made none and still has the floor."""
+    made = (each for each in progress.transfers if each.seq > after_seq and each.author == agent and each.branch == branch)
     return next(made, None)
 
 
-def begun_behind(noted: tuple[int, Mapping[str, Any]] | None, child: str, since: int) -> int:
-    """The place of the log behind which the run of a supervisor's child began.
+def child_after_seq(state: tuple[int, JsonMapping] | None, child: str, after_seq: int) -> int:
+    """The seq after which the events of a supervisor's child stand.
 
     Args:
-        noted: what the supervisor noted last, with its place. One that runs its children one by one notes each when it begins,
-            and each does so when it begins one again; "begun" holds the places of those before.
-        since: where the supervisor's own run began.
+        state: what the supervisor stored last, with its seq. A supervisor that runs its children one by one stores each child
+            when it begins, and again when it begins once more; "begun" has the seqs of the children before.
+        after_seq: the seq after which the supervisor's own events stand.
     """
-    if noted is None or noted[0] <= since:
-        return since
-    seq, told = noted
-    begun = told.get("since", seq) if told.get("child") == child else told.get("begun", {}).get(child, since)
-    return max(since, int(begun))
+    if state is None or state[0] <= after_seq:
+        return after_seq
+    seq, stored = state
+    begun = stored.get("since", seq) if stored.get("child") == child else stored.get("begun", {}).get(child, after_seq)
+    return max(after_seq, int(begun))
 
 
-def progress(so_far: TurnProgress, agent: str, since: int) -> tuple[int, dict[str, Any]]:
-    """What the agent noted last behind a place, and where; `(0, {})` when it has noted nothing there."""
-    seq, noted = so_far.progress.get(agent, (0, {}))
-    return (seq, noted) if seq > since else (0, {})
+def agent_state(progress: TurnProgress, agent: str, after_seq: int) -> tuple[int, Progress]:
+    """What the agent stored last after `after_seq`, with its seq; `(0, {})` when it stored nothing there."""
+    seq, stored = progress.agent_states.get(agent, (0, {}))
+    return (seq, stored) if seq > after_seq else (0, {})
 
 
 def is_failure(event: Event) -> bool:
-    """True for the event that a failed run leaves. A model that answers with an error code has answered: that is none."""
+    """True for the event that a failed run leaves. A model's response with an error code is a response, so it is none."""
     return event.error_code is not None and event.content is None and event.finish_reason is None and event.usage is None

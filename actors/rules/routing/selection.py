@@ -1,44 +1,50 @@
-"""Which agent gets the next user message (seed 000; semantics.md section 1).
+"""Which agent gets the next user message (semantics.md section 1).
 
-Everything that decides it stands here. The scan over the log is given as the authors by recency, the most recent first
-and each once: the first transferable one among them is what a scan of all events, newest to oldest, would find.
+Selection reads authors only. They are given by recency, the most recent first and each once: the first transferable one among
+them is the one that a scan of all events, newest to oldest, would find.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from actors.messages.topology import AgentNode, Topology
 
-logger = logging.getLogger(__name__)
+
+class Selection(NamedTuple):
+    """The agent to run, and the authors that were passed over because no agent of the tree has their name."""
+
+    agent: str
+    unknown_authors: tuple[str, ...] = ()
 
 
-def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -> str:
-    """The agent to run.
+def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -> Selection:
+    """Select the agent of a turn.
 
     Args:
         topology: the parent map.
         authors: authors of the log without `user`, the most recent first.
-        caller: who made the call that the message answers; "" when it answers none.
+        caller: the agent that made the call which the message answers; "" when the message answers none.
 
     Returns:
         The caller, if it is in the tree; else the most recent author that is transferable; else the root.
     """
     if caller and topology.find(caller) is not None and not topology.is_beside(caller):
-        return caller
+        return Selection(caller)
+    unknown: list[str] = []
     for author in authors:
         if topology.find(author) is None:
-            logger.warning("author %r of the log is not in the agent tree: looking at older events", author)
+            unknown.append(author)
         elif is_transferable(topology, author):
-            return author
-    return topology.root.name
+            return Selection(author, tuple(unknown))
+    return Selection(topology.root.name, tuple(unknown))
 
 
 def is_transferable(topology: Topology, name: str) -> bool:
-    """True when control may stay with the agent: it and all above it are LLM agents that may hand back to their parent.
+    """True when control may stay with the agent: it and all its ancestors are LLM agents that may hand back to their parent.
 
-    An agent that is a tool is never: the user does not talk to it.
+    An agent that is a tool is never transferable: the user does not talk to it.
     """
     top: AgentNode | None = None
     for node in topology.lineage(name):
@@ -49,9 +55,9 @@ def is_transferable(topology: Topology, name: str) -> bool:
 
 
 def deciding(topology: Topology, authors: Iterable[str]) -> tuple[str, ...]:
-    """Those of the authors on whom a selection depends: the first that is transferable, and before it those that are not known.
+    """The authors that a selection depends on: the first transferable one, and the unknown ones before it.
 
-    In one session hundreds of agents may have spoken; what a turn is told of them does not grow with their number.
+    Hundreds of agents may have spoken in one session; the message that carries these authors does not grow with their number.
     """
     found = []
     for author in authors:

@@ -1,4 +1,4 @@
-"""To whom an LLM agent may hand the conversation (seed 002; semantics.md section 3)."""
+"""Which agents an LLM agent may transfer the turn to (semantics.md section 3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIND_TOOL = "find_agents"
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """An agent that can take over."""
+    """An agent that a turn can be transferred to."""
 
     name: str
     description: str = ""
@@ -20,7 +20,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 def transfer_targets(topology: Topology, name: str) -> tuple[Target, ...]:
-    """The targets of an agent: its children, its parent, its siblings, as far as each is allowed, in this order."""
+    """The targets of an agent, in this order: its children, its parent, its siblings, each only if it is allowed."""
     node = topology[name]
     if not node.is_llm:
         return ()
@@ -42,7 +42,7 @@ def route_refusal(topology: Topology, wanted: str, scope: str | None) -> str | N
     """Why the Runner cannot route a turn to `wanted`; None when it can.
 
     Args:
-        scope: the child of a workflow agent, or the agent that is asked as a tool, within which the transfer has to stay.
+        scope: the child of a workflow agent, or the agent that runs as a tool; a transfer has to stay at or below it.
     """
     if topology.find(wanted) is None:
         return f"no agent of that name is in the tree.{did_you_mean(wanted, [node.name for node in topology.nodes])}"

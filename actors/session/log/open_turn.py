@@ -96,7 +96,7 @@ class OpenTurn:
             opened_seq=self.row.opened_seq,
             head_seq=self._head_seq,
             callers=self._callers,
-            progress=self._progress,
-            handovers=tuple(self._handovers),
-            said=dict(self._said),
+            agent_states=self._progress,
+            transfers=tuple(self._handovers),
+            model_calls=dict(self._said),
         )

@@ -23,6 +23,7 @@ from actors.messages.session import ONLY_SHARD, Shard
 from actors.messages.topology import Topology
 from actors.rules.capacity.sharding import shard_name, shares
 from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import (
@@ -285,17 +286,14 @@ def build_runner(
     directory = RayDirectory(
         definitions, homes, model_modules, sessions, permits, artifact_store, obstacles(models), name_host, settings
     )
-    runner = RunnerActor(
+    environment = RunnerEnvironment(
         session_ref(sessions, settings.restart_timeout_s),
         directory,
         open_artifact_store(artifact_store),
-        name,
         cloudpickle.loads(plugins),
-        app,
         settings.limits,
-        share,
     )
-    return runner, directory.fill
+    return RunnerActor(environment, name, app, share), directory.fill
 
 
 def _is_shared(model: Any) -> bool:

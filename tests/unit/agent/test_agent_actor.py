@@ -25,10 +25,10 @@ from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.testing import ScriptedModel
 from tests.support.log_events import resp
-from tests.support.runner_fixture import House
+from tests.support.runner_fixture import RunnerFixture
 from tests.support.session_fixture import KEY
 
-Build = Callable[..., House]
+Build = Callable[..., RunnerFixture]
 
 
 def agent(*replies: Any, **more: Any) -> LlmAgent:

@@ -13,7 +13,7 @@ from actors import Failed, Finished, ParallelAgent, Paused, SequentialAgent, Sup
 from actors.behaviours.workflow.run import run_parallel, run_sequential
 from actors.definitions.tree import AgentSpec
 from actors.messages.protocol.outcomes import AnyOutcome
-from actors.rules.routing.resumption import begun_behind
+from actors.rules.routing.resumption import child_after_seq
 from actors.testing import ManualClock
 
 KAPUT = Failed(agent="a", error_code="ValueError")
@@ -71,7 +71,7 @@ def spec(kind: type[SequentialAgent | ParallelAgent], supervision: Supervision, 
 
 def begins(stage: Stage, child: str) -> list[int]:
     """Behind which place the run of the child begins, as each note in turn tells; the supervisor's own began behind 10."""
-    return [begun_behind((seq, note), child, 10) for seq, note in stage.notes.items()]
+    return [child_after_seq((seq, note), child, 10) for seq, note in stage.notes.items()]
 
 
 async def test_in_a_sequence_a_run_begins_behind_the_note_of_its_restart_and_stays_there_when_it_is_given_up() -> None:

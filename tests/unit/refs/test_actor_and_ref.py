@@ -1,4 +1,4 @@
-"""What every actor does with messages, and how its client hears of errors."""
+"""What every actor does with messages, and which errors its client raises."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_a_reply_of_another_kind_is_an_error() -> None:
 
 
 class _Fixed:
-    """A link to somebody who always says the same."""
+    """A link to an actor that always replies the same."""
 
     def __init__(self, reply: bytes) -> None:
         self._reply = reply

@@ -1,4 +1,4 @@
-"""Several Runners and several Session actors: who is asked what, and what becomes of the turns of a Runner that is lost."""
+"""Several Runners and several Session actors: which of them gets a message, and how the turns of a lost Runner go on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from actors import Content, CustomAgent, Event, InvocationContext
 from actors.actor import Actor
+from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
 from actors.messages import protocol as p
@@ -21,8 +22,10 @@ from actors.refs.session import SessionRef
 from actors.refs.sharded import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
 from actors.rules.capacity.sharding import shares
 from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.sharded_runtimes import one_on_each
@@ -42,7 +45,7 @@ class Waits(CustomAgent):
         yield Event(content=Content.of_text("done", "model"))
 
 
-class Town:
+class TwoRunners:
     """Two Runners over one Session actor."""
 
     def __init__(self, folder: Path) -> None:
@@ -50,20 +53,21 @@ class Town:
         self.tree = AgentTree(Waits(name="root", there=self.there, may=self.may))
         self.artifacts = FsspecArtifactStore(f"file://{folder}/artifacts")
         self.session = SessionRef(LocalLink(SessionActor(SqlSessionStore(f"sqlite:///{folder}/s.db"), self.tree.topology)))
-        self.runners = [self.made(share) for share in shares(2)]
+        self.runners = [self.build(shard) for shard in shares(2)]
         self.gone: list[Actor] = []
         self.ref = runner_client([RunnerRef(LocalLink(runner)) for runner in self.runners])
 
-    def made(self, share: Shard) -> RunnerActor:
-        directory = LocalDirectory(self.tree, self.session, self.artifacts)
-        runner = RunnerActor(self.session, directory, self.artifacts, f"runner-{share.index}", app="app", share=share)
-        directory.runner = RunnerRef(LocalLink(runner))
+    def build(self, shard: Shard) -> RunnerActor:
+        directory = LocalDirectory(self.tree)
+        environment = RunnerEnvironment(self.session, directory, self.artifacts)
+        runner = RunnerActor(environment, f"runner-{shard.index}", "app", shard)
+        directory.environment = AgentEnvironment(self.session, RunnerRef(LocalLink(runner)), self.artifacts, resolve)
         return runner
 
     async def lose(self, index: int) -> None:
         """A Runner's process is lost, and started again."""
         self.gone.append(self.runners[index])
-        self.runners[index] = self.made(Shard(index, 2))
+        self.runners[index] = self.build(Shard(index, 2))
         await self.runners[index].receive(encode(p.RecoverTurns()))
 
     async def running(self) -> list[int]:
@@ -76,25 +80,23 @@ class Town:
 
 
 async def test_of_two_runners_the_one_that_was_lost_takes_up_its_own_turns_and_no_others(tmp_path: Path) -> None:
-    town = Town(tmp_path)
+    two = TwoRunners(tmp_path)
     for key in KEYS:
         start = p.StartTurn(key=key, invocation_id="e-1", content=Content.of_text("go"), auto_create=True, subscriber=key.session)
-        await town.ref.start_turn(start)
-        await town.there.acquire()
-    assert await town.running() == [1, 1]
-    await town.lose(0)
-    await town.there.acquire()
-    assert await town.running() == [1, 1]
-    # Taken up once more than begun, and the other not.
-    epochs = [
-        (await town.session.take_up(p.ResumeTurn(key=key, invocation_id="e-1", runner="?", epoch=epoch))).attached
-        for key, epoch in zip(KEYS, (2, 1), strict=True)
-    ]
-    assert epochs == [True, True]
-    town.may.set()
+        await two.ref.start_turn(start)
+        await two.there.acquire()
+    assert await two.running() == [1, 1]
+    await two.lose(0)
+    await two.there.acquire()
+    assert await two.running() == [1, 1]
+    # The turn of the lost Runner was resumed once, the other one was not.
+    for key, epoch in zip(KEYS, (2, 1), strict=True):
+        resume = p.ResumeTurn(key=key, invocation_id="e-1", runner="?", epoch=epoch)
+        assert await two.session.resume_turn(resume) == p.TurnKept()
+    two.may.set()
     for key in KEYS:
-        assert await said(town.session, key) == ["done"]
-    await town.close()
+        assert await said(two.session, key) == ["done"]
+    await two.close()
 
 
 async def said(session: SessionRef, key: SessionKey) -> list[str]:

@@ -1,4 +1,4 @@
-"""Agents that are tools: what stops them, and who cannot reach them."""
+"""Agents that are tools: what stops them, and that transfers do not reach them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from actors.messages import protocol as p
 from actors.rules.routing.selection import select_agent
 from actors.rules.routing.transfer import route_refusal
 from actors.testing import ScriptedModel
-from tests.support.runner_fixture import House
+from tests.support.runner_fixture import RunnerFixture
 
-Build = Callable[..., House]
+Build = Callable[..., RunnerFixture]
 
 
 def hanging() -> tuple[Callable[[], Awaitable[None]], asyncio.Event, asyncio.Event]:
@@ -82,8 +82,8 @@ async def test_a_tool_cannot_hand_the_turn_to_it(build: Build) -> None:
 def test_it_and_those_below_it_are_never_selected_nor_reached() -> None:
     expert = LlmAgent(name="expert", sub_agents=[LlmAgent(name="helper")])
     tree = AgentTree(LlmAgent(name="root", tools=[AgentTool(expert)], sub_agents=[LlmAgent(name="a")])).topology
-    assert select_agent(tree, ["expert", "helper", "a"]) == "a"
-    assert select_agent(tree, ["a"], caller="helper") == "a"
+    assert select_agent(tree, ["expert", "helper", "a"]).agent == "a"
+    assert select_agent(tree, ["a"], caller="helper").agent == "a"
     assert "used as a tool" in str(route_refusal(tree, "helper", None))
     assert route_refusal(tree, "helper", "expert") is None
     assert "'expert'" in str(route_refusal(tree, "a", "expert"))

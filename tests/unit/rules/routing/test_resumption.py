@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.routing.resumption import begun_behind, child_towards, entry
+from actors.rules.routing.resumption import child_after_seq, child_towards, entry
 from tests.support.topologies import topologies
 
 
@@ -92,13 +92,13 @@ def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topolo
         ((9, {"child": "b"}), 5),
         ((9, {"child": "a"}), 9),
         ((9, {"child": "a", "since": 7}), 7),
-        # Where the supervisor has not been told where it began itself.
+        # The supervisor did not know where it began itself.
         ((9, {"child": "a", "since": 0}), 5),
         ((9, {"child": "b", "begun": {"a": 8}}), 8),
-        # Of a run before.
+        # Stored by an earlier run.
         ((4, {"child": "a"}), 5),
         ((4, {"begun": {"a": 3}}), 5),
     ],
 )
 def test_a_child_began_where_its_supervisor_has_noted_it(noted: tuple[int, dict[str, Any]] | None, expected: int) -> None:
-    assert begun_behind(noted, "a", 5) == expected
+    assert child_after_seq(noted, "a", 5) == expected

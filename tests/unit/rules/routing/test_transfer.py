@@ -1,4 +1,4 @@
-"""To whom an agent may hand the conversation, and what it is told about that (semantics.md section 3)."""
+"""Which agents a turn can be transferred to, and how the model is told (semantics.md section 3)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from actors.rules.routing.transfer import Target, route_refusal, transfer_target
 from tests.support.tool_contexts import tool_context
 from tests.support.topologies import topologies
 
-MOST = DEFAULT_LIMITS.max_listed_targets
+MAX_LISTED = DEFAULT_LIMITS.max_listed_targets
 
 TARGETS = (Target("editor", "edits"), Target("boss", "", is_parent=True), Target("reviewer", "reviews"))
 
 
 def reach(agent: str, targets: Sequence[Target]) -> TransferMenu:
-    return TransferMenu(agent, targets, (), MOST)
+    return TransferMenu(agent, targets, (), MAX_LISTED)
 
 
 def instruction(targets: Sequence[Target]) -> str:
@@ -71,12 +71,12 @@ def test_without_targets_there_is_no_text_and_with_them_it_names_each_with_its_d
 
 
 def test_the_tool_takes_one_required_string_out_of_the_targets_in_order() -> None:
-    told = declaration(TARGETS)
-    assert told.name == "transfer_to_agent"
-    assert told.parameters is not None
-    assert told.parameters["required"] == ["agent_name"]
-    assert list(told.parameters["properties"]) == ["agent_name"]
-    agent_name = told.parameters["properties"]["agent_name"]
+    declared = declaration(TARGETS)
+    assert declared.name == "transfer_to_agent"
+    assert declared.parameters is not None
+    assert declared.parameters["required"] == ["agent_name"]
+    assert list(declared.parameters["properties"]) == ["agent_name"]
+    agent_name = declared.parameters["properties"]["agent_name"]
     assert (agent_name["type"], agent_name["enum"]) == ("string", ["editor", "boss", "reviewer"])
     assert not TransferTool(reach("writer", TARGETS)).is_long_running
 

@@ -1,0 +1,66 @@
+"""What running agents ask of the Runner: to run others, to stop them, and to make model calls."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from actors.errors import FencedError, LlmCallsLimitExceededError
+from actors.errors.user_code import is_being_cancelled
+from actors.messages import protocol as p
+from actors.runner.dispatch import Dispatch
+from actors.runner.invoker import Invoker
+from actors.runner.running_turn import RunningTurn
+from actors.runner.runs import Run
+from actors.runner.turns import TurnTable
+
+
+class AgentRequests:
+    """Serves the runs of turns that run here. Each request raises FencedError when its turn or its run is over."""
+
+    def __init__(self, table: TurnTable, dispatch: Dispatch, invoker: Invoker) -> None:
+        self._table = table
+        self._dispatch = dispatch
+        self._invoker = invoker
+
+    async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
+        """Run an agent for its supervisor, or for the agent that has it as a tool."""
+        turn, parent = self._asking(message.turn)
+        task = asyncio.create_task(self._dispatch.child(turn, parent, message))
+        with turn.runs.waiting(task, message.branch, parent):
+            try:
+                outcome = await task
+            except asyncio.CancelledError:
+                if is_being_cancelled():
+                    raise
+                return p.Cancelled(agent=message.child)
+        return msgspec.structs.replace(outcome, state_seq=turn.state_seq)
+
+    async def stop_branch(self, message: p.StopBranch) -> p.Ack:
+        """Stop the runs on a branch or below it; without a branch, all that the asking run has asked for."""
+        turn, asking = self._asking(message.turn)
+        if message.branch:
+            runs = turn.runs.on_branch(message.branch)
+            turn.runs.stop_waiting(on_branch=message.branch)
+        else:
+            runs = [run for run in turn.runs.below(asking) if run is not asking]
+            turn.runs.stop_waiting(below=asking)
+        await self._invoker.stop(turn, runs)
+        return p.Ack()
+
+    async def take_llm_call(self, message: p.TakeLlmCall) -> p.Ack:
+        """Count one model call. Raises LlmCallsLimitExceededError when none is left."""
+        turn, _ = self._asking(message.turn)
+        if turn.llm_calls_left() <= 0:
+            raise LlmCallsLimitExceededError(message.agent, turn.config.max_llm_calls)
+        turn.llm_calls += 1
+        return p.Ack()
+
+    def _asking(self, ref: p.TurnRef) -> tuple[RunningTurn, Run]:
+        """The turn, and the run in it that asks. Raises FencedError when one of them has ended or was abandoned."""
+        turn = self._table.get((ref.key, ref.invocation_id))
+        run = turn.runs.get(ref.run) if turn is not None and turn.ref.epoch == ref.epoch else None
+        if turn is None or run is None:
+            raise FencedError(ref.invocation_id, ref.epoch)
+        return turn, run

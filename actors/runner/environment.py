@@ -1,0 +1,31 @@
+"""What a Runner works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors.definitions.agents.plugin import Plugin
+from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.transport import Directory
+from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.refs.session import SessionRef
+
+
+@dataclass(frozen=True)
+class RunnerEnvironment:
+    """The other actors, the stores and the settings of a Runner.
+
+    Attributes:
+        session: the Session actor.
+        directory: activates agents' actors.
+        artifacts: stores the data in users' messages.
+        plugins: the deployment's; the Runner calls their hooks around turns.
+        limits: how large an event may be.
+    """
+
+    session: SessionRef
+    directory: Directory
+    artifacts: ArtifactStore
+    plugins: Sequence[Plugin] = ()
+    limits: Limits = DEFAULT_LIMITS

@@ -1,0 +1,45 @@
+"""Events that the Runner itself adds to the log of a turn."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.errors import RaygroveError
+from actors.messages import protocol as p
+from actors.messages.codec import encode_event
+from actors.messages.event import Event, new_event_id, now_s
+from actors.refs.session import SessionRef
+from actors.rules.checks.state import only_temp, without_temp
+from actors.rules.recovery.failures import failure
+from actors.runner.running_turn import RunningTurn
+
+
+class RunnerEvents:
+    """Appends events in the name of an agent."""
+
+    def __init__(self, session: SessionRef) -> None:
+        self._session = session
+
+    async def append(self, turn: RunningTurn, author: str, event: Event) -> None:
+        """Store an event that was made in the Runner. Raises FencedError, RequestError, StoreError."""
+        changed = event.actions.state_delta
+        complete = msgspec.structs.replace(
+            event,
+            id=new_event_id(),
+            invocation_id=turn.ref.invocation_id,
+            author=author,
+            timestamp=now_s(),
+            actions=msgspec.structs.replace(event.actions, state_delta=without_temp(changed)),
+        )
+        await self._session.append(p.Append(turn=turn.ref, events=[encode_event(complete)], temp=only_temp(changed)))
+
+    async def fail(self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None = None) -> p.Failed:
+        """Store the event of a failure that the agent cannot store itself. Raises FencedError, StoreError."""
+        outcome = failed(agent, error)
+        await self.append(turn, agent, Event(branch=branch, error_code=outcome.error_code, error_message=outcome.error_message))
+        return outcome
+
+
+def failed(agent: str, error: RaygroveError) -> p.Failed:
+    """The outcome of a run that ended with one of this project's own errors."""
+    return msgspec.structs.replace(failure(error), agent=agent)

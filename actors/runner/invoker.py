@@ -1,0 +1,180 @@
+"""How one run of an agent is sent to its actor, repeated after a loss, fenced and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from actors.errors import ActorLostError, ClusterError, FencedError
+from actors.interfaces.transport import Directory, Link
+from actors.messages import protocol as p
+from actors.messages.flow import CONTROLLER, Work
+from actors.messages.topology import CUSTOM
+from actors.refs.agent import AgentRef
+from actors.refs.session import SessionRef
+from actors.runner.events import RunnerEvents
+from actors.runner.routing import Routing
+from actors.runner.running_turn import RunningTurn
+from actors.runner.runs import Run, numbers
+
+MAX_LOSSES = 3
+"""An agent whose actor is lost so often in one turn would take its next process along, too: the turn fails."""
+
+STOP_S = 0.8
+"""An actor that takes longer to stop a run does not listen any more, and is replaced."""
+
+
+class _Order(NamedTuple):
+    """How a run is to be run.
+
+    Attributes:
+        resume: it was begun before and was lost: it goes on from what the log has of it.
+        resume_at: where it goes on after a pause.
+        work: the round of a flow that it does.
+        work_calls: model calls that were counted beforehand for that round.
+    """
+
+    resume: bool
+    resume_at: tuple[str, ...]
+    work: Work | None
+    work_calls: int
+
+
+class Invoker:
+    """Runs one agent per call of `invoke`, again if its actor is lost, and stops runs.
+
+    Args:
+        session: the Session actor.
+        directory: activates agents' actors.
+        routing: the agent tree.
+        events: leaves the events of failures.
+        counts: the Runner's figures.
+        may_close: the last event of a turn's last run may carry the end of the turn.
+    """
+
+    def __init__(
+        self,
+        session: SessionRef,
+        directory: Directory,
+        routing: Routing,
+        events: RunnerEvents,
+        counts: Counter[str],
+        *,
+        may_close: bool,
+    ) -> None:
+        self._session = session
+        self._directory = directory
+        self._routing = routing
+        self._events = events
+        self._counts = counts
+        self._may_close = may_close
+
+    async def invoke(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None = None) -> p.AnyOutcome:
+        """Run one agent, by as many actors as it takes. Raises FencedError, StoreError."""
+        order = self._order(turn, run, resume=resume, work=work)
+        turn.llm_calls += order.work_calls
+        while True:
+            try:
+                outcome = await self._run_once(turn, run, order)
+            except ActorLostError as error:
+                try:
+                    await self._abandon(turn, run)
+                except FencedError:
+                    # Ending the turn was the last thing that the actor did.
+                    return p.Finished(agent=run.agent, closed=True)
+                if turn.losses[run.agent] >= MAX_LOSSES:
+                    return await self._events.fail(turn, run.agent, error, run.branch)
+                run, order = run.repeated(), order._replace(resume=True)
+            except ClusterError as error:
+                turn.runs.end([run])
+                return await self._events.fail(turn, run.agent, error, run.branch)
+            else:
+                turn.runs.end([run])
+                turn.llm_calls += outcome.llm_calls - order.work_calls
+                turn.state_seq = max(turn.state_seq, outcome.state_seq)
+                return outcome
+
+    def _order(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> _Order:
+        resume_at = self._routing.resume_at(turn, run.agent)
+        # A pause ends a custom agent's code as a loss does: it begins again, and what it has said before is not said again.
+        resume = resume or (bool(resume_at) and self._routing.topology[run.agent].kind == CUSTOM)
+        # A round of a flow has one model call, which is counted beforehand; if the round does not make it, it is given back.
+        work_calls = min(1, turn.llm_calls_left()) if work is not None else 0
+        return _Order(resume, resume_at, work, work_calls)
+
+    async def _run_once(self, turn: RunningTurn, run: Run, order: _Order) -> p.AnyOutcome:
+        turn.runs.begin(run)
+        self._counts["invocations"] += 1
+        message = self._message(turn, run, order)
+        # Nothing may be awaited between these two lines: see Directory.link.
+        run.link = await self._directory.link(run.agent, turn.ref.key)
+        return await AgentRef(run.link).invoke(message)
+
+    def _message(self, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
+        is_fresh, turn.is_fresh = turn.is_fresh, False
+        is_custom = self._routing.topology[run.agent].kind == CUSTOM
+        after_seq = turn.after_seq(run) if order.resume else 0
+        progress_seq, progress = turn.agent_state(run, after_seq) if order.resume or order.resume_at else (0, {})
+        if turn.message.flow and run.agent == CONTROLLER:
+            progress = {**progress, "definition": turn.message.flow}
+        return p.Invoke(
+            turn=turn.by(run),
+            agent=run.agent,
+            closes=turn.agent if self._may_close and run.parent is None else "",
+            branch=run.branch,
+            user_event=run.user_event,
+            fresh=is_fresh,
+            generation=turn.generation,
+            state=turn.state if is_fresh else b"",
+            state_seq=turn.state_seq,
+            streaming=turn.config.streaming == "sse",
+            llm_calls=self._allowance(turn, run, order),
+            llm_limit=turn.config.max_llm_calls,
+            resume_at=order.resume_at if is_custom or not order.resume else (),
+            progress=progress,
+            noted_seq=progress_seq,
+            resume=order.resume,
+            since=after_seq,
+            work=order.work,
+        )
+
+    def _allowance(self, turn: RunningTurn, run: Run, order: _Order) -> int | None:
+        """Model calls that the run may make without asking; None when it has to ask for each."""
+        if order.work is not None:
+            return order.work_calls
+        if run.parent is not None or self._routing.topology[run.agent].tool_agents:
+            # Nested runs, and runs that nest others, may go on side by side, so each of their calls is counted here.
+            return None
+        return turn.llm_calls_left()
+
+    async def _abandon(self, turn: RunningTurn, run: Run) -> None:
+        """Fence a run that was lost with its actor, and all that it asked for. Raises FencedError when the turn has ended."""
+        if run.link is not None:
+            self._directory.forget(run.agent, run.link)
+        turn.losses[run.agent] += 1
+        lost = turn.runs.below(run)
+        turn.runs.end(lost)
+        turn.runs.stop_waiting(below=run)
+        await self.stop(turn, [each for each in lost if each is not run])
+        progress = await self._session.abandon_runs(p.AbandonRuns(turn=turn.ref, lost=numbers(lost)))
+        turn.apply_progress(progress, self._routing.llm_calls(progress))
+
+    async def stop(self, turn: RunningTurn, runs: Sequence[Run]) -> None:
+        """Stop runs, all at the same time. An actor that does not reply is replaced, else it would delay every later turn."""
+        by_actor: dict[tuple[str, Link], list[Run]] = {}
+        for run in runs:
+            if run.link is not None:
+                by_actor.setdefault((run.agent, run.link), []).append(run)
+        await asyncio.gather(*(self._stop_at(turn, agent, link, stopped) for (agent, link), stopped in by_actor.items()))
+        turn.runs.end(runs)
+
+    async def _stop_at(self, turn: RunningTurn, agent: str, link: Link, runs: Sequence[Run]) -> None:
+        with suppress(ActorLostError):
+            try:
+                async with asyncio.timeout(STOP_S):
+                    await AgentRef(link).stop_run(p.StopRun(turn=turn.ref, runs=numbers(runs)))
+            except TimeoutError:
+                self._directory.forget(agent, link)

@@ -1,0 +1,106 @@
+"""How turns go on whose Runner was lost, or that a restarted Session actor does not know to be running."""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event
+from actors.messages.flow import CONTROLLER
+from actors.messages.session import Shard
+from actors.refs.session import SessionRef
+from actors.runner.origin import Recovered
+from actors.runner.routing import Routing
+from actors.runner.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.turn_tasks import TurnTasks
+from actors.runner.turns import TurnTable
+
+
+class TurnRecovery:
+    """Resumes turns that are open in the log.
+
+    Args:
+        runner_id: this Runner's, as the Session actor knows it.
+        app: the app whose open turns are recovered after this Runner's process was lost.
+        shard: the sessions whose turns this Runner runs.
+        session: the Session actor.
+        routing: which agent gets a turn.
+        table: the turns that run or are being opened.
+        tasks: launches turns.
+    """
+
+    def __init__(
+        self,
+        runner_id: str,
+        app: str,
+        shard: Shard,
+        session: SessionRef,
+        routing: Routing,
+        table: TurnTable,
+        tasks: TurnTasks,
+    ) -> None:
+        self._runner_id = runner_id
+        self._app = app
+        self._shard = shard
+        self._session = session
+        self._routing = routing
+        self._table = table
+        self._tasks = tasks
+
+    async def recover_turns(self, _: p.RecoverTurns) -> p.Ack:
+        """Resume the turns that this Runner ran when its process was lost."""
+        await self._routing.load()
+        # Ask the shards independently: one that is down must not delay turns held by the others.
+        await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
+        return p.Ack()
+
+    async def _recover_from(self, session: SessionRef) -> None:
+        """Resume those of this Runner's turns that are open at one Session actor."""
+        message = p.ListOpenTurns(app=self._app, runner=self._runner_id, share=self._shard)
+        for key, invocation_id in await session.list_open_turns(message):
+            await self.resume((key, invocation_id))
+
+    async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
+        """See that a turn runs, if it has not ended."""
+        await self._routing.load()
+        key = (message.key, message.invocation_id)
+        if not self._table.is_opening(key):
+            await self.resume(key)
+        return p.Ack()
+
+    async def resume(self, key: TurnKey) -> None:
+        """Run a turn that is open in the log. Tell the Session actor so if it runs here already."""
+        running = self._table.get(key)
+        epoch = running.ref.epoch if running is not None else 0
+        async with self._table.resuming(key):
+            if running is None and self._table.get(key) is not None:
+                # Another request has resumed it meanwhile.
+                return
+            reply = await self._session.resume_turn(
+                p.ResumeTurn(key=key[0], invocation_id=key[1], runner=self._runner_id, epoch=epoch)
+            )
+            if isinstance(reply, p.TurnResumed):
+                self.run(key, reply)
+
+    def run(self, key: TurnKey, resumed: p.TurnResumed) -> str:
+        """Launch a turn with the epoch that this Runner was given for it. Returns the turn's agent."""
+        before = self._table.get(key)
+        if before is not None:
+            if before.ref.epoch >= resumed.epoch:
+                # The turn was resumed twice at the same time, and this reply came last.
+                return before.agent
+            # Everything that it writes is refused from now on, the end of the turn, too.
+            before.cancel()
+        event = decode_event(resumed.event, resumed.seq)
+        is_flow = event.flow is not None or CONTROLLER in resumed.progress.agent_states
+        turn = RunningTurn(
+            p.TurnRef(*key, resumed.epoch),
+            CONTROLLER if is_flow else self._routing.select(resumed.authors, resumed.caller),
+            OpeningMessage(event, p.StoredEvent(resumed.seq, resumed.event), resumed.config),
+            Recovered(resumed.progress, is_answered=bool(resumed.caller)),
+            generation=resumed.generation,
+        )
+        turn.callers = self._routing.waiting_callers(resumed.progress)
+        turn.llm_calls = self._routing.llm_calls(resumed.progress)
+        self._tasks.launch(turn)
+        return turn.agent

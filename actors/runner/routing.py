@@ -1,0 +1,82 @@
+"""The routing rules, applied to the agent tree of the deployment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from actors.errors import RaygroveError, TransferLimitExceededError, TransferTargetError
+from actors.messages import protocol as p
+from actors.messages.topology import Topology
+from actors.refs.session import SessionRef
+from actors.rules.routing import resumption
+from actors.rules.routing.selection import select_agent
+from actors.rules.routing.transfer import route_refusal
+from actors.runner.running_turn import RunningTurn
+
+logger = logging.getLogger(__name__)
+
+
+class Routing:
+    """Decides which agent of the tree a turn goes to.
+
+    Args:
+        session: the Session actor, which has the tree.
+
+    Attributes:
+        topology: the tree; empty until `load`.
+    """
+
+    def __init__(self, session: SessionRef) -> None:
+        self._session = session
+        self.topology = Topology(())
+
+    async def load(self) -> None:
+        """Ask for the tree, the first time."""
+        if not self.topology.nodes:
+            self.topology = await self._session.topology()
+
+    def select(self, authors: Iterable[str], caller: str) -> str:
+        """The agent that a turn begins with: see `select_agent`. Authors that are not in the tree are logged."""
+        selection = select_agent(self.topology, authors, caller)
+        for author in selection.unknown_authors:
+            logger.warning("author %r of the log is not in the agent tree: looking at older events", author)
+        return selection.agent
+
+    def waiting_callers(self, progress: p.TurnProgress) -> list[str]:
+        """The agents of the tree whose calls the message answers; of a flow its controller."""
+        in_tree = (
+            caller
+            for caller in progress.callers
+            if self.topology.find(caller) is not None and not self.topology.is_beside(caller)
+        )
+        return resumption.through_flows(list(in_tree), progress)
+
+    def llm_calls(self, progress: p.TurnProgress) -> int:
+        """Model calls that the log has of LLM agents; what other agents say costs none."""
+        nodes = ((self.topology.find(agent), calls) for agent, calls in progress.model_calls.items())
+        return sum(calls for node, calls in nodes if node is not None and node.is_llm)
+
+    def entry(self, turn: RunningTurn, agent: str, scope: str | None) -> str:
+        """The agent to run first so that answers reach their callers; `agent` when no caller is at or below `scope`."""
+        callers = (caller for caller in turn.callers if scope is None or self.topology.is_below(caller, scope))
+        caller = next(callers, None)
+        return agent if caller is None else resumption.entry(self.topology, caller, scope)
+
+    def resume_at(self, turn: RunningTurn, agent: str) -> tuple[str, ...]:
+        """Where a paused run of the agent goes on: at itself, or at its children that have callers below them."""
+        if not turn.callers:
+            return ()
+        if turn.reach(agent):
+            return (agent,)
+        towards = (resumption.child_towards(self.topology, agent, caller) for caller in turn.callers)
+        return tuple(dict.fromkeys(child for child in towards if child is not None))
+
+    def refusal(self, turn: RunningTurn, transfer: p.Transfer, scope: str | None) -> RaygroveError | None:
+        """Why a transfer cannot be made: no valid target, or one more than the turn may have; None when it can."""
+        reason = route_refusal(self.topology, transfer.to, scope)
+        if reason is not None:
+            return TransferTargetError(transfer.agent, transfer.to, reason)
+        if turn.transfers >= turn.config.max_transfers:
+            return TransferLimitExceededError(transfer.agent, transfer.to, turn.config.max_transfers)
+        return None

@@ -1,0 +1,104 @@
+"""The runs of one turn: which agents run now, for whom, and which tasks wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+
+from actors.interfaces.transport import Link
+from actors.messages.protocol import AnyOutcome, StoredEvent
+from actors.rules.prompt.branches import is_below_branch
+
+
+class Run:
+    """One run of one agent by one actor.
+
+    Attributes:
+        agent: the agent.
+        branch: the parallel branch it runs on.
+        user_event: what the agent is asked.
+        parent: the run that asked for it; None: the Runner itself.
+        transfer_seq: the seq of the transfer by which the agent got the floor; None: it had it from the beginning.
+        number: names the run in everything that it writes; 0 until it has begun.
+        link: the link to its actor, once that lives.
+    """
+
+    def __init__(
+        self, agent: str, branch: str | None, user_event: StoredEvent, parent: Run | None, transfer_seq: int | None = None
+    ) -> None:
+        self.agent = agent
+        self.branch = branch
+        self.user_event = user_event
+        self.parent = parent
+        self.transfer_seq = transfer_seq
+        self.number = 0
+        self.link: Link | None = None
+
+    def transferred(self, to: str, seq: int) -> Run:
+        """The run of the agent that this one has transferred to, with the event at `seq`."""
+        return Run(to, self.branch, self.user_event, self.parent, seq)
+
+    def repeated(self) -> Run:
+        """The same run by another actor."""
+        return Run(self.agent, self.branch, self.user_event, self.parent, self.transfer_seq)
+
+    def is_below(self, other: Run) -> bool:
+        """True when it is the other one, or was asked for by that one or by a run below it."""
+        return self is other or (self.parent is not None and self.parent.is_below(other))
+
+
+class Runs:
+    """The runs of a turn that have begun and not ended, by number, and the tasks in which runs wait for others."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, Run] = {}
+        self._last_number = 0
+        self._waiting: dict[asyncio.Task[AnyOutcome], tuple[str | None, Run]] = {}
+
+    def begin(self, run: Run) -> None:
+        """Number a run that begins."""
+        self._last_number += 1
+        run.number = self._last_number
+        self._by_number[run.number] = run
+
+    def end(self, runs: Iterable[Run]) -> None:
+        """Drop runs that have ended or are abandoned."""
+        for run in runs:
+            self._by_number.pop(run.number, None)
+
+    def get(self, number: int) -> Run | None:
+        """The run of that number; None when it has ended or was abandoned."""
+        return self._by_number.get(number)
+
+    def all(self) -> list[Run]:
+        """Every run."""
+        return list(self._by_number.values())
+
+    def on_branch(self, branch: str) -> list[Run]:
+        """The runs on a branch or below it."""
+        return [run for run in self._by_number.values() if is_below_branch(run.branch, branch)]
+
+    def below(self, run: Run) -> list[Run]:
+        """A run, and all that it has asked for."""
+        return [each for each in self._by_number.values() if each.is_below(run)]
+
+    @contextmanager
+    def waiting(self, task: asyncio.Task[AnyOutcome], branch: str | None, parent: Run) -> Iterator[None]:
+        """Inside the block `parent` waits for the task, which runs an agent below it on `branch`."""
+        self._waiting[task] = (branch, parent)
+        try:
+            yield
+        finally:
+            del self._waiting[task]
+
+    def stop_waiting(self, *, on_branch: str | None = None, below: Run | None = None) -> None:
+        """Cancel the tasks that wait for runs on a branch, or for runs that `below` has asked for; with neither, all."""
+        for task, (branch, parent) in self._waiting.items():
+            if (on_branch is None or is_below_branch(branch, on_branch)) and (below is None or parent.is_below(below)):
+                task.cancel()
+
+
+def numbers(runs: Collection[Run]) -> tuple[int, ...]:
+    """The numbers of runs."""
+    return tuple(run.number for run in runs)

@@ -1,0 +1,166 @@
+"""How a turn starts: its message is prepared, the Session actor opens it, and it is launched, or joined if it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+
+from actors.messages import protocol as p
+from actors.messages.codec import encode_event
+from actors.messages.content import Content
+from actors.messages.flow import CONTROLLER
+from actors.refs.session import SessionRef
+from actors.rules.checks import user_message as messages
+from actors.runner.origin import Answered, New
+from actors.runner.recovery import TurnRecovery
+from actors.runner.routing import Routing
+from actors.runner.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.turn_tasks import TurnTasks
+from actors.runner.turns import TurnTable
+from actors.runner.user_message import PreparedMessage, UserMessages, saves, user_event
+
+logger = logging.getLogger(__name__)
+
+
+class TurnStarter:
+    """Starts turns.
+
+    Args:
+        runner_id: this Runner's, as the Session actor knows it.
+        session: the Session actor.
+        routing: which agent gets a turn.
+        user_messages: prepares the messages.
+        table: the turns that run or are being opened.
+        tasks: launches turns, and cancels those that are interrupted.
+        recovery: resumes turns that are in the way, or that are joined, and lost.
+    """
+
+    def __init__(
+        self,
+        runner_id: str,
+        session: SessionRef,
+        routing: Routing,
+        user_messages: UserMessages,
+        table: TurnTable,
+        tasks: TurnTasks,
+        recovery: TurnRecovery,
+    ) -> None:
+        self._runner_id = runner_id
+        self._session = session
+        self._routing = routing
+        self._user_messages = user_messages
+        self._table = table
+        self._tasks = tasks
+        self._recovery = recovery
+
+    async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
+        """Check the message, store it, select the agent and let it run. Raises what is wrong; nothing is stored then."""
+        with self._table.opening((message.key, message.invocation_id)):
+            await self._routing.load()
+            content = messages.checked(message.content)
+            if message.repeatable and saves(message, content) and not messages.answers(content):
+                return await self._start_once(message, content)
+            return await self._start(message, await self._user_messages.prepare(message, content))
+
+    async def _start_once(self, message: p.StartTurn, content: Content) -> p.TurnStarted:
+        """Start or join a turn whose message has data to save.
+
+        Concurrent requests for one turn share a single save; later ones find the turn open.
+        """
+        key = (message.key, message.invocation_id)
+        with self._table.saving(key, lambda: self._user_messages.prepare(message, content)) as saving:
+            prepared = await asyncio.shield(saving)
+            if not prepared.found.is_there:
+                return await self._start(message, prepared)
+        # Subscribe instead of opening: if the turn is rewound right now, opening would store the raw data again.
+        status = await self._session.subscribe(
+            p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id)
+        )
+        if status == "lost":
+            await self._recovery.resume(key)
+        return self._joined(key, prepared.found.agent)
+
+    async def _start(self, message: p.StartTurn, prepared: PreparedMessage) -> p.TurnStarted:
+        """Open the turn and launch it, or join it if it is there already."""
+        found, content, actions = prepared
+        invocation_id = found.invocation_id or message.invocation_id
+        key = (message.key, invocation_id)
+        running = self._table.get(key)
+        if running is not None and message.event_id and running.message.event.id == message.event_id:
+            # The request is repeated: the turn was opened with this very event.
+            return self._joined(key, running.agent, running.message.stored.seq)
+        message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
+        event = user_event(message, content, invocation_id, actions)
+        raw = encode_event(event)
+        with self._table.opening(key):
+            opened = await self._open(self._request(message, invocation_id, content, raw))
+        match opened:
+            case p.TurnJoined():
+                if opened.is_lost:
+                    await self._recovery.resume(key)
+                return self._joined(key, opened.agent, opened.seq)
+            case p.TurnResumed():
+                agent = self._recovery.run(key, opened)
+            case p.TurnBegun():
+                agent = CONTROLLER if message.flow else self._routing.select(opened.authors, found.caller)
+                self._launch(key, agent, OpeningMessage(event, p.StoredEvent(opened.seq, raw), message.config), opened)
+                # The agent first: the driver does not wait for this reply.
+                await asyncio.sleep(0)
+        return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
+
+    def _request(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.OpenTurn:
+        return p.OpenTurn(
+            key=message.key,
+            invocation_id=invocation_id,
+            repeatable=message.repeatable,
+            event=raw,
+            answers=messages.answers(content),
+            state_delta=message.state_delta,
+            auto_create=message.auto_create,
+            config=message.config,
+            subscriber=message.subscriber,
+            runner=self._runner_id,
+        )
+
+    async def _open(self, request: p.OpenTurn) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
+        """Ask until the turn is open: turns that are in the way are interrupted or resumed first."""
+        while True:
+            opened = await self._session.open_turn(request) if not request.interrupting else await self._interrupt(request)
+            match opened:
+                case p.InterruptFirst():
+                    request = msgspec.structs.replace(request, interrupting=opened.invocation_id)
+                case p.ResumeFirst():
+                    await self._recovery.resume((request.key, opened.invocation_id))
+                case _:
+                    return opened
+
+    async def _interrupt(self, request: p.OpenTurn) -> p.OpenTurnReply:
+        """Cancel the running turn and ask at the same time, so that the new turn is at the head of the queue when it ends."""
+        cancel = p.CancelTurn(key=request.key, invocation_id=request.interrupting)
+        opened, cancelled = await asyncio.gather(
+            self._session.open_turn(request), self._tasks.cancel_turn(cancel), return_exceptions=True
+        )
+        if isinstance(cancelled, BaseException):
+            logger.error("turn %s could not be interrupted: %s", request.interrupting, cancelled)
+        if isinstance(opened, BaseException):
+            raise opened
+        return opened
+
+    def _launch(self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun) -> None:
+        turn = RunningTurn(
+            p.TurnRef(*key, begun.epoch),
+            agent,
+            message,
+            Answered(begun.progress) if begun.progress is not None else New(),
+            generation=begun.generation,
+            state=begun.state,
+        )
+        if begun.progress is not None:
+            turn.callers = self._routing.waiting_callers(begun.progress)
+        self._tasks.launch(turn)
+
+    def _joined(self, key: TurnKey, agent: str, seq: int = 0) -> p.TurnStarted:
+        running = self._table.get(key)
+        return p.TurnStarted(invocation_id=key[1], agent=running.agent if running else agent, attached=True, seq=seq)

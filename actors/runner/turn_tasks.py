@@ -1,0 +1,138 @@
+"""The task of each running turn: it runs the agents with the plugins' hooks around them, and closes the turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+from actors.errors import FencedError, PluginFailedError, RaygroveError, RequestError
+from actors.messages import protocol as p
+from actors.refs.session import SessionRef
+from actors.runner.dispatch import Dispatch
+from actors.runner.events import RunnerEvents, failed
+from actors.runner.invoker import Invoker
+from actors.runner.plugin_hooks import PluginHooks
+from actors.runner.running_turn import RunningTurn
+from actors.runner.turns import TurnTable
+
+logger = logging.getLogger(__name__)
+
+CANCEL_RETRY_S = 0.1
+"""A turn may enter the queue just after a cancel has looked there, so the cancel is retried after this long."""
+
+
+class TurnTasks:
+    """Launches and cancels turns.
+
+    Args:
+        session: the Session actor.
+        table: where running turns are entered.
+        dispatch: runs a turn's agents.
+        invoker: stops runs that are left when a turn ends.
+        events: stores what hooks leave in the log.
+        hooks: the plugins' hooks around a turn.
+        counts: the Runner's figures.
+    """
+
+    def __init__(
+        self,
+        session: SessionRef,
+        table: TurnTable,
+        dispatch: Dispatch,
+        invoker: Invoker,
+        events: RunnerEvents,
+        hooks: PluginHooks,
+        counts: Counter[str],
+    ) -> None:
+        self._session = session
+        self._table = table
+        self._dispatch = dispatch
+        self._invoker = invoker
+        self._events = events
+        self._hooks = hooks
+        self._counts = counts
+
+    def launch(self, turn: RunningTurn) -> None:
+        """Run a turn that is open, in a task of its own."""
+        self._table.add(turn)
+        self._counts["turns"] += 1
+        turn.task = asyncio.create_task(self._run(turn))
+
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
+        """Stop a turn that runs, waits in the queue or is being opened; returns when it is closed."""
+        key = (message.key, message.invocation_id)
+        while (turn := self._table.get(key)) is None:
+            await self._session.cancel_turn(message)
+            if key not in self._table:
+                return p.Ack()
+            await self._table.opened(key, CANCEL_RETRY_S)
+        turn.cancel()
+        await turn.over()
+        return p.Ack()
+
+    async def cancel_all(self) -> None:
+        """Stop every turn that runs."""
+        for key, invocation_id in self._table.running():
+            await self.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
+
+    async def _run(self, turn: RunningTurn) -> None:
+        outcome = await self._outcome(turn)
+        turn.runs.stop_waiting()
+        left = turn.runs.all()
+        if left:
+            await self._invoker.stop(turn, left)
+        self._table.remove(turn)
+        if not (isinstance(outcome, p.Finished) and outcome.closed):
+            await self._close(turn, outcome)
+
+    async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
+        """How the turn ends, whatever goes wrong in it."""
+        try:
+            async with asyncio.timeout(turn.config.timeout):
+                return await self._with_hooks(turn)
+        except TimeoutError:
+            return p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)
+        except asyncio.CancelledError:
+            return p.Cancelled(agent=turn.agent)
+        except RaygroveError as error:
+            return failed(turn.agent, error)
+        except Exception as error:
+            # The border of the turn: its driver has to hear that it has ended, also after a defect.
+            logger.exception("turn %s failed in the Runner", turn.ref.invocation_id)
+            return failed(turn.agent, RaygroveError(f"the Runner failed: {type(error).__name__}: {error}"))
+
+    async def _with_hooks(self, turn: RunningTurn) -> p.AnyOutcome:
+        """Run the turn's agents, with the hooks before and after them."""
+        try:
+            if not turn.has_begun and await self._is_answered_by_hook(turn):
+                outcome: p.AnyOutcome = p.Finished(agent=turn.agent)
+            else:
+                outcome = await self._dispatch.turn(turn)
+            if isinstance(outcome, p.Finished) and not outcome.closed:
+                event = await self._hooks.after_run(turn)
+                if event is not None:
+                    await self._events.append(turn, turn.agent, event)
+        except (PluginFailedError, RequestError) as error:
+            # RequestError: the event of a hook cannot be stored.
+            return await self._events.fail(turn, turn.agent, error)
+        return outcome
+
+    async def _is_answered_by_hook(self, turn: RunningTurn) -> bool:
+        """Call the hooks of the beginning; True when one of them has answered the message, so that no agent runs."""
+        event = await self._hooks.before_run(turn)
+        if event is None:
+            return False
+        # From here on neither the log nor the state is what it was when the turn was opened.
+        turn.is_fresh = False
+        await self._events.append(turn, turn.agent, event)
+        return event.content is not None
+
+    async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> None:
+        try:
+            await self._session.close_turn(p.CloseTurn(turn=turn.ref, agent=turn.agent, outcome=outcome))
+        except FencedError:
+            # Another Runner has resumed the turn, and closes it.
+            pass
+        except RaygroveError as error:
+            logger.error("the record of turn %s could not be written: %s", turn.ref.invocation_id, error)

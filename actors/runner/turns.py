@@ -1,0 +1,138 @@
+"""What goes on with each turn in this Runner: it is being opened, its data is being saved, it is being resumed, or it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from actors.runner.running_turn import RunningTurn, TurnKey
+from actors.runner.user_message import PreparedMessage
+
+
+class _Entry:
+    """One turn, for as long as anything goes on with it.
+
+    Attributes:
+        running: the turn, while it runs.
+        openings: done when a request that opens it is over; the same turn may be asked for several times at once.
+        saving: prepares its message, for all requests that ask for it at the same time.
+        resuming: held by the request that resumes it.
+        resumers: requests that hold `resuming` or wait for it.
+    """
+
+    __slots__ = ("openings", "resumers", "resuming", "running", "saving")
+
+    def __init__(self) -> None:
+        self.running: RunningTurn | None = None
+        self.openings: set[asyncio.Future[None]] = set()
+        self.saving: asyncio.Task[PreparedMessage] | None = None
+        self.resuming: asyncio.Lock | None = None
+        self.resumers = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing goes on with the turn."""
+        return self.running is None and not self.openings and self.saving is None and not self.resumers
+
+
+class TurnTable:
+    """The turns of this Runner that run or are about to.
+
+    The Session actor may have opened a turn while the Runner still waits for the reply. Such a turn is in the table: it is not
+    lost, so it must not be resumed, and a cancel has to wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[TurnKey, _Entry] = {}
+
+    def __len__(self) -> int:
+        """How many turns run."""
+        return len(self.running())
+
+    def __contains__(self, turn: TurnKey) -> bool:
+        """True when the turn runs or is being opened."""
+        entry = self._entries.get(turn)
+        return entry is not None and (entry.running is not None or bool(entry.openings))
+
+    def running(self) -> list[TurnKey]:
+        """The turns that run."""
+        return [turn for turn, entry in self._entries.items() if entry.running is not None]
+
+    def get(self, turn: TurnKey) -> RunningTurn | None:
+        """The turn, if it runs."""
+        entry = self._entries.get(turn)
+        return entry.running if entry is not None else None
+
+    def add(self, running: RunningTurn) -> None:
+        """A turn runs; if it ran here before in an older epoch, this one replaces it."""
+        self._entry(running.key).running = running
+
+    def remove(self, running: RunningTurn) -> None:
+        """A turn has ended. When it has been replaced, the newer one stays."""
+        entry = self._entries.get(running.key)
+        if entry is not None and entry.running is running:
+            entry.running = None
+            self._drop(running.key, entry)
+
+    @contextmanager
+    def opening(self, turn: TurnKey) -> Iterator[None]:
+        """Inside the block the turn is being opened. A turn that is added before the block ends is never seen as absent."""
+        entry = self._entry(turn)
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry.openings.add(over)
+        try:
+            yield
+        finally:
+            over.set_result(None)
+            entry.openings.discard(over)
+            self._drop(turn, entry)
+
+    def is_opening(self, turn: TurnKey) -> bool:
+        """True while a request opens the turn."""
+        entry = self._entries.get(turn)
+        return entry is not None and bool(entry.openings)
+
+    async def opened(self, turn: TurnKey, timeout_s: float) -> None:
+        """Wait until the requests that open the turn now are over, but at most `timeout_s` seconds."""
+        if self.is_opening(turn):
+            await asyncio.wait(self._entries[turn].openings, timeout=timeout_s)
+
+    @contextmanager
+    def saving(
+        self, turn: TurnKey, prepare: Callable[[], Coroutine[None, None, PreparedMessage]]
+    ) -> Iterator[asyncio.Task[PreparedMessage]]:
+        """The task that prepares the turn's message: the first request starts it, and concurrent ones share it."""
+        entry = self._entry(turn)
+        if entry.saving is None:
+            entry.saving = asyncio.create_task(prepare())
+        saving = entry.saving
+        try:
+            yield saving
+        finally:
+            if entry.saving is saving:
+                entry.saving = None
+                self._drop(turn, entry)
+
+    @asynccontextmanager
+    async def resuming(self, turn: TurnKey) -> AsyncIterator[None]:
+        """Inside the block no other request resumes the turn."""
+        entry = self._entry(turn)
+        entry.resuming = entry.resuming or asyncio.Lock()
+        entry.resumers += 1
+        try:
+            async with entry.resuming:
+                yield
+        finally:
+            entry.resumers -= 1
+            self._drop(turn, entry)
+
+    def _entry(self, turn: TurnKey) -> _Entry:
+        entry = self._entries.get(turn)
+        if entry is None:
+            entry = self._entries[turn] = _Entry()
+        return entry
+
+    def _drop(self, turn: TurnKey, entry: _Entry) -> None:
+        if entry.is_idle and self._entries.get(turn) is entry:
+            del self._entries[turn]

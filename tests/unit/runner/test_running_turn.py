@@ -1,0 +1,154 @@
+"""A running turn: what follows from its origin, where its runs stand in the log, and which runs are below which."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors import Content
+from actors.messages import protocol as p
+from actors.messages.config import RunConfig
+from actors.messages.event import Event
+from actors.messages.flow import FlowMark
+from actors.runner.origin import Answered, New, Origin, Recovered
+from actors.runner.running_turn import UNLIMITED, OpeningMessage, RunningTurn
+from actors.runner.runs import Run, numbers
+from tests.support.session_fixture import KEY, settled
+
+ASKED = p.StoredEvent(5, b"")
+
+
+def progress(**more: Any) -> p.TurnProgress:
+    return p.TurnProgress(**{"first_seq": 2, "opened_seq": 5, "head_seq": 5, **more})
+
+
+def turn(origin: Origin | None = None, config: RunConfig | None = None, event: Event | None = None) -> RunningTurn:
+    message = OpeningMessage(event or Event(), ASKED, config or RunConfig())
+    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, origin or New(), generation="g")
+
+
+def run(agent: str, parent: Run | None = None, *, branch: str | None = None, transfer_seq: int | None = None) -> Run:
+    return Run(agent, branch, ASKED, parent, transfer_seq)
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_fresh", "has_begun", "is_resumed"),
+    [
+        (New(), True, False, False),
+        (Answered(progress()), True, True, False),
+        # Nothing has happened since it was opened: it is run from its beginning.
+        (Recovered(progress(), is_answered=False), False, False, False),
+        (Recovered(progress(head_seq=6), is_answered=False), False, True, True),
+        (Recovered(progress(), is_answered=True), False, True, True),
+    ],
+)
+def test_the_origin_says_what_is_done_already(origin: Origin, is_fresh: bool, has_begun: bool, is_resumed: bool) -> None:
+    of_origin = turn(origin)
+    assert (of_origin.is_fresh, of_origin.has_begun, of_origin.is_resumed) == (is_fresh, has_begun, is_resumed)
+    assert of_origin.progress == (None if isinstance(origin, New) else origin.progress)
+
+
+def test_a_turn_of_a_flow_names_its_definition_and_content_may_be_missing() -> None:
+    assert turn(event=Event(flow=FlowMark(run="plan"))).message.flow == "plan"
+    assert (turn().message.flow, turn().message.content) == ("", Content())
+
+
+def test_a_run_stands_after_the_message_or_the_transfer_or_where_its_supervisor_began_it() -> None:
+    begun = turn()
+    supervisor = run("flow")
+    assert begun.after_seq(supervisor) == 5
+    assert begun.after_seq(run("a", supervisor)) == 5
+    assert begun.after_seq(run("b", supervisor, transfer_seq=9)) == 9
+    begun.apply_progress(progress(agent_states={"flow": (7, {"child": "a"})}), 0)
+    assert begun.after_seq(supervisor) == 2
+    assert begun.after_seq(run("a", supervisor)) == 7
+    assert begun.after_seq(run("b", supervisor)) == 2
+    assert begun.agent_state(supervisor, 2) == (7, {"child": "a"})
+    assert begun.agent_state(supervisor, 7) == (0, {})
+
+
+def test_a_run_has_ended_with_the_first_transfer_after_its_beginning() -> None:
+    transfers = (
+        p.TransferRecord(6, None, "root", "a"),
+        p.TransferRecord(8, None, "a", "root"),
+        p.TransferRecord(9, None, "root", "b"),
+    )
+    resumed = turn(Recovered(progress(transfers=transfers, head_seq=9), is_answered=False))
+    at = run("root")
+    reached = []
+    while (record := resumed.recorded_transfer(at)) is not None:
+        at = at.transferred(record.to, record.seq)
+        reached.append(at.agent)
+    assert reached == ["a", "root", "b"]
+    assert turn().recorded_transfer(run("root")) is None
+
+
+def test_model_calls_in_the_log_count_at_least_and_what_was_counted_stays() -> None:
+    counted = turn(config=RunConfig(max_llm_calls=5))
+    counted.llm_calls = 2
+    counted.apply_progress(progress(), 4)
+    assert counted.llm_calls_left() == 1
+    counted.apply_progress(progress(), 3)
+    assert counted.llm_calls_left() == 1
+    assert turn(config=RunConfig(max_llm_calls=0)).llm_calls_left() == UNLIMITED
+
+
+def test_a_caller_is_reached_once() -> None:
+    answered = turn(Answered(progress()))
+    answered.callers = ["a", "b"]
+    assert [answered.reach(agent) for agent in ("c", "a", "a")] == [False, True, False]
+    assert answered.callers == ["b"]
+
+
+def test_a_repeated_run_is_the_same_but_for_its_number() -> None:
+    runs = turn().runs
+    parent = run("flow")
+    first = run("a", parent, branch="x", transfer_seq=3)
+    runs.begin(parent)
+    runs.begin(first)
+    again = first.repeated()
+    runs.end([first])
+    runs.begin(again)
+    assert (again.agent, again.branch, again.user_event, again.parent, again.transfer_seq) == ("a", "x", ASKED, parent, 3)
+    assert numbers([parent, first, again]) == (1, 2, 3)
+    assert (runs.get(1), runs.get(2), runs.get(3)) == (parent, None, again)
+
+
+def test_the_runs_below_one_are_found_and_those_on_its_branches() -> None:
+    runs = turn().runs
+    top, left, right = run("top"), run("left", branch="p.left"), run("right", branch="p.right")
+    below = run("below", left, branch="p.left")
+    for each in (top, left, right, below):
+        runs.begin(each)
+    assert runs.below(left) == [left, below]
+    assert runs.on_branch("p.left") == [left, below]
+    assert runs.on_branch("p") == [left, right, below]
+    assert runs.all() == [top, left, right, below]
+
+
+async def test_waiting_ends_for_a_branch_or_below_a_run_or_altogether() -> None:
+    runs = turn().runs
+    top = run("top")
+    below = run("below", top)
+
+    async def for_ever() -> p.AnyOutcome:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def waits(branch: str | None, parent: Run) -> None:
+        task = asyncio.create_task(for_ever())
+        with runs.waiting(task, branch, parent):
+            await asyncio.wait([task])
+
+    on_branch, under, other = (asyncio.create_task(waits(*each)) for each in (("p.a", top), (None, below), (None, run("other"))))
+    await settled()
+    runs.stop_waiting(on_branch="p")
+    await on_branch
+    assert not under.done()
+    runs.stop_waiting(below=top)
+    await under
+    assert not other.done()
+    runs.stop_waiting()
+    await other

@@ -1,0 +1,179 @@
+"""What the Runner knows of a turn: being opened, prepared, resumed, running; and nothing once all of that is over."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors import Content
+from actors.definitions.tools.context import Actions
+from actors.messages import protocol as p
+from actors.messages.config import RunConfig
+from actors.messages.event import Event
+from actors.runner.origin import New
+from actors.runner.running_turn import OpeningMessage, RunningTurn
+from actors.runner.turns import TurnTable
+from actors.runner.user_message import PreparedMessage
+from tests.support.session_fixture import KEY, settled
+
+TURN = (KEY, "e-1")
+
+
+def running(epoch: int = 1, turn: str = "e-1") -> RunningTurn:
+    message = OpeningMessage(Event(), p.StoredEvent(1, b""), RunConfig())
+    return RunningTurn(p.TurnRef(KEY, turn, epoch), "root", message, New(), generation="g")
+
+
+def test_a_turn_is_there_while_it_is_opened_and_while_it_runs() -> None:
+    async def play() -> None:
+        table, turn = TurnTable(), running()
+        assert TURN not in table
+        with table.opening(TURN):
+            assert TURN in table
+            assert table.is_opening(TURN)
+            assert table.get(TURN) is None
+            table.add(turn)
+        assert TURN in table
+        assert not table.is_opening(TURN)
+        assert (table.get(TURN), table.running(), len(table)) == (turn, [TURN], 1)
+        table.remove(turn)
+        assert TURN not in table
+        assert (table.get(TURN), table.running(), len(table)) == (None, [], 0)
+
+    asyncio.run(play())
+
+
+def test_the_end_of_a_turn_that_was_replaced_leaves_the_newer_one() -> None:
+    table, old, new = TurnTable(), running(1), running(2)
+    table.add(old)
+    table.add(new)
+    table.remove(old)
+    assert table.get(TURN) is new
+
+
+async def test_who_waits_for_an_opening_waits_for_all_that_open_the_turn_or_for_the_time() -> None:
+    table = TurnTable()
+    await table.opened(TURN, 60.0)
+    with table.opening(TURN):
+        await table.opened(TURN, 0.0)
+        with table.opening(TURN):
+            waiting = asyncio.create_task(table.opened(TURN, 60.0))
+            await settled()
+        await settled()
+        assert not waiting.done()
+    await waiting
+    assert not table.is_opening(TURN)
+
+
+async def test_concurrent_requests_share_one_preparation_and_later_ones_begin_another() -> None:
+    table, may = TurnTable(), asyncio.Event()
+    prepared: list[PreparedMessage] = []
+
+    async def prepare() -> PreparedMessage:
+        await may.wait()
+        prepared.append(PreparedMessage(p.TurnFound(authors=()), Content(), Actions()))
+        return prepared[-1]
+
+    async def request() -> PreparedMessage:
+        with table.saving(TURN, prepare) as saving:
+            return await asyncio.shield(saving)
+
+    asked = [asyncio.create_task(request()) for _ in range(3)]
+    await settled()
+    # One that gives up takes nothing from the others.
+    asked[0].cancel()
+    may.set()
+    replies = await asyncio.gather(*asked[1:])
+    assert [id(reply) for reply in replies] == [id(prepared[0])] * 2
+    await request()
+    assert len(prepared) == 2
+
+
+async def test_one_request_at_a_time_resumes_a_turn_and_others_resume_other_turns() -> None:
+    table = TurnTable()
+    inside: list[str] = []
+    may = asyncio.Event()
+
+    async def resume(turn: str, who: str) -> None:
+        async with table.resuming((KEY, turn)):
+            inside.append(who)
+            await may.wait()
+            inside.remove(who)
+
+    asked = [asyncio.create_task(resume("e-1", who)) for who in ("a", "b")]
+    asked.append(asyncio.create_task(resume("e-2", "other")))
+    await settled()
+    assert sorted(inside) == ["a", "other"]
+    may.set()
+    await asyncio.gather(*asked)
+    assert inside == []
+
+
+async def test_the_lock_of_a_turn_is_the_same_for_who_comes_while_others_wait_for_it() -> None:
+    table = TurnTable()
+    at_once = most_at_once = 0
+
+    async def resume() -> None:
+        nonlocal at_once, most_at_once
+        async with table.resuming(TURN):
+            at_once += 1
+            most_at_once = max(most_at_once, at_once)
+            await asyncio.sleep(0)
+            at_once -= 1
+
+    async def late(after: int) -> None:
+        for _ in range(after):
+            await asyncio.sleep(0)
+        await resume()
+
+    await asyncio.gather(*(late(after) for after in range(8)))
+    assert most_at_once == 1
+
+
+STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "save"]), max_size=12)
+
+
+@settings(max_examples=100)
+@given(STEPS)
+def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
+    async def prepare() -> PreparedMessage:
+        return PreparedMessage(p.TurnFound(authors=()), Content(), Actions())
+
+    async def play() -> None:
+        table = TurnTable()
+        blocks: list[ExitStack] = []
+        runs: list[RunningTurn] = []
+        for step in steps:
+            match step:
+                case "open" | "save":
+                    block = ExitStack()
+                    block.enter_context(table.opening(TURN) if step == "open" else table.saving(TURN, prepare))
+                    blocks.append(block)
+                case "close" if blocks:
+                    blocks.pop(0).close()
+                case "add":
+                    runs.append(running(len(runs) + 1))
+                    table.add(runs[-1])
+                case "end" if runs:
+                    table.remove(runs.pop(0))
+            assert (TURN in table) == (table.get(TURN) is not None or table.is_opening(TURN))
+        for block in blocks:
+            block.close()
+        for turn in runs:
+            table.remove(turn)
+        assert table._entries == {}
+        await settled()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("turn", ["e-1", "e-2"])
+def test_a_turn_is_known_by_its_session_and_its_id(turn: str) -> None:
+    table = TurnTable()
+    table.add(running(turn=turn))
+    assert (KEY, turn) in table
+    assert (KEY, "e-3") not in table
