@@ -1,4 +1,4 @@
-"""In whose process an agent lives, and what that asks for."""
+"""Which agents live in one process, and which replica of an agent serves a session."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from actors.rules.capacity.process_choice import replica_of
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Where an agent lives.
+    """Agents that live in one process: a leader, and the agents below it that are placed with their parents.
 
     Attributes:
-        anchor: the agent in whose process it lives: itself, or the first one above it that does not live with its parent.
-        placement: the anchor's.
+        leader: the topmost of these agents.
+        placement: the leader's.
     """
 
-    anchor: str
+    leader: str
     placement: Placement
 
 
 class Replica(NamedTuple):
-    """One of the actors by which an agent is served."""
+    """One of the actors of an agent."""
 
     agent: str
     replica: int = 0
@@ -36,11 +36,11 @@ class Replica(NamedTuple):
         return f"{self.agent}/{self.replica}" if self.replica else self.agent
 
 
-def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, ProcessGroup]:
-    """The homes of those agents whose own placement, or that of whom they live with, says anything.
+def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, ProcessGroup]:
+    """The process groups by agent. Agents that can live in any process have none: their leader's placement is the default.
 
     Raises:
-        AgentTreeError: an agent is to live with its parent and has none.
+        AgentTreeError: an agent with `colocate="parent"` has no parent.
     """
     found: dict[str, ProcessGroup] = {}
     anywhere = Placement()
@@ -62,7 +62,7 @@ def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, 
     return found
 
 
-def place_of(homes: Mapping[str, ProcessGroup], agent: str, key: SessionKey) -> Replica:
-    """The actor by which an agent serves a session."""
-    home = homes.get(agent)
-    return Replica(agent, replica_of(key, home.placement.replicas) if home is not None else 0)
+def replica_for(groups: Mapping[str, ProcessGroup], agent: str, key: SessionKey) -> Replica:
+    """The replica of an agent that serves a session."""
+    group = groups.get(agent)
+    return Replica(agent, replica_of(key, group.placement.replicas) if group is not None else 0)
