@@ -10,12 +10,11 @@ from typing import Any
 
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.errors import DefinitionError
-from actors.interfaces.plans import PlanSource, no_plans
-from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.limiter.actor import LimiterActor
 from actors.messages.codec import encode
@@ -46,41 +45,27 @@ class LocalLink:
 
 
 class LocalDirectory:
-    """Makes agents' actors live in this process."""
+    """Makes agents' actors live in this process.
 
-    def __init__(
-        self,
-        tree: AgentTree,
-        session: SessionRef,
-        artifacts: ArtifactStore,
-        plans: PlanSource = no_plans,
-        gate: LimiterClient | None = None,
-    ) -> None:
+    Attributes:
+        environment: what the agents share; to be set before the first of them is asked for, since it names the Runner that is
+            made with this directory.
+    """
+
+    environment: AgentEnvironment
+
+    def __init__(self, tree: AgentTree) -> None:
         self._tree = tree
-        self._gate = gate
-        self._plans = plans
-        self._session = session
-        self._artifacts = artifacts
         self._links: dict[Replica, LocalLink] = {}
         self._activations = 0
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
-        self.runner: RunnerRef | None = None
 
     async def link(self, agent: str, key: SessionKey) -> Link:
         """A way to the agent's actor that serves a session, which is made if it does not live."""
         place = replica_for(self._tree.process_groups, agent, key)
         link = self._links.get(place)
         if link is None:
-            actor = AgentActor(
-                self._tree.spec(agent),
-                self._session,
-                lambda: self.runner,
-                self._artifacts,
-                resolve,
-                plans=self._plans,
-                gate=self._gate,
-            )
-            link = self._links[place] = LocalLink(actor)
+            link = self._links[place] = LocalLink(AgentActor(self._tree.spec(agent), self.environment))
             self._activations += 1
         return link
 
@@ -122,7 +107,7 @@ class LocalEngine:
         self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
         self._plans = FlowRegistry(deployment.plans())
-        self._gate: LimiterClient | None = None
+        self._limiter: LimiterClient | None = None
 
     def prepare(self) -> None:
         """Nothing has to be done first."""
@@ -135,7 +120,7 @@ class LocalEngine:
         model_limits = deployment.settings.model_limits
         if model_limits:
             self.permits = LimiterRef(LocalLink(LimiterActor(model_limits)))
-            self._gate = LimiterClient(self.permits, model_limits)
+            self._limiter = LimiterClient(self.permits, model_limits)
         self.session = session_client([self._made_session(share) for share in shares(deployment.settings.session_shards)])
         self.runner = runner_client([self._made_runner(share) for share in shares(deployment.settings.runners)])
 
@@ -160,7 +145,7 @@ class LocalEngine:
         deployment = self._deployment
         limits = deployment.settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
-        directory = LocalDirectory(deployment.tree, self.session, artifacts, self._plans.find, self._gate)
+        directory = LocalDirectory(deployment.tree)
         actor = RunnerActor(
             self.session,
             directory,
@@ -171,8 +156,11 @@ class LocalEngine:
             limits=limits,
             share=share,
         )
-        directory.runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
-        return directory.runner
+        runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
+        directory.environment = AgentEnvironment(
+            self.session, runner, artifacts, resolve, self._plans.find, limiter=self._limiter
+        )
+        return runner
 
     async def leave(self) -> None:
         """Stop the actors: they are of this process."""
@@ -186,6 +174,6 @@ class LocalEngine:
         """Stop the actors."""
         await self.runner.stop()
         await self.session.stop()
-        if self._gate is not None and self.permits is not None:
-            await self._gate.close()
+        if self._limiter is not None and self.permits is not None:
+            await self._limiter.close()
             await self.permits.stop()

@@ -16,6 +16,7 @@ import msgspec
 from actors import Agent, Flow
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError, ActorRestartsError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
@@ -199,15 +200,10 @@ class LossyEngine(LocalEngine):
         runner = self._runner
         runner_ref = RunnerRef(LossyLink(self, process, lambda: runner, restarts=False))
         spec = self._deployment.tree.spec(name)
-        process.actor = AgentActor(
-            spec,
-            self._to_session(process),
-            lambda: runner_ref,
-            self._artifacts,
-            resolve,
-            clock=self.clock,
-            plans=self._plans.find,
+        environment = AgentEnvironment(
+            self._to_session(process), runner_ref, self._artifacts, resolve, self._plans.find, clock=self.clock
         )
+        process.actor = AgentActor(spec, environment)
         return process
 
     def _to_session(self, sender: Process) -> SessionRef:

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from actors.actor import Actor
+from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply, Stop
+from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.transport.link import Handle
 
 
@@ -19,14 +22,18 @@ class AgentHost:
     """A Ray actor: a process in which agents can live. It has no identity of its own.
 
     Args:
-        build_environment: builds what all agents in it share; what it returns builds an agent's actor from its packed definition.
+        build_environment: builds what all agents in it share.
+        name: the process's; its agents report under it.
         peers: the actors to which its agents will send messages.
         threads: how many sync tools may run at the same time. asyncio's default, a few more than there are CPUs, would let
             the tools of one session wait for those of another.
     """
 
-    def __init__(self, build_environment: Callable[[], Callable[[bytes], Actor]], peers: Sequence[Handle], threads: int) -> None:
-        self._build = build_environment()
+    def __init__(
+        self, build_environment: Callable[[], AgentEnvironment], name: str, peers: Sequence[Handle], threads: int
+    ) -> None:
+        self._environment = build_environment()
+        self._name = name
         self._peers = peers
         self._threads = threads
         self._executor: ThreadPoolExecutor | None = None
@@ -48,6 +55,9 @@ class AgentHost:
         # In a thread, since it may import user modules, and the other agents here go on meanwhile.
         self._actors[slot] = await asyncio.to_thread(self._build, packed)
         return os.getpid()
+
+    def _build(self, packed: bytes) -> Actor:
+        return AgentActor(unpack(packed), self._environment, self._name)
 
     def _use_own_threads(self) -> None:
         if self._executor is None:

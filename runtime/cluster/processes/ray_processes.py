@@ -65,7 +65,8 @@ class RayProcesses:
             name,
             settings.namespace,
             settings.max_concurrency,
-            partial(build_environment, self._core, self._artifact_store, name, settings),
+            partial(build_environment, self._core, self._artifact_store, settings),
+            name,
             self._core.all(),
             settings.tool_threads,
         )

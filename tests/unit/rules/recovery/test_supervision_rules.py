@@ -52,10 +52,10 @@ def test_a_child_is_never_run_again_more_often_than_allowed_in_any_window(policy
 
 @given(supervisions, st.integers(1, 2_000))
 def test_the_wait_before_a_restart_grows_up_to_the_longest(policy: Supervision, attempt: int) -> None:
-    waits = [backoff(policy, number) for number in (attempt, attempt + 1)]
+    waits = [backoff(policy).after_attempts(number) for number in (attempt, attempt + 1)]
     assert 0 <= waits[0] <= waits[1] <= policy.max_backoff_s
     assert waits[1] in (waits[0] * 2, policy.max_backoff_s) or attempt > 64
-    assert backoff(policy, 1) == min(policy.backoff_s, policy.max_backoff_s)
+    assert backoff(policy).after_attempts(1) == min(policy.backoff_s, policy.max_backoff_s)
 
 
 def test_restarts_long_ago_do_not_count_and_those_ahead_do() -> None:
