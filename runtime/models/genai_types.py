@@ -3,7 +3,7 @@
 Four conversions, all pure:
 
 - `from_genai`, `to_genai`: a content in one form is the same content in the other, whatever it holds.
-- `wire_content`: the JSON object that the REST body wants, made without the SDK's models, which cost 0.23 ms a content.
+- `wire_content`: the JSON object that the REST body wants, built without the SDK's models, which cost 0.23 ms a content.
 - `generate_config`: everything else of a request, as the SDK's own configuration.
 - `from_response`: the service's response as a model response, with an error code where it has no content to show.
 

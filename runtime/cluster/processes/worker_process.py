@@ -106,7 +106,7 @@ class HostedAgent:
         try:
             reply = await self.idle_link.send(raw, once=once)
         except asyncio.CancelledError:
-            # The run goes on there until the agent is told to stop, or is found not to answer.
+            # The run goes on in the process until the agent gets a cancel message, or is found not to answer.
             asyncio.get_running_loop().call_later(CANCELLED_S, self._answered)
             raise
         except BaseException:
