@@ -1,4 +1,4 @@
-"""Faults that pass by themselves are told apart from those that do not."""
+"""Transient errors of databases are distinguished from others."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from runtime.cluster.packing.definitions import PackedDefinitions, pack_tree, un
 
 
 class Answer(pydantic.BaseModel):
-    """What a schema may be."""
+    """A schema."""
 
     score: int
 
@@ -50,7 +50,7 @@ class Counting(CustomAgent):
     _seen: list[int] = pydantic.PrivateAttr(default_factory=lambda: [7])
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Say nothing."""
+        """Yield no event."""
         none: list[Event] = []
         for event in none:
             yield event
@@ -78,7 +78,7 @@ class Trimmed(CustomAgent):
 
 
 class Mine:
-    """A module of the user's that must not be loaded where it has nothing to do."""
+    """User code that counts how often it is unpickled."""
 
     loaded = 0
 
@@ -170,7 +170,7 @@ def test_agents_that_differ_in_words_share_their_code() -> None:
         for number in range(100)
     ]
     _, packed = travelled(LlmAgent(name="root", model=PatternModel([]), sub_agents=children))
-    # The children's, the root's, and that of the controller beside the tree.
+    # That of the children, of the root, and of the controller beside the tree.
     assert len(packed.codes) == 3
     assert [unpack(packed[f"a{number}"]).definition.description for number in (0, 99)] == ["Does 0.", "Does 99."]
 
@@ -247,7 +247,7 @@ values = st.recursive(
 @given(instruction=texts, config=st.dictionaries(texts, values, max_size=3))
 def test_words_and_numbers_of_every_kind_arrive_as_they_were(instruction: str, config: dict[str, Any]) -> None:
     made = LlmAgent(name="root", model="gemini-x", instruction=instruction)
-    # Past the checks of the configuration: whatever a field may hold.
+    # Set without the checks of the field: any value that it may hold.
     made.__dict__["generate_content_config"] = config
     definition = arrived(made, "root").definition
     assert isinstance(definition, LlmAgent)

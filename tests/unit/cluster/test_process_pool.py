@@ -26,7 +26,7 @@ async def say(pool: Pool, agent: str, group: ProcessGroup | None = None) -> str:
 
 async def until(condition: Any) -> None:
     async with asyncio.timeout(10):
-        # The pool tells nobody when it has done something in the background.
+        # The pool does not notify when it has done something in the background.
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
@@ -54,7 +54,7 @@ async def test_when_nobody_is_idle_processes_are_shared_evenly_and_nobody_waits(
         assert pool.counts()["shared"] == 4
         cluster.gate.set()
     assert [run.result() for run in runs] == list("abcdef")
-    # Those who shared and are idle all make room for the next one.
+    # All agents that share the process and are idle make room for the next one.
     await say(pool, "g")
     assert sorted(map(len, cluster.agents_by_process())) == [1, 3]
     assert pool.counts()["passivations"] == 3
@@ -76,7 +76,7 @@ async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
     await say(pool, "b")
     with pytest.raises(ActorLostError, match="'a' is gone: it was idle"):
         await old.send(HI)
-    # Whoever finds that out does not end a process in which somebody else lives by now.
+    # Forgetting the old link does not end a process in which another agent lives by now.
     pool.forget(old)
     assert cluster.agents_by_process() == [["b"]]
     assert await say(pool, "a") == "a"
@@ -131,7 +131,7 @@ async def test_there_are_no_more_spares_than_there_is_room_and_need_for() -> Non
     await until(lambda: pool.counts()["spares"] == 2)
     await say(pool, "a")
     await say(pool, "b")
-    # One stays, for whoever is lost.
+    # One stays, to replace a process that is lost.
     await until(lambda: pool.counts()["spares"] == 1)
     assert pool.counts()["hosts"] == 2
     await pool.close()
@@ -251,7 +251,7 @@ async def test_who_asks_for_resources_has_a_process_of_its_own_beside_the_others
     await say(pool, "painter", group_of("painter"))
     await say(pool, "b")
     assert cluster.agents_by_process() == [["b"], ["painter"]]
-    # What it has is given to who needs it, when it is idle itself.
+    # When it is idle, its resources are given to an agent that needs them.
     await say(pool, "sculptor", group_of("sculptor"))
     assert cluster.agents_by_process() == [["b"], ["sculptor"]]
     await pool.close()
@@ -307,7 +307,7 @@ async def test_closing_ends_also_what_is_just_being_started() -> None:
 
 
 async def tell(pool: Pool, agent: str) -> str:
-    """Speak to somebody until he answers, as the Runner does."""
+    """Send a message until the agent replies, as the Runner does."""
     link = None
     while True:
         try:
@@ -330,7 +330,7 @@ Steps = st.lists(
 def test_whoever_speaks_to_whomever_is_answered_by_him_and_there_are_never_too_many_processes(
     steps: list[tuple[str, int, str]], max_processes: int, spares: int, pauses: list[int]
 ) -> None:
-    """Each step: who is spoken to, how soon after the one before, and whether whoever speaks gives up or a process dies."""
+    """Each step: the agent to send to, how soon after the step before, and whether the sender gives up or a process dies."""
 
     async def play() -> None:
         cluster = FakeCluster()

@@ -1,4 +1,4 @@
-"""When a model call is tried again, and after how long."""
+"""Whether a failed model call is repeated, and after how long."""
 
 from __future__ import annotations
 
