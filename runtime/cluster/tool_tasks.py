@@ -12,10 +12,11 @@ from ray import cloudpickle
 from ray.exceptions import RayTaskError
 
 from actors.errors.user_code import code_of, told
+from actors.messages.json_types import JsonMapping
 from runtime.cluster.transport.ray_actors import start_task
 
 
-async def as_task(function: Callable[..., Any], arguments: Mapping[str, Any], needs: Mapping[str, Any]) -> Any:
+async def as_task(function: Callable[..., Any], arguments: Mapping[str, Any], needs: JsonMapping) -> Any:
     """Implements `actors.interfaces.context.Offload`. A task is killed when its turn is cancelled, and never run twice."""
     pickled: bytes = cloudpickle.dumps((function, dict(arguments)))  # type: ignore[no-untyped-call]
     task = start_task(_call, pickled, **needs)

@@ -9,8 +9,8 @@ from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ActorLostError, ClusterError, PlacementError
 from actors.interfaces.transport import Link
-from runtime.cluster.processes.limits import PoolLimits
 from runtime.cluster.processes.pool import Pool
+from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.processes.worker_process import HostedAgent
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.errors import DeploymentExistsError
 from actors.messages.session import ONLY_SHARD, Shard
 from runtime.cluster.packing.chunks import to_chunks
@@ -28,7 +26,7 @@ class ActorStarter:
 
     def start(
         self,
-        host: type[Any],
+        host: type[object],
         name: str,
         *args: str,
         refusal: str,

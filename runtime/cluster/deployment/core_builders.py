@@ -17,7 +17,7 @@ from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.session.actor import SessionActor
 from runtime.cluster.deployment.names import actor_name, actor_names, host_name, limiter_name
-from runtime.cluster.packing.tree import PackedTree
+from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.directory import RayDirectory
 from runtime.cluster.processes.ray_processes import RayProcesses
 from runtime.cluster.transport.clients import CoreHandles, session_ref

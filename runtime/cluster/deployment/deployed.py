@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import ray
 
+from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol.base import Statistics
@@ -70,7 +70,7 @@ class DeployedEngine:
         self.permits = limiter_ref(core.limiter, restart_timeout_s) if core.limiter is not None else None
         self._runners = core.runners
 
-    async def define(self, name: str, plan: Any) -> None:
+    async def define(self, name: str, plan: FlowPlan) -> None:
         """Send the definition of a flow to all Runners, where agents fetch it. Raises DefinitionError, ActorLostError."""
         pickled = pickled_plan(plan.name, plan)
         await asyncio.gather(*(keep_plan(runner, name, pickled) for runner in self._runners))

@@ -22,8 +22,7 @@ from runtime.cluster.deployment.deployed import DeployedEngine, DeploymentInfo
 from runtime.cluster.deployment.names import actor_names, limiter_name
 from runtime.cluster.deployment.shared_models import SharedModels, is_shared
 from runtime.cluster.packing.chunks import pickled, pickled_plan
-from runtime.cluster.packing.definitions import PackedDefinitions, pack_tree
-from runtime.cluster.packing.tree import PackedTree
+from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.hosts import LimiterHost, RunnerHost, SessionHost
 from runtime.cluster.transport.link import Handle

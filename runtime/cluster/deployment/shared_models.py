@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import ray
 
-from actors.interfaces.model import SharedModel, name_of
+from actors.interfaces.model import Model, SharedModel, name_of
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.names import actor_name
 from runtime.cluster.transport.hosts import ModelHost
@@ -32,7 +32,7 @@ class SharedModels:
         self._starter = starter
         self._models: dict[int, tuple[SharedModel, Handle]] = {}
 
-    def replacement(self, model: Any) -> Any:
+    def replacement(self, model: str | Model) -> str | Model:
         """What travels instead of a model: for a shared one a proxy of its actor, which is started if need be; else itself."""
         return RemoteModel(self._actor_of(model), name_of(model)) if is_shared(model) else model
 

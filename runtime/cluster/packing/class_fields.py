@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from itertools import compress
 from operator import is_not, itemgetter
@@ -52,7 +52,7 @@ fields_of = cache(ClassFields)
 """The fields of a class of agents."""
 
 
-def identity_of(value: Any) -> Any:
+def identity_of(value: Any) -> Hashable:
     """A key that is equal for equal strings, for lists of the same objects, and otherwise for the same object only."""
     if type(value) is str:
         return value
@@ -83,6 +83,6 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def is_copy_of(value: Any, default: Any) -> bool:
+def is_copy_of(value: object, default: object) -> bool:
     """True for a default that pydantic has copied."""
     return isinstance(value, pydantic.BaseModel) and type(value) is type(default) and value == default

@@ -16,20 +16,13 @@ from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
 
 
 class Activation:
-    """Gives links to agents, and activates those that do not live. Concurrent callers share one activation.
+    """Gives links to agents, and activates those that do not live. Concurrent callers share one activation."""
 
-    Args:
-        max_processes: see PoolLimits.
-    """
-
-    def __init__(
-        self, table: ProcessTable, starter: ProcessStarter, spares: SpareProcesses, passivation: Passivation, max_processes: int
-    ) -> None:
+    def __init__(self, table: ProcessTable, starter: ProcessStarter, spares: SpareProcesses, passivation: Passivation) -> None:
         self._table = table
         self._starter = starter
         self._spares = spares
         self._passivation = passivation
-        self._max_processes = max_processes
 
     async def link(self, replica: Replica, group: ProcessGroup | None) -> HostedAgent:
         """The link to an agent: see `Pool.link`."""
@@ -97,7 +90,7 @@ class Activation:
         if group is not None and group.placement.asks:
             return self._starter.start(group), ()
         in_use = table.in_use()
-        if len(in_use) < self._max_processes:
+        if len(in_use) < table.limits.max_processes:
             return self._spares.take(), ()
         loads = [worker.load(table.wanted) for worker in in_use]
         chosen = least_used(loads)

@@ -8,10 +8,10 @@ from actors.definitions.tree.process_groups import replica_for
 from actors.interfaces.transport import Link
 from actors.messages.session import SessionKey
 from actors.rules.capacity.process_choice import default_hosts
-from runtime.cluster.packing.tree import PackedTree
-from runtime.cluster.processes.limits import PoolLimits
+from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.placing import memory_bytes
 from runtime.cluster.processes.pool import Pool
+from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.processes.worker_process import ProcessSource
 from runtime.engine.deployment import obstacles
 from runtime.settings import Settings

@@ -16,10 +16,9 @@ class Passivation:
         watching: looks for idle agents in the background; None before the first activation.
     """
 
-    def __init__(self, table: ProcessTable, spares: SpareProcesses, idle_timeout_s: float) -> None:
+    def __init__(self, table: ProcessTable, spares: SpareProcesses) -> None:
         self._table = table
         self._spares = spares
-        self._idle_timeout_s = idle_timeout_s
         self.watching: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
@@ -28,15 +27,16 @@ class Passivation:
             self.watching = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
+        timeout_s = self._table.limits.idle_timeout_s
         while self._table.agents:
-            first_s = min(agent.used_s for agent in self._table.agents.values()) + self._idle_timeout_s
-            await asyncio.sleep(max(first_s - time.monotonic(), self._idle_timeout_s / 10))
+            first_s = min(agent.used_s for agent in self._table.agents.values()) + timeout_s
+            await asyncio.sleep(max(first_s - time.monotonic(), timeout_s / 10))
             self.passivate_idle()
 
     def passivate_idle(self) -> None:
         """Passivate the agents that were idle for too long. A process that gets empty becomes a spare, or ends."""
         table = self._table
-        until_s = time.monotonic() - self._idle_timeout_s
+        until_s = time.monotonic() - table.limits.idle_timeout_s
         for worker in list(table.workers):
             slots = table.passivate(agent for agent in worker.idle(table.wanted) if agent.used_s <= until_s)
             if slots and (process := worker.process()) is not None:

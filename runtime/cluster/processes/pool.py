@@ -16,9 +16,8 @@ from actors.interfaces.transport import Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from runtime.cluster.processes.activation import Activation
-from runtime.cluster.processes.limits import PoolLimits
 from runtime.cluster.processes.passivation import Passivation
-from runtime.cluster.processes.process_table import ProcessTable
+from runtime.cluster.processes.process_table import PoolLimits, ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses
 from runtime.cluster.processes.starting import ProcessStarter
 from runtime.cluster.processes.worker_process import HostedAgent, ProcessSource
@@ -33,12 +32,11 @@ class Pool:
     """
 
     def __init__(self, source: ProcessSource, limits: PoolLimits) -> None:
-        self._stop_timeout_s = limits.stop_timeout_s
-        self._table = ProcessTable()
+        self._table = ProcessTable(limits)
         starter = ProcessStarter(source, self._table)
-        self._spares = SpareProcesses(self._table, starter, limits)
-        self._passivation = Passivation(self._table, self._spares, limits.idle_timeout_s)
-        self._activation = Activation(self._table, starter, self._spares, self._passivation, limits.max_processes)
+        self._spares = SpareProcesses(self._table, starter)
+        self._passivation = Passivation(self._table, self._spares)
+        self._activation = Activation(self._table, starter, self._spares, self._passivation)
 
     async def link(self, replica: Replica, group: ProcessGroup | None = None) -> HostedAgent:
         """The link to an agent, which is activated if it does not live.
@@ -96,5 +94,5 @@ class Pool:
 
     async def _stop(self, agent: HostedAgent) -> None:
         with suppress(ActorLostError, TimeoutError):
-            async with asyncio.timeout(self._stop_timeout_s):
+            async with asyncio.timeout(self._table.limits.stop_timeout_s):
                 await agent.send(encode(Stop()))

@@ -1,4 +1,4 @@
-"""The table that all parts of a pool share: its processes, the agents that live, and the activations under way.
+"""The table that all parts of a pool share: its limits, its processes, the agents that live, and the activations under way.
 
 Its methods do not await, so processes and agents always agree.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from actors.definitions.tree.process_groups import Replica
 from actors.interfaces.transport import Link
@@ -16,11 +17,36 @@ from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
 IDLE = "it was idle and has been put to sleep"
 LOST = "its process was lost"
 
+SPARE_DELAY_S = 0.1
+"""Starting a process costs as much CPU as dozens of turns, so an agent that was just activated replies first."""
+
+
+@dataclass(frozen=True)
+class PoolLimits:
+    """The limits of a pool.
+
+    Attributes:
+        max_processes: processes with agents; those started for a process group that asks for resources do not count.
+        spares: processes to keep prepared.
+        agents: agents that can live in any process.
+        idle_timeout_s: an agent that was idle for this long is passivated.
+        stop_timeout_s: how long an agent may take to stop when the pool closes.
+        spare_delay_s: the pause between an activation and the start of a spare.
+    """
+
+    max_processes: int
+    spares: int
+    agents: int
+    idle_timeout_s: float
+    stop_timeout_s: float
+    spare_delay_s: float = SPARE_DELAY_S
+
 
 class ProcessTable:
     """The processes of a pool and the agents in them.
 
     Attributes:
+        limits: the pool's.
         workers: all processes that are not over, also those that are starting.
         agents: all agents that live.
         wanted: how many callers wait for a link to an agent; such an agent is not passivated.
@@ -29,7 +55,8 @@ class ProcessTable:
         is_open: False once the pool closes; nothing is started in the background any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: PoolLimits) -> None:
+        self.limits = limits
         self.workers: list[WorkerProcess] = []
         self.agents: dict[Replica, HostedAgent] = {}
         self.wanted: Counter[Replica] = Counter()

@@ -11,7 +11,7 @@ from itertools import count
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
-from runtime.cluster.packing.tree import PackedTree
+from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.environment import build_environment
 from runtime.cluster.processes.placing import is_free, ray_options, start_placed

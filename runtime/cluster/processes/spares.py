@@ -6,7 +6,6 @@ import asyncio
 
 from actors.errors import ActorLostError, ClusterError
 from actors.rules.capacity.process_choice import spares_wanted
-from runtime.cluster.processes.limits import PoolLimits
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.starting import ProcessStarter
 from runtime.cluster.processes.worker_process import WorkerProcess
@@ -22,10 +21,9 @@ class SpareProcesses:
         starting: starts spares in the background; None before the first.
     """
 
-    def __init__(self, table: ProcessTable, starter: ProcessStarter, limits: PoolLimits) -> None:
+    def __init__(self, table: ProcessTable, starter: ProcessStarter) -> None:
         self._table = table
         self._starter = starter
-        self._limits = limits
         self.starting: asyncio.Task[None] | None = None
 
     def take(self) -> WorkerProcess:
@@ -55,7 +53,7 @@ class SpareProcesses:
         while True:
             if table.activating:
                 await asyncio.wait(list(table.activating.values()), timeout=ACTIVATIONS_S)
-            await asyncio.sleep(self._limits.spare_delay_s)
+            await asyncio.sleep(table.limits.spare_delay_s)
             if self._missing() <= 0:
                 return
             worker = self._starter.start(None)
@@ -75,6 +73,6 @@ class SpareProcesses:
         return self._wanted() - len(self._table.spares())
 
     def _wanted(self) -> int:
-        limits, in_use = self._limits, self._table.in_use()
+        limits, in_use = self._table.limits, self._table.in_use()
         without = limits.agents - sum(len(worker.agents) for worker in in_use)
         return spares_wanted(limits.spares, without=without, room=limits.max_processes - len(in_use))

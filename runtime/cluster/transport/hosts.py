@@ -89,7 +89,7 @@ class RunnerHost(RayActorHost):
 
 def _recover(actor: Handle, raw: bytes) -> None:
     """Send a Runner a message until it replies: one that an actor sends to itself while it starts may get lost."""
-    replies: list[Any] = []
+    replies: list[object] = []
     while not replies:
         replies, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
     actor.start_spares.remote()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
+from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError, FlowNotFoundError
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest, LlmResponse
@@ -24,14 +24,14 @@ class RemotePlans:
         load: unpickles a definition.
     """
 
-    def __init__(self, handle: Handle, load: Callable[[bytes], Any]) -> None:
+    def __init__(self, handle: Handle, load: Callable[[bytes], FlowPlan]) -> None:
         self._handle = handle
         self._load = load
         self._known = FlowRegistry({})
 
-    async def find(self, name: str) -> Any:
-        """A definition, a FlowPlan. Raises FlowNotFoundError, ActorLostError."""
-        known = self._known.get(name)
+    async def find(self, name: str) -> FlowPlan:
+        """A definition. Raises FlowNotFoundError, ActorLostError."""
+        known: FlowPlan | None = self._known.get(name)
         if known is None:
             try:
                 pickled: bytes | None = await self._handle.plan.remote(name)
