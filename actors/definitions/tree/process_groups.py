@@ -1,4 +1,4 @@
-"""Which agents live in one process, and which replica of an agent serves a session."""
+"""Which agents share a process, and which replica of an agent serves a session."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from actors.rules.capacity.process_choice import replica_of
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Agents that live in one process: a leader, and the agents below it that are placed with their parents.
+    """Agents that share a process: a leader, and the agents below it that are placed with `colocate="parent"`.
 
     Attributes:
-        leader: the topmost of these agents.
+        leader: the agent whose placement decides.
         placement: the leader's.
     """
 
@@ -27,7 +27,7 @@ class ProcessGroup:
 
 
 class Replica(NamedTuple):
-    """One of the actors of an agent."""
+    """One of the actors that serve an agent, numbered from 0."""
 
     agent: str
     replica: int = 0
@@ -37,12 +37,14 @@ class Replica(NamedTuple):
 
 
 def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, ProcessGroup]:
-    """The process groups by agent. Agents that can live in any process have none: their leader's placement is the default.
+    """The group of every agent whose placement, or whose leader's placement, asks for anything.
+
+    Agents that are left out may live in any process of the pool.
 
     Raises:
-        AgentTreeError: an agent with `colocate="parent"` has no parent.
+        AgentTreeError: an agent is placed with its parent and has none.
     """
-    found: dict[str, ProcessGroup] = {}
+    groups: dict[str, ProcessGroup] = {}
     anywhere = Placement()
     # Parents come before their children.
     for node in topology.nodes:
@@ -50,7 +52,7 @@ def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> d
         if placement.colocate is None:
             # Ten times as fast as pydantic compares, of which a tree of ten thousand agents would take 40 ms.
             if placement.__dict__ != anywhere.__dict__:
-                found[node.name] = ProcessGroup(node.name, placement)
+                groups[node.name] = ProcessGroup(node.name, placement)
         elif node.parent is None:
             why = "it is the root" if node is topology.root else "it stands beside the tree, as a tool of others"
             raise AgentTreeError(
@@ -58,11 +60,11 @@ def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> d
                 "colocate='parent' is for agents below another"
             )
         else:
-            found[node.name] = found.get(node.parent) or ProcessGroup(node.parent, placements[node.parent])
-    return found
+            groups[node.name] = groups.get(node.parent) or ProcessGroup(node.parent, placements[node.parent])
+    return groups
 
 
 def replica_for(groups: Mapping[str, ProcessGroup], agent: str, key: SessionKey) -> Replica:
-    """The replica of an agent that serves a session."""
+    """The replica of an agent that serves a session: the same one in every process, and after every restart."""
     group = groups.get(agent)
     return Replica(agent, replica_of(key, group.placement.replicas) if group is not None else 0)
