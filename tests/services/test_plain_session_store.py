@@ -1,4 +1,4 @@
-"""The plain store, with which other stores are compared, fulfils the contract itself."""
+"""The plain store, with which the others are compared, keeps the contract itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transient errors of databases are distinguished from others."""
+"""Transient database errors are distinguished from permanent ones."""
 
 from __future__ import annotations
 
