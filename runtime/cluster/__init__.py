@@ -1,1 +1,1 @@
-"""Everything that knows Ray."""
+"""Deployments on Ray. Only this package imports Ray."""

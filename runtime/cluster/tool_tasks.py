@@ -12,11 +12,12 @@ from ray import cloudpickle
 from ray.exceptions import RayTaskError
 
 from actors.errors.user_code import code_of, told
+from actors.messages.json_types import JsonMapping
 from runtime.cluster.transport.ray_actors import start_task
 
 
-async def as_task(function: Callable[..., Any], arguments: Mapping[str, Any], needs: Mapping[str, Any]) -> Any:
-    """Implements `actors.interfaces.context.Offload`. A task whose turn is cancelled is killed; none is run twice."""
+async def as_task(function: Callable[..., Any], arguments: Mapping[str, Any], needs: JsonMapping) -> Any:
+    """Implements `actors.interfaces.context.Offload`. A task is killed when its turn is cancelled, and never run twice."""
     pickled: bytes = cloudpickle.dumps((function, dict(arguments)))  # type: ignore[no-untyped-call]
     task = start_task(_call, pickled, **needs)
     try:
@@ -34,16 +35,16 @@ def _call(pickled: bytes) -> Any:
         result = function(**arguments)
         return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
     except (StopIteration, StopAsyncIteration) as error:
-        # On its way back it would end somebody else's iteration.
-        raise _told(error) from None
+        # Raised again in the caller, it would end an iteration there.
+        raise _as_runtime_error(error) from None
     except Exception:
         raise
     except BaseException as error:
-        # Ray takes these for the end of its worker, or for a cancellation of its own.
-        raise _told(error) from None
+        # Ray takes a BaseException for the end of its worker, or for its own cancellation.
+        raise _as_runtime_error(error) from None
 
 
-def _told(error: BaseException) -> RuntimeError:
+def _as_runtime_error(error: BaseException) -> RuntimeError:
     return RuntimeError(f"{code_of(error)}: {told(error)}".removesuffix(": "))
 
 

@@ -1,4 +1,4 @@
-"""Who asks Gemini, and through which of its two services. Reads an environment that is handed in; loads no SDK."""
+"""Credentials for Gemini, and which of its two services is used. Reads an environment that is passed in; loads no SDK."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ _ON = {"true", "1"}
 
 
 def uses_vertex(environ: Mapping[str, str]) -> bool:
-    """True for Vertex AI, by the client's own rule: the newer name of the switch goes before the older one."""
+    """True for Vertex AI, by the client's own rule: the newer name of the switch overrides the older one."""
     switch = environ.get("GOOGLE_GENAI_USE_ENTERPRISE", environ.get("GOOGLE_GENAI_USE_VERTEXAI", ""))
     return switch.lower() in _ON
 
 
 def missing(model: str, api_key: str | None, environ: Mapping[str, str]) -> str | None:
-    """What is missing to use the model, and how to give it; None if nothing.
+    """What the environment lacks to use the model, and how to give it; None if nothing.
 
-    A Vertex project that is not in the environment may still come from the machine's own credentials, so it is not missed
-    before the first call.
+    A Vertex project may also come from the machine's own credentials, so only the first call can find that it is missing.
     """
     if uses_vertex(environ):
         return None
@@ -36,10 +35,10 @@ def missing(model: str, api_key: str | None, environ: Mapping[str, str]) -> str 
 
 
 def client_arguments(api_key: str | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Who asks, as arguments of `google.genai.Client`.
+    """The credentials as arguments of `google.genai.Client`.
 
-    Vertex is named although the client would find it by itself: it looks for a default endpoint before it looks there. With
-    an endpoint of one's own it also needs the project as an argument; else it would send requests to the bare endpoint.
+    `vertexai` is passed although the client reads the same variables: it looks for a default endpoint before it reads them.
+    With a custom endpoint it needs the project as an argument, too; else it sends requests to the bare endpoint.
     """
     if not uses_vertex(environ):
         return {"vertexai": False, "api_key": api_key}

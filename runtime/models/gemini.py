@@ -6,46 +6,42 @@ Importing this file does not load the SDK, which costs half a second and 60 MB: 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.errors import ModelConfigurationError, ModelResponseError, ModelServiceError
+from actors.errors import ModelConfigurationError
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.rules.capacity.rate_limiter import RETRYABLE
 from runtime.models import credentials
-from runtime.models.retries import Backoff, advised_delay_s, connection_errors
-from runtime.models.streaming import Aggregate
+from runtime.models.gemini_calls import call_service, has_ended, streamed_responses, whole_response
+from runtime.models.gemini_errors import broken_off, own_errors, retry_after_of
+from runtime.models.retries import RetryPolicy, connection_errors
 
 if TYPE_CHECKING:
     from google.genai import Client, types
-    from google.genai.errors import APIError
-
-_STAND_IN = "."
-"""Takes the place of the contents in the SDK's own arguments, which must not be empty; the body overwrites it."""
 
 
 class Gemini:
     """A model of the Gemini family.
 
-    One object serves any number of calls at once, from any event loop; each loop has a client of its own, made at its
+    One object serves any number of calls at once, from any event loop. Each loop has a client of its own, which is made at the
     first call and never pickled. Key, project and region come from the client's own environment variables.
 
     Args:
-        model: name or resource name, as the client takes it; `LlmRequest.model` goes before it.
-        api_key: instead of GOOGLE_API_KEY or GEMINI_API_KEY.
+        model: name or resource name, as the client takes it; `LlmRequest.model` overrides it.
+        api_key: overrides GOOGLE_API_KEY and GEMINI_API_KEY.
         base_url: another endpoint; without it GOOGLE_GEMINI_BASE_URL or GOOGLE_VERTEX_BASE_URL counts.
         retries: how often a call is repeated after statuses 429, 500, 502, 503, 504 and lost connections, as long as
-            nothing of the answer has come.
-        timeout_s: seconds until a silent service counts as lost; it is also told to the service as the time that it has.
+            no part of the response has come.
+        timeout_s: a service that is silent for this long counts as lost; the service is told this limit, too.
             None waits as long as the connection lives.
-        retry_initial_delay_s: seconds before the first repetition, doubled for each further one, with jitter; what the
-            service asks for (Retry-After) goes before it.
+        retry_initial_delay_s: seconds before the first repetition, doubled for each further one, with jitter; Retry-After of
+            the service overrides it.
     """
 
     def __init__(
@@ -62,7 +58,7 @@ class Gemini:
         self._api_key = api_key
         self._base_url = base_url
         self._timeout_s = timeout_s
-        self._backoff = Backoff(retries=retries, initial_delay_s=retry_initial_delay_s)
+        self._retries = RetryPolicy(retries=retries, initial_delay_s=retry_initial_delay_s)
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
 
     def __repr__(self) -> str:
@@ -82,26 +78,26 @@ class Gemini:
             stream: yield each chunk as it arrives, marked `partial`, before the whole.
 
         Yields:
-            The partial responses if `stream`, then exactly one whole response: texts joined, thoughts apart from the
-            answer, calls and signatures kept, with the last usage and finish reason.
+            The partial responses if `stream`, then exactly one whole response: texts joined, thoughts apart from other
+            text, calls and signatures kept, with the last usage and finish reason.
 
         Raises:
             ModelConfigurationError: no key, no project, or a setting that the client refuses.
             ModelServiceError: the service refused, or was not reached, after all retries.
-            ModelResponseError: the stream was cut off, or what came is no answer.
+            ModelResponseError: the stream was cut off, or the response has no valid form.
         """
         model = request.model or self.model
         client = await self._client(model)
-        with _our_errors(model):
-            async with aclosing(self._answers(client, request, model, stream)) as answers:
-                async for response in _streamed(answers, model) if stream else _unary(answers, model):
+        with own_errors(model):
+            async with aclosing(self._chunks(client, request, model, stream)) as chunks:
+                async for response in streamed_responses(chunks, model) if stream else whole_response(chunks, model):
                     yield response
 
     def once(self) -> Gemini:
-        """The same model, with the same connections, that makes no call again: for whoever does so himself."""
+        """The same model on the same connections without retries, for callers that repeat calls themselves."""
         other = copy(self)
         other._connections = self._connections
-        other._backoff = msgspec.structs.replace(self._backoff, retries=0)
+        other._retries = msgspec.structs.replace(self._retries, retries=0)
         return other
 
     def missing_configuration(self) -> str | None:
@@ -121,17 +117,17 @@ class Gemini:
     async def _client(self, model: str) -> Client:
         loop = asyncio.get_running_loop()
         if (connection := self._connections.get(loop)) is None:
-            self._forget_closed_loops()
+            self._drop_closed_loops()
             connection = self._connections[loop] = _Connection()
-        async with connection.making:
+        async with connection.lock:
             if connection.client is None:
                 if (missing := self.missing_configuration()) is not None:
                     raise ModelConfigurationError(model, missing)
-                # Loading the SDK and its certificates takes 0.6 s, in which other agents of this process shall live on.
+                # In a thread: loading the SDK and its certificates takes 0.6 s, and other agents of this process go on.
                 connection.client = await asyncio.to_thread(self._new_client, model)
         return connection.client
 
-    def _forget_closed_loops(self) -> None:
+    def _drop_closed_loops(self) -> None:
         for loop in [loop for loop in self._connections if loop.is_closed()]:
             del self._connections[loop]
 
@@ -155,10 +151,10 @@ class Gemini:
             retry_options=types.HttpRetryOptions(attempts=1),  # None lets the SDK repeat once by itself, after 1-10 s
         )
 
-    async def _answers(
+    async def _chunks(
         self, client: Client, request: LlmRequest, model: str, stream: bool
     ) -> AsyncGenerator[types.GenerateContentResponse, None]:
-        """What the service sends, from the first attempt that gets anything."""
+        """The chunks of the first attempt that gets any; attempts that fail earlier are repeated as the policy says."""
         from google.genai.errors import APIError
 
         from runtime.models.genai_types import generate_config
@@ -168,17 +164,17 @@ class Gemini:
         attempt, last = 0, None
         while True:
             try:
-                async with aclosing(_attempt(client, model, config, stream)) as answers:
-                    async for last in answers:
+                async with aclosing(call_service(client, model, config, stream)) as chunks:
+                    async for last in chunks:
                         yield last
                 if last is None:
                     raise ConnectionError("the answer ended before it began")
                 return
             except failures as error:
                 if last is not None:
-                    if _has_ended(last):
+                    if has_ended(last):
                         return
-                    raise _broken_off(model, error) from error
+                    raise broken_off(model, error) from error
                 attempt += 1
                 if (delay_s := self._delay_s(attempt, error)) is None:
                     raise
@@ -188,114 +184,15 @@ class Gemini:
         from google.genai.errors import APIError
 
         if not isinstance(error, APIError):
-            return self._backoff.delay_s(attempt, None)
+            return self._retries.delay_s(attempt, None)
         if error.code not in RETRYABLE:
             return None
-        return self._backoff.delay_s(attempt, _advised_s(error))
-
-
-def _advised_s(error: APIError) -> float | None:
-    return advised_delay_s(getattr(error.response, "headers", None), error.details)
+        return self._retries.delay_s(attempt, retry_after_of(error))
 
 
 class _Connection:
     """The client of one event loop, and the lock under which it is made."""
 
     def __init__(self) -> None:
-        self.making = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self.client: Client | None = None
-
-
-async def _attempt(client: Client, model: str, config: Any, stream: bool) -> AsyncGenerator[types.GenerateContentResponse, None]:
-    """Ask the service once; without `stream` the answer comes as one piece."""
-    from google.genai.errors import UnknownApiResponseError
-
-    models = client.aio.models
-    try:
-        if not stream:
-            yield await models.generate_content(model=model, contents=_STAND_IN, config=config)
-            return
-        chunks = await models.generate_content_stream(model=model, contents=_STAND_IN, config=config)
-        try:
-            async for chunk in chunks:
-                yield chunk
-        except GeneratorExit:
-            await _let_go(chunks)
-            raise
-    except (AttributeError, TypeError) as error:  # what the client raises on JSON of another shape
-        raise UnknownApiResponseError(f"JSON of an unknown shape ({error})") from error
-
-
-async def _let_go(chunks: AsyncIterator[Any]) -> None:
-    """Free the connection of a stream that nobody reads on.
-
-    Closing the client's generator is not enough: the one that holds the connection sits in a reference cycle, so it is freed
-    only by a full garbage collection (google-genai 3.3). Cancelled while it waits for the service, it cleans up at once.
-    """
-    while True:
-        step = asyncio.ensure_future(anext(chunks, None))
-        await asyncio.sleep(0)  # let it come as far as the socket, or return what was received already
-        step.cancel()
-        await asyncio.wait([step])
-        if step.cancelled() or step.exception() is not None or step.result() is None:
-            return
-
-
-def _has_ended(answer: types.GenerateContentResponse) -> bool:
-    return any(candidate.finish_reason is not None for candidate in answer.candidates or ())
-
-
-def _broken_off(model: str, error: Exception) -> ModelResponseError:
-    return ModelResponseError(model, f"the stream broke off in the middle ({_shortened(_in_words(error))})")
-
-
-async def _unary(answers: AsyncIterator[types.GenerateContentResponse], model: str) -> AsyncIterator[LlmResponse]:
-    from runtime.models.genai_types import from_response
-
-    async for answer in answers:
-        response = from_response(answer)
-        if response.content is None and response.finish_reason is None and response.error_code is None:
-            raise ModelResponseError(model, "it holds neither a content nor a reason for having none")
-        yield response
-
-
-async def _streamed(answers: AsyncIterator[types.GenerateContentResponse], model: str) -> AsyncIterator[LlmResponse]:
-    from runtime.models.genai_types import from_response
-
-    aggregate = Aggregate()
-    async for answer in answers:
-        piece = from_response(answer)
-        aggregate.add(piece)
-        if piece.content is not None:
-            yield msgspec.structs.replace(piece, partial=True, error_code=None, error_message=None)
-    if not aggregate.is_whole():
-        raise ModelResponseError(model, "the stream ended before the model did (no finish reason came)")
-    yield aggregate.response()
-
-
-@contextmanager
-def _our_errors(model: str) -> Iterator[None]:
-    """Errors of the client and its HTTP library as ours, which say which model it was, and hold no key when pickled."""
-    from google.genai.errors import APIError, UnknownApiResponseError
-    from pydantic import ValidationError
-
-    try:
-        yield
-    except APIError as error:
-        retry_after_s = _advised_s(error)
-        advice = () if retry_after_s is None else (retry_after_s,)
-        raise ModelServiceError(model, error.code, _shortened(f"{error.status}: {error.message}"), *advice) from error
-    except connection_errors() as error:
-        raise ModelServiceError(model, None, _in_words(error)) from error
-    except (json.JSONDecodeError, UnknownApiResponseError, ValidationError) as error:
-        raise ModelResponseError(model, _shortened(str(error))) from error
-    except ValueError as error:
-        raise ModelConfigurationError(model, str(error)) from error
-
-
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
-
-
-def _shortened(text: str, limit: int = 500) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}…"

@@ -1,13 +1,13 @@
-"""Between our nouns and google-genai's: the only file that knows both worlds.
+"""Converts between this project's messages and google-genai's types.
 
 Four conversions, all pure:
 
 - `from_genai`, `to_genai`: a content in one form is the same content in the other, whatever it holds.
-- `wire_content`: the JSON object that the REST body wants, made without the SDK's models, which cost 0.23 ms a content.
+- `wire_content`: the JSON object that the REST body wants, built without the SDK's models, which cost 0.23 ms a content.
 - `generate_config`: everything else of a request, as the SDK's own configuration.
-- `from_response`: what the service answered, and whether that is an answer.
+- `from_response`: the service's response as a model response, with an error code where it has no content to show.
 
-Bytes are raw in our structs' own fields, and base64 inside the dictionaries that only pass through us.
+Bytes are raw in the fields of messages, and base64 inside dictionaries that are passed on as they are.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from pydantic import ValidationError
 from actors.errors import ModelConfigurationError
 from actors.messages.content import Content
 from actors.messages.event import Usage
+from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
-from runtime.models.streaming import judged
+from runtime.models.streaming import with_error_code
 
 OWN_CALL_ID = "call-"
-"""How the ids begin that we gave to calls which came without one; the service does not know them."""
+"""Ids of calls that came without one begin so; the service does not know them."""
 
 _NUDGE = "Go on as your instructions say."
 
@@ -58,7 +59,7 @@ def to_genai(content: Content) -> types.Content:
 
 
 class _Refused(NamedTuple):
-    """The keys that one of the two services rejects and the other takes, by where they stand."""
+    """The keys that one of the two services rejects and the other takes, by the object that holds them."""
 
     part: frozenset[str]
     function_call: frozenset[str]
@@ -76,10 +77,10 @@ _BY_VERTEX = _Refused(
 )
 
 
-def wire_content(content: Content, *, vertex: bool = False) -> dict[str, Any]:
+def wire_content(content: Content, *, vertex: bool = False) -> JsonObject:
     """The content as a JSON object of the REST body: camelCase keys, bytes as base64.
 
-    Left out are the ids that we made up (`call-…`), parts that say nothing, and what the service addressed rejects.
+    Left out are ids of our own (`call-…`), empty parts, and keys that the service rejects.
 
     Args:
         content: the content; it is not changed.
@@ -88,14 +89,14 @@ def wire_content(content: Content, *, vertex: bool = False) -> dict[str, Any]:
     Returns:
         A fresh dictionary with `parts`, which may be empty, and `role` if it is known.
     """
-    wire: dict[str, Any] = msgspec.to_builtins(content)
+    wire: JsonObject = msgspec.to_builtins(content)
     refused = _BY_VERTEX if vertex else _BY_GEMINI_API
-    wire["parts"] = [part for part in wire.get("parts", ()) if _made_ready(part, refused)]
+    wire["parts"] = [part for part in wire.get("parts", ()) if _adapt(part, refused)]
     return wire
 
 
-def _made_ready(part: dict[str, Any], refused: _Refused) -> bool:
-    """Bring a fresh part into the service's form, in place; False when it then says nothing."""
+def _adapt(part: JsonObject, refused: _Refused) -> bool:
+    """Bring a part into the service's form, in place. False when nothing is left of it."""
     _drop(part, refused.part)
     if (call := part.get("functionCall")) is not None:
         _drop_own_id(call)
@@ -106,7 +107,7 @@ def _made_ready(part: dict[str, Any], refused: _Refused) -> bool:
         _drop(response, refused.function_response)
         for piece in response.get("parts") or ():
             _drop(piece, refused.function_response_part)
-        response.setdefault("response", {})  # required, even when a tool has nothing to say
+        response.setdefault("response", {})  # required, even when a tool has returned nothing
         return True
     if part.get("text"):
         return True
@@ -116,19 +117,19 @@ def _made_ready(part: dict[str, Any], refused: _Refused) -> bool:
     return True
 
 
-def _drop(wire: dict[str, Any], keys: frozenset[str]) -> None:
+def _drop(wire: JsonObject, keys: frozenset[str]) -> None:
     for key in keys:
         wire.pop(key, None)
 
 
-def _drop_own_id(wire: dict[str, Any]) -> None:
+def _drop_own_id(wire: JsonObject) -> None:
     if wire.get("id", "").startswith(OWN_CALL_ID):
         del wire["id"]
 
 
-def _wire_contents(contents: Sequence[Content], vertex: bool) -> Iterator[dict[str, Any]]:
-    """The conversation as the service takes it: nothing empty, and the last word is not the model's own."""
-    last: dict[str, Any] = {}
+def _wire_contents(contents: Sequence[Content], vertex: bool) -> Iterator[JsonObject]:
+    """The conversation as the service takes it: no content is empty, and the last is not the model's."""
+    last: JsonObject = {}
     for content in contents:
         wire = wire_content(content, vertex=vertex)
         if wire["parts"]:
@@ -138,12 +139,12 @@ def _wire_contents(contents: Sequence[Content], vertex: bool) -> Iterator[dict[s
 
 
 def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[str, Any]:
-    """The configuration of one call by the SDK, with the conversation as a ready body inside.
+    """The configuration of one call of the SDK, which contains the conversation as JSON.
 
-    It is a dictionary and not a GenerateContentConfig because the SDK copies the latter deeply, conversation included.
+    It is a dictionary because the SDK makes a deep copy of a GenerateContentConfig, conversation included.
 
     Args:
-        request: what the agent asks.
+        request: the agent's request.
         model: the model's name, for the error.
         vertex: for Vertex AI, which knows other fields than the Gemini API.
 
@@ -154,7 +155,7 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
     Raises:
         ModelConfigurationError: `request.config` does not fit GenerateContentConfig.
     """
-    given = _validated({**request.config, **_asked(request)}, model)
+    given = _validated({**request.config, **_settings_of(request)}, model)
     options: types.HttpOptions = given.get("http_options") or types.HttpOptions()
     body = {**(options.extra_body or {}), "contents": list(_wire_contents(request.contents, vertex))}
     if tools := [*_wire_tools(given.pop("tools", None) or ()), *_declared(request.tools)]:
@@ -162,34 +163,34 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
     return {**given, "http_options": options.model_copy(update={"extra_body": body})}
 
 
-def _asked(request: LlmRequest) -> dict[str, Any]:
-    """What the request says besides its contents, in the SDK's words."""
-    asked: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
+def _settings_of(request: LlmRequest) -> JsonObject:
+    """The request without its contents, by the SDK's names."""
+    settings: JsonObject = {"automatic_function_calling": {"disable": True}}
     if request.system_instruction:
-        asked["system_instruction"] = request.system_instruction
+        settings["system_instruction"] = request.system_instruction
     if request.output_schema is not None:
-        asked["response_json_schema"] = request.output_schema
-        asked["response_mime_type"] = "application/json"
-    return asked
+        settings["response_json_schema"] = request.output_schema
+        settings["response_mime_type"] = "application/json"
+    return settings
 
 
-def _declared(tools: Sequence[FunctionDeclaration]) -> Iterator[dict[str, Any]]:
-    """One tool entry that declares all functions; none if there are none."""
+def _declared(tools: Sequence[FunctionDeclaration]) -> Iterator[JsonObject]:
+    """One tool entry that declares all functions, or no entry without functions."""
     if tools:
         yield {"functionDeclarations": [_declaration(tool) for tool in tools]}
 
 
-def _declaration(tool: FunctionDeclaration) -> dict[str, Any]:
-    declaration: dict[str, Any] = {"name": tool.name, "description": tool.description}
+def _declaration(tool: FunctionDeclaration) -> JsonObject:
+    declaration: JsonObject = {"name": tool.name, "description": tool.description}
     return declaration if tool.parameters is None else {**declaration, "parametersJsonSchema": tool.parameters}
 
 
-def _wire_tools(tools: Sequence[types.Tool]) -> Iterator[dict[str, Any]]:
-    """The service's own tools (search, code execution, …), which are given in the configuration."""
+def _wire_tools(tools: Sequence[types.Tool]) -> Iterator[JsonObject]:
+    """The service's own tools (search, code execution, …), which stand in the agent's configuration."""
     return (tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools)
 
 
-def _validated(config: dict[str, Any], model: str) -> dict[str, Any]:
+def _validated(config: JsonObject, model: str) -> dict[str, Any]:
     try:
         checked = types.GenerateContentConfig(**config)
     except ValidationError as error:
@@ -200,15 +201,15 @@ def _validated(config: dict[str, Any], model: str) -> dict[str, Any]:
 
 
 def from_response(response: types.GenerateContentResponse) -> LlmResponse:
-    """What the service answered.
+    """The service's response as a model response.
 
     Args:
-        response: a whole answer, or one chunk of a stream.
+        response: a whole response, or one chunk of a stream.
 
     Returns:
-        The first candidate's content and finish reason, and the usage. Without an answer, `error_code` is the reason that the
-        service gave, for the prompt or for stopping, and `error_message` its explanation; a stop without content (STOP) is no
-        error: the model had nothing to say.
+        The first candidate's content and finish reason, and the usage. Without content, `error_code` is the reason that the
+        service gave for refusing the prompt or for stopping, and `error_message` its explanation. Stopping without content is
+        no error when the reason is STOP.
     """
     usage = _usage(response.usage_metadata)
     if not response.candidates:
@@ -220,13 +221,13 @@ def from_response(response: types.GenerateContentResponse) -> LlmResponse:
         return LlmResponse(error_code=code, error_message=message, usage=usage)
     candidate = response.candidates[0]
     content = from_genai(candidate.content) if candidate.content is not None else None
-    return judged(
+    return with_error_code(
         LlmResponse(
             content=None if content is None or content.is_empty() else content,
             finish_reason=candidate.finish_reason.value if candidate.finish_reason is not None else None,
             error_message=candidate.finish_message,
             usage=usage,
-            custom_metadata=_grounds(candidate),
+            custom_metadata=_sources(candidate),
         )
     )
 
@@ -237,12 +238,12 @@ def _usage(metadata: types.GenerateContentResponseUsageMetadata | None) -> Usage
     return Usage(**{name: getattr(metadata, name) for name in Usage.__struct_fields__})
 
 
-def _grounds(candidate: types.Candidate) -> dict[str, Any] | None:
-    """The sources of the answer, which must be shown beside it when a search tool was used; camelCase keys."""
+def _sources(candidate: types.Candidate) -> JsonObject | None:
+    """The sources of the text, which must be shown beside it when a search tool was used; camelCase keys."""
     found = {
         "groundingMetadata": candidate.grounding_metadata,
         "citationMetadata": candidate.citation_metadata,
         "urlContextMetadata": candidate.url_context_metadata,
     }
-    grounds = {key: value.model_dump(mode="json", by_alias=True, exclude_none=True) for key, value in found.items() if value}
-    return grounds or None
+    sources = {key: value.model_dump(mode="json", by_alias=True, exclude_none=True) for key, value in found.items() if value}
+    return sources or None

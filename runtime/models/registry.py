@@ -1,4 +1,4 @@
-"""Which model a name means. An immutable table: models of other makers are passed as objects, not registered."""
+"""Models by name: an immutable table. Models of other makers are passed as objects, not registered."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ FACTORIES: Mapping[str, Callable[[str], Model]] = MappingProxyType(
         "projects/": _gemini,
     }
 )
-"""How names begin, and what makes the model of such a name. `projects/…` are resource names of Vertex AI."""
+"""Factories of models by the beginning of a name. `projects/…` are resource names of Vertex AI."""
 
 
 def resolve(agent: str, model: str | Model) -> Model:
-    """The model that an agent's `model` means.
+    """The model that an agent's `model` names, or is.
 
     Args:
         agent: the agent's name, for the error.
-        model: a name that begins as the table says, or any object with `generate`, which is handed back as it is.
+        model: a name with a beginning in FACTORIES, or any object with `generate`, which is returned as it is.
 
     Returns:
-        A model. One made from a name is new with each call: keep it, its client is worth sharing.
+        A model. A name gives a new one with each call: keep it, so that its client is shared.
 
     Raises:
         UnknownModelError: the name begins differently, or the object cannot generate.
@@ -42,17 +42,17 @@ def resolve(agent: str, model: str | Model) -> Model:
     if not isinstance(model, str):
         if isinstance(model, Model):
             return model
-        raise UnknownModelError(agent, type(model).__name__, f"It has no `generate`. {_what_is_right()}")
+        raise UnknownModelError(agent, type(model).__name__, f"It has no `generate`. {_known_names()}")
     for prefix, factory in FACTORIES.items():
         if model.startswith(prefix):
             return factory(model)
-    raise UnknownModelError(agent, model, _what_is_right() + _nearest_prefix(model))
+    raise UnknownModelError(agent, model, _known_names() + _nearest_prefix(model))
 
 
 def missing(model: str | Model) -> str | None:
-    """What is missing to use a model in this process and how to give it; None if nothing.
+    """What this process lacks to use a model, and how to give it; None if nothing.
 
-    Loads no model SDK and connects to nothing. A model object may have `missing_configuration() -> str | None` to be asked.
+    Loads no model SDK and connects to nothing. Asks the model's method `missing_configuration() -> str | None`, if it has one.
 
     Raises:
         UnknownModelError: as `resolve`.
@@ -61,7 +61,7 @@ def missing(model: str | Model) -> str | None:
     return ask() if ask is not None else None
 
 
-def _what_is_right() -> str:
+def _known_names() -> str:
     *others, last = (f"'{prefix}…'" for prefix in FACTORIES)
     return (
         f"Known names begin with {', '.join(others)} or {last}; for any other model pass an object with "

@@ -1,7 +1,7 @@
-"""When a model call is tried again, and after how long. No waiting here: decisions only.
+"""Whether a failed model call is repeated, and after how long. It only decides; the caller waits.
 
-The SDK's own HttpRetryOptions cover neither a Retry-After header nor a connection that drops after it was made, nor a
-stream that breaks before its first chunk; two layers of retries would multiply. So the SDK is told to try once.
+The SDK's own HttpRetryOptions cover neither a Retry-After header, nor a connection that drops after it was made, nor a
+stream that breaks before its first chunk; and two layers of retries would multiply. So the SDK is told to try once.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import random
 import re
 import sys
 import time
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
 
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.rules.capacity.rate_limiter import LONGEST_ADVICE_S
+from actors.rules.recovery.backoff import Backoff
 
 LONGEST_BACKOFF_S = 60.0
-"""Where doubling ends."""
+"""The longest wait of the backoff, in seconds."""
 
 _CONNECTION_ERRORS = (
     ("httpx", ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError")),
@@ -29,20 +32,20 @@ _CONNECTION_ERRORS = (
 
 
 def connection_errors() -> tuple[type[Exception], ...]:
-    """The exceptions that mean "no answer came", of every HTTP library that is loaded in this process.
+    """The exceptions that mean "no response came", of every HTTP library that is loaded in this process.
 
-    The SDK takes aiohttp when it is installed, else httpx2 or httpx, and lets their exceptions through.
+    The SDK uses aiohttp when it is installed, else httpx2 or httpx, and lets their exceptions through.
     """
     libraries = ((sys.modules[name], errors) for name, errors in _CONNECTION_ERRORS if name in sys.modules)
     return (ConnectionError, TimeoutError, *(getattr(library, error) for library, errors in libraries for error in errors))
 
 
-class Backoff(msgspec.Struct, frozen=True):
-    """Doubling waits with jitter.
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """How often and when a call is repeated.
 
     Attributes:
         retries: how often a call is repeated after its first attempt.
-        initial_delay_s: the wait before the first repetition, in seconds; it doubles with each.
+        initial_delay_s: the wait before the first repetition, in seconds; it doubles with each, with jitter.
     """
 
     retries: int
@@ -53,33 +56,32 @@ class Backoff(msgspec.Struct, frozen=True):
 
         Args:
             attempt: how many attempts have failed, from 1.
-            retry_after_s: what the service asked for. It replaces the doubling wait.
+            retry_after_s: the wait that the service asked for, which replaces the backoff. The call is not repeated when it is
+                longer than LONGEST_ADVICE_S.
         """
         if attempt > self.retries or (retry_after_s or 0.0) > LONGEST_ADVICE_S:
             return None
         if retry_after_s is not None:
             return retry_after_s
-        whole = min(self.initial_delay_s * 2.0 ** (attempt - 1), LONGEST_BACKOFF_S)
-        return whole * random.uniform(0.5, 1.0)  # halves overlap enough to spread a herd, and never wait for nothing
+        return Backoff(self.initial_delay_s, LONGEST_BACKOFF_S).after_attempts(attempt, random.random())
 
 
-def advised_delay_s(headers: Any, details: Any, now_s: float | None = None) -> float | None:
+def retry_after_s(headers: Mapping[str, Any] | None, details: JsonValue, now_s: float | None = None) -> float | None:
     """The wait that the service asked for, in seconds from now; None when it asked for none.
 
     Args:
-        headers: headers of the answer, a mapping or None. `Retry-After` is seconds or an HTTP date.
+        headers: headers of the response. `Retry-After` is seconds or an HTTP date.
         details: the JSON body of the error. Gemini's quota errors put `retryDelay` ("34.5s") into a RetryInfo there.
         now_s: seconds since the epoch; None takes the clock's.
     """
     header = (headers or {}).get("retry-after") or (headers or {}).get("Retry-After")
     if header:
-        return _after_s(str(header), time.time() if now_s is None else now_s)
-    infos = _error_infos(details)
-    delays = (re.fullmatch(r"(\d+(?:\.\d+)?)s", str(info.get("retryDelay", ""))) for info in infos if isinstance(info, dict))
+        return _header_s(str(header), time.time() if now_s is None else now_s)
+    delays = (re.fullmatch(r"(\d+(?:\.\d+)?)s", str(info.get("retryDelay", ""))) for info in _error_infos(details))
     return next((float(delay[1]) for delay in delays if delay), None)
 
 
-def _after_s(header: str, now_s: float) -> float | None:
+def _header_s(header: str, now_s: float) -> float | None:
     try:
         return max(0.0, float(header))
     except ValueError:
@@ -90,7 +92,7 @@ def _after_s(header: str, now_s: float) -> float | None:
         return None
 
 
-def _error_infos(details: Any) -> list[Any]:
+def _error_infos(details: JsonValue) -> list[JsonObject]:
     error = details.get("error") if isinstance(details, dict) else None
     infos = error.get("details") if isinstance(error, dict) else None
-    return infos if isinstance(infos, list) else []
+    return [info for info in infos if isinstance(info, dict)] if isinstance(infos, list) else []

@@ -1,26 +1,26 @@
-"""The pieces of a streamed answer put together. Pure: no SDK, no clock, no socket."""
+"""Joins the partial responses of a stream. Pure: no SDK, no clock, no socket."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import LlmResponse
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 _VALUES = ("stringValue", "numberValue", "boolValue")  # null is the absence of all
 
 
-def judged(response: LlmResponse) -> LlmResponse:
-    """The response with an error if it has no answer and none if it has one.
+def with_error_code(response: LlmResponse) -> LlmResponse:
+    """The response with an error code if it has no content to show for its finish reason, and without one if it has.
 
-    Thoughts alone are no answer when the service stopped for another reason than being done (STOP): a budget that went
-    into thinking (MAX_TOKENS) is the usual case. An error that is there already is kept, so is its explanation.
+    Thoughts alone are no content when the service stopped for another reason than being done (STOP): a budget that went
+    into thinking (MAX_TOKENS) is the usual case. An error code that is there already is kept with its message.
     """
     reason = response.finish_reason
     if response.content is not None and any(not part.thought for part in response.content.parts):
@@ -34,7 +34,7 @@ def judged(response: LlmResponse) -> LlmResponse:
 
 
 class Aggregate:
-    """One answer out of its pieces, which are added in the order in which they came."""
+    """Joins partial responses, in the order in which they came, to one whole response."""
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
@@ -43,26 +43,26 @@ class Aggregate:
         self._call: _GrowingCall | None = None
         self._role: str | None = None
         self._usage: Usage | None = None
-        self._metadata: dict[str, Any] = {}
+        self._metadata: JsonObject = {}
         self._end = LlmResponse()
 
-    def add(self, piece: LlmResponse) -> None:
-        """Take the next piece in. The last usage counts, since each is the sum so far."""
-        self._usage = piece.usage or self._usage
-        self._metadata |= piece.custom_metadata or {}
-        if piece.finish_reason is not None or piece.error_code is not None:
-            self._end = piece
-        if piece.content is not None:
-            self._role = piece.content.role or self._role
-            for part in piece.content.parts:
+    def add(self, partial: LlmResponse) -> None:
+        """Add the next partial response. The last usage counts, since each is the sum so far."""
+        self._usage = partial.usage or self._usage
+        self._metadata |= partial.custom_metadata or {}
+        if partial.finish_reason is not None or partial.error_code is not None:
+            self._end = partial
+        if partial.content is not None:
+            self._role = partial.content.role or self._role
+            for part in partial.content.parts:
                 self._add_part(part)
 
     def is_whole(self) -> bool:
-        """True when the service has said why it stopped; a stream that ends before that was cut off."""
+        """True when a finish reason or an error has come; a stream that ends without one was cut off."""
         return self._end.finish_reason is not None or self._end.error_code is not None
 
     def response(self) -> LlmResponse:
-        """All pieces as one answer; its `error_code` is that of the piece that ended it."""
+        """The whole response. Its `error_code` is that of the last partial response."""
         self._close_text()
         self._close_call()
         whole = LlmResponse(
@@ -73,7 +73,7 @@ class Aggregate:
             usage=self._usage,
             custom_metadata=self._metadata or None,
         )
-        return judged(whole)
+        return with_error_code(whole)
 
     def _add_part(self, part: Part) -> None:
         if part.function_call is not None and (self._call is not None or _is_growing(part.function_call)):
@@ -81,7 +81,7 @@ class Aggregate:
         elif part.thought_signature is None and part.text is not None and part.carries_only_text():
             self._add_text(part.text, part.thought)
         else:
-            # Google forbids joining a signed part with any other: the signature would no longer fit.
+            # Google forbids joining a signed part with another one: the signature would no longer fit.
             self._close_text()
             self._parts.append(part)
 
@@ -120,20 +120,20 @@ class _GrowingCall:
     def __init__(self) -> None:
         self._first = FunctionCall()
         self._signature: bytes | None = None
-        self._args: dict[str, Any] = {}
+        self._args: JsonObject = {}
 
     def add(self, part: Part, call: FunctionCall) -> None:
-        """Take the next piece of the call in: its name comes in the first only, each argument by its path."""
+        """Add the next piece of the call. Only the first has the name; arguments come by their JSON paths."""
         if not self._first.name:
             self._first = call
         self._signature = self._signature or part.thought_signature
         self._args |= call.args
         for piece in call.partial_args or ():
             if steps := list(_steps(str(piece.get("jsonPath", "")))):
-                self._args = _placed(self._args, steps, _value(piece))
+                self._args = _with_value(self._args, steps, _value(piece))
 
     def part(self) -> Part:
-        """The call as if it had come at once."""
+        """The whole call."""
         call = msgspec.structs.replace(self._first, args=self._args, partial_args=None, will_continue=None)
         return Part(function_call=call, thought_signature=self._signature)
 
@@ -144,20 +144,20 @@ def _steps(json_path: str) -> Iterator[str | int]:
         yield int(index) if index else (name or quoted)
 
 
-def _value(piece: dict[str, Any]) -> Any:
+def _value(piece: JsonObject) -> JsonValue:
     return next((piece[key] for key in _VALUES if key in piece), None)
 
 
-def _placed(at: Any, steps: list[str | int], value: Any) -> Any:
-    """`at` with the value at the end of the steps, the way there made where it is missing; a string is continued."""
+def _with_value(at: JsonValue, steps: list[str | int], value: JsonValue) -> JsonValue:
+    """A copy of `at` with the value at the end of the steps. Missing lists and objects are added; a string is continued."""
     if not steps:
         return at + value if isinstance(at, str) and isinstance(value, str) else value
     step, *rest = steps
     if isinstance(step, int):
         items = list(at or ())
         items.extend([None] * (step + 1 - len(items)))
-        items[step] = _placed(items[step], rest, value)
+        items[step] = _with_value(items[step], rest, value)
         return items
     fields = dict(at or {})
-    fields[step] = _placed(fields.get(step), rest, value)
+    fields[step] = _with_value(fields.get(step), rest, value)
     return fields

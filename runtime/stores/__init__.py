@@ -1,1 +1,1 @@
-"""Where logs and artifacts last."""
+"""The stores of sessions, artifacts and memory."""

@@ -3,14 +3,14 @@
 Layout under the root, each component escaped:
 
     <app>/<user>/sessions/<session>/<name>/<version>
-    <app>/<user>/shared/<name>/<version>                  names that begin with `user:`
+    <app>/<user>/shared/<name>/<version>                  for names that begin with `user:`
 
 Rules of this file:
 
-- A version is one file with everything in it, the part as MessagePack; it appears complete or not at all.
-- A version is written only where there is none. Who comes second takes the next number.
-- Whatever an id or name holds, it stays one component: what could mean something to a file system is percent-encoded.
-- Capital letters of ids are encoded too: where a file system takes `Ada` and `ada` for one, they are two users all the same.
+- A version is one file of MessagePack with the whole part in it; it appears complete or not at all.
+- A version never replaces another. Of two savers with the same number, the second takes the next.
+- Every id or name is one component: all characters with a meaning for file systems are percent-encoded.
+- Capital letters of ids are encoded too, so that `Ada` and `ada` stay two users on a file system that ignores case.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from actors.messages.content import Part
 from actors.messages.session import SessionKey
 
 USER_PREFIX = "user:"
-"""What the names of artifacts begin with that all sessions of a user share."""
+"""Names of artifacts that all sessions of a user share begin so."""
 
 LONGEST_COMPONENT = 200
-"""Longer escaped names, in characters, become a hash; most file systems end at 255."""
+"""Escaped names with more characters are replaced by a hash; most file systems take 255."""
 
 _CAPITAL = re.compile("(?<!%)(?<!%.)[A-Z]")
 """A capital letter that does not belong to an escape."""
@@ -48,14 +48,14 @@ _USAGE = "use a folder, 'file://folder', 'memory://name', 's3://bucket/folder' o
 
 
 class _Saved(msgspec.Struct, frozen=True):
-    """A version as it lies in its file. The name is there for those that became a hash."""
+    """The contents of a version's file. The name is needed where the path has a hash instead."""
 
     filename: str
     part: Part
 
 
 class FsspecArtifactStore:
-    """An `ArtifactStore` on fsspec. Several processes may share one folder, if its file system knows hard links.
+    """Implements `ArtifactStore` on fsspec. Several processes may share one folder, if its file system has hard links.
 
     Args:
         url: a folder, `file://folder` (both absolute or relative), `memory://name`, or a URL of another file system
@@ -78,8 +78,8 @@ class FsspecArtifactStore:
 
         Raises:
             ArtifactError: the name is empty or no valid Unicode, or the part has neither inline data nor text.
-            NotEncodableError: something in the part has no wire form.
-            OSError: the store could not do it.
+            NotEncodableError: something in the part cannot be encoded.
+            OSError: the file system failed.
         """
         folder = self._folder(key, filename)
         if part.inline_data is None and part.text is None:
@@ -96,10 +96,10 @@ class FsspecArtifactStore:
 
         Raises:
             ArtifactError: the name is empty, or the file is no version of an artifact.
-            OSError: the store could not do it.
+            OSError: the file system failed.
         """
         folder = self._folder(key, filename)
-        # A version is a component of a path: whatever is no number is refused here, with a TypeError.
+        # A version is a component of a path, so anything but an integer is refused here, with a TypeError.
         version = operator.index(version) if version is not None else max(self._versions(folder), default=-1)
         if version < 0:
             return None
@@ -107,11 +107,11 @@ class FsspecArtifactStore:
         return saved.part if saved is not None else None
 
     def keys(self, key: SessionKey) -> list[str]:
-        """The names of all artifacts that the session sees, sorted.
+        """The names of all artifacts that a session sees, sorted.
 
         Raises:
             ArtifactError: a file in the folder of an artifact is no version of it.
-            OSError: the store could not do it.
+            OSError: the file system failed.
         """
         folders = (self._session_folder(key), self._shared_folder(key))
         return sorted(
@@ -123,7 +123,7 @@ class FsspecArtifactStore:
 
         Raises:
             ArtifactError: the name is empty.
-            OSError: the store could not do it.
+            OSError: the file system failed.
         """
         return self._versions(self._folder(key, filename))
 
@@ -132,7 +132,7 @@ class FsspecArtifactStore:
 
         Raises:
             ArtifactError: the name is empty.
-            OSError: the store could not do it.
+            OSError: the file system failed.
         """
         folder = self._folder(key, filename)
         with self._saving:
@@ -185,12 +185,12 @@ class FsspecArtifactStore:
             raise ArtifactError(filename, f"the file {path} holds no version of it: {error}") from error
 
     def _create(self, path: str, raw: bytes) -> bool:
-        """Make a file with everything in it. False, and nothing done, when there is one already."""
+        """Create a file with its contents. Returns False, and does nothing, when it exists."""
         try:
             if isinstance(self._files, LocalFileSystem):
                 _create_local(Path(path), raw)
             else:
-                # Object stores and memory show an object only when it is complete.
+                # Other file systems, such as object stores, show a file only when it is complete.
                 self._files.pipe_file(path, raw, mode="create")
         except FileExistsError:
             return False
@@ -200,7 +200,7 @@ class FsspecArtifactStore:
 def _encoded(saved: _Saved) -> bytes:
     raw = encode(saved)
     try:
-        # Constructors check no types, and a version that cannot be read would hide the others.
+        # Constructors check no types, and a version that cannot be decoded would make the others unreadable.
         decode(raw, _Saved)
     except msgspec.DecodeError as error:
         raise NotEncodableError(type(saved.part).__name__, str(error)) from error
@@ -211,7 +211,7 @@ def _file_system(url: str) -> tuple[Any, str]:
     if not url:
         raise StoreError(f"the artifact store needs a URL: {_USAGE}")
     try:
-        # Another process may have saved since the last listing, so none may be kept.
+        # No cache: another process may have saved since the last listing.
         files, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
         raise StoreError(f"artifact store {url!r} needs a package that is missing: {_missing(url, error)}") from error
@@ -227,8 +227,8 @@ def _missing(url: str, error: ImportError) -> str:
 
 
 def _component(name: str, *, capitals: bool = False) -> str:
-    # Safe are only ASCII letters, digits, "_", "-" and "." inside; the rest becomes %XX. "=" is free to mark what
-    # cannot be written so, since quote() never leaves one. Without a dot at its end no component is "." or "..".
+    # ASCII letters, digits, "_", "-" and inner "." stay; all else becomes %XX. quote() never leaves a "=", so it marks the empty
+    # name and hashes. A dot at the end is encoded, so that no component is "." or "..".
     if not name:
         return "="
     try:
@@ -245,7 +245,7 @@ def _component(name: str, *, capitals: bool = False) -> str:
 
 
 def _create_local(path: Path, raw: bytes) -> None:
-    """Raises FileExistsError when the file is there; when it returns the file is on disk."""
+    """Create a file; it is on disk when this returns. Raises FileExistsError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{uuid.uuid4().hex}")
     try:
@@ -253,7 +253,7 @@ def _create_local(path: Path, raw: bytes) -> None:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
-        # A rename would replace what another process has just put there; a link refuses to.
+        # A rename would replace the file of another process; a link raises FileExistsError.
         os.link(draft, path)
     finally:
         draft.unlink(missing_ok=True)
@@ -262,7 +262,7 @@ def _create_local(path: Path, raw: bytes) -> None:
 
 def _sync_folder(path: Path) -> None:
     if os.name == "nt":
-        # Windows opens no folders; its file systems keep names in a journal of their own.
+        # Windows cannot open folders; its file systems have a journal for names.
         return
     folder = os.open(path, os.O_RDONLY)
     try:

@@ -2,13 +2,13 @@
 
 Rules of this file:
 
-- Both databases are given the same words, cut and folded here, so that they find the same. Their own parsers differ: one
+- Both databases get the same words, split and folded here, so that both find the same entries. Their own parsers differ: one
   splits `ada@example.com`, the other does not.
-- A query reaches the database as words between quotes, or as data: none of its characters is an operator.
-- On SQLite the index holds a mark of app and user beside the words, so that a search never walks through what is
-  remembered of others. Who owns an entry is decided by its row all the same.
-- It has tables of its own, and on SQLite a file of its own: a search never waits for the log's writer, nor the writer
-  for a long session that is being remembered. What is in it can be made again from the log.
+- A query reaches the database as quoted words, or as data: none of its characters is an operator.
+- On SQLite the index holds a hash of app and user beside the words, so that a search never reads entries of other users. The
+  owner of an entry is checked by its row as well.
+- Memory has tables of its own, and on SQLite a file of its own: a search never waits for the log's writer, and the writer never
+  waits while a long session is indexed. All entries can be rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -47,15 +47,16 @@ from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database
 from runtime.stores.sql.schema import add_release, prepare_tables, version_table
 
 VERSION = 2
-"""The version of the tables below; see the one of the session store's."""
+"""The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
-LONGEST_TEXT = 100_000
-"""Characters of an entry that can be searched; PostgreSQL takes about a megabyte of words."""
+MAX_TEXT = 100_000
+"""Characters of an entry that are indexed; PostgreSQL takes about a megabyte of words."""
 
-MOST_WORDS = 100
-"""Different words of a query that are looked for."""
+MAX_WORDS = 100
+"""Different words of a query that are searched for."""
 
-T = TypeVar("T")
+_Row = dict[str, Any]
+"""Values of a row by column."""
 
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 _ID = BigInteger().with_variant(Integer, "sqlite")
@@ -76,7 +77,7 @@ entries = Table(
     Column("raw", LargeBinary, nullable=False),
     Index("raygrove_memory_by_session", "app", "user", "session"),
 )
-"""`words` is the index's own on PostgreSQL, and stays empty on SQLite, where the index is a table beside this one."""
+"""`words` holds the indexed words on PostgreSQL, and is empty on SQLite, where the index is a table of its own."""
 
 BY_WORDS = Index("raygrove_memory_by_words", entries.c.words, postgresql_using="gin").ddl_if(dialect="postgresql")
 
@@ -94,7 +95,7 @@ _INSERT_INDEXED = insert(entries).values(words=func.to_tsvector("simple", bindpa
 _INSERT_WORDS = text("INSERT INTO raygrove_memory_words (rowid, owner, words) VALUES (:id, :owner, :words)")
 _DELETE_WORDS = text("DELETE FROM raygrove_memory_words WHERE rowid = :id")
 
-# The mark of the owner is the same in all that is found, so it counts nothing: bm25 tells the best by the lowest number.
+# The owner is the same in all rows that are found, so its weight is 0. The lowest bm25 is the best.
 _SEARCH_FTS5 = text(
     """
     SELECT raw FROM raygrove_memory_words JOIN raygrove_memory AS entry ON entry.id = raygrove_memory_words.rowid
@@ -104,7 +105,7 @@ _SEARCH_FTS5 = text(
 )
 
 _query = func.websearch_to_tsquery("simple", bindparam("query"))
-# 1: the rank is divided by the logarithm of the length, so that who says much is not always first.
+# 1: the rank is divided by the logarithm of the length, so that long entries are not always first.
 _SEARCH_TSVECTOR = (
     select(entries.c.raw)
     .where(entries.c.words.bool_op("@@")(_query), entries.c.app == bindparam("app"), entries.c.user == bindparam("user"))
@@ -114,11 +115,11 @@ _SEARCH_TSVECTOR = (
 
 
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: lambda connection: add_release(connection, "raygrove_memory_schema")}
-"""What makes of the tables of one version those of the next."""
+"""Migrations by the version from which they lead to the next."""
 
 
 class SqlMemoryStore:
-    """A `MemoryStore` on SQLite or PostgreSQL.
+    """Implements `MemoryStore` on SQLite or PostgreSQL.
 
     Args:
         url: as for the session store. A PostgreSQL database may hold both.
@@ -136,14 +137,14 @@ class SqlMemoryStore:
 
     @property
     def takes_many_writers(self) -> bool:
-        """Several copies of it may be used at the same time, in any processes: not on SQLite."""
+        """Whether several copies may be used at the same time, in any processes: True on PostgreSQL, False on SQLite."""
         return not self._database.is_sqlite
 
     def open(self) -> None:
-        """Connect, and make or check the tables. May be called again after `close`.
+        """Connect, and create or check the tables. May be called again after `close`.
 
         Raises:
-            SchemaVersionError: the tables were made by a newer version.
+            SchemaVersionError: a newer version of raygrove has created the tables.
             StoreError: the store cannot be reached, or SQLite was built without FTS5.
         """
         self.close()
@@ -155,53 +156,53 @@ class SqlMemoryStore:
             raise
 
     def add_session(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
-        """Keep the entries of a session in place of those kept before, all or none. Raises StoreError."""
+        """Replace the entries of a session, all or none. Raises StoreError."""
         rows = [_row(key, entry) for entry in entries]
-        words = [" ".join(words_of(entry.text[:LONGEST_TEXT])) for entry in entries]
+        words = [" ".join(words_of(entry.text[:MAX_TEXT])) for entry in entries]
         self._within(lambda connection: self._replace(connection, key, rows, words))
 
     def search(self, app: str, user: str, query: str, limit: int) -> list[MemoryEntry]:
-        """The entries of a user that have a word in common with the query, the best first. Raises StoreError.
+        """The entries of a user that share a word with the query, best first. Raises StoreError.
 
         On SQLite rare words count more than common ones (bm25), on PostgreSQL all count alike (ts_rank).
         """
-        words = list(dict.fromkeys(words_of(query[:LONGEST_TEXT])))[:MOST_WORDS]
+        words = list(dict.fromkeys(words_of(query[:MAX_TEXT])))[:MAX_WORDS]
         if not words or limit < 1:
             return []
         quoted = [f'"{word}"' for word in words]
         if self._database.is_sqlite:
-            told = f'owner : "{_owner(app, user)}" AND words : ({" OR ".join(quoted)})'
+            match = f'owner : "{_owner(app, user)}" AND words : ({" OR ".join(quoted)})'
             statement: Any = _SEARCH_FTS5
         else:
-            told = " OR ".join(quoted)
+            match = " OR ".join(quoted)
             statement = _SEARCH_TSVECTOR
-        found = self._database.rows(statement, {"query": told, "app": app, "user": user, "limit": limit})
+        found = self._database.rows(statement, {"query": match, "app": app, "user": user, "limit": limit})
         return [decode(row.raw, MemoryEntry) for row in found]
 
     def delete_session(self, key: SessionKey) -> None:
-        """Keep nothing of a session. A missing one is no error. Raises StoreError."""
+        """Remove all entries of a session. A missing one is no error. Raises StoreError."""
         self._within(lambda connection: self._replace(connection, key, [], []))
 
     def close(self) -> None:
-        """Let go of the connection and its file. Closing twice is no error."""
+        """Close the connection and its file. Closing twice is no error."""
         self._database.close()
 
-    def _replace(self, connection: Connection, key: SessionKey, rows: list[dict[str, Any]], words: list[str]) -> None:
-        of = {"of_app": key.app, "of_user": key.user, "of_session": key.session}
+    def _replace(self, connection: Connection, key: SessionKey, rows: list[_Row], words: list[str]) -> None:
+        session = {"of_app": key.app, "of_user": key.user, "of_session": key.session}
         if not self._database.is_sqlite:
-            connection.execute(_DELETE, of)
+            connection.execute(_DELETE, session)
             if rows:
-                connection.execute(_INSERT_INDEXED, [{**row, "of_words": told} for row, told in zip(rows, words, strict=True)])
+                connection.execute(_INSERT_INDEXED, [{**row, "of_words": text} for row, text in zip(rows, words, strict=True)])
             return
-        gone = [{"id": found} for found in connection.execute(_IDS, of).scalars()]
-        if gone:
-            connection.execute(_DELETE_WORDS, gone)
-            connection.execute(_DELETE, of)
+        removed = [{"id": found} for found in connection.execute(_IDS, session).scalars()]
+        if removed:
+            connection.execute(_DELETE_WORDS, removed)
+            connection.execute(_DELETE, session)
         if rows:
             owner = _owner(key.app, key.user)
             ids = connection.execute(_INSERT, rows).scalars().all()
             connection.execute(
-                _INSERT_WORDS, [{"id": id, "owner": owner, "words": told} for id, told in zip(ids, words, strict=True)]
+                _INSERT_WORDS, [{"id": id, "owner": owner, "words": text} for id, text in zip(ids, words, strict=True)]
             )
 
     def _within(self, work: Callable[[Connection], None]) -> None:
@@ -214,17 +215,17 @@ class SqlMemoryStore:
             raise self._database.failure(error) from error
 
 
-def words_of(told: str) -> list[str]:
-    """The words of a text in their order: of letters and digits, without case and accents.
+def words_of(text: str) -> list[str]:
+    """The words of a text in their order: letters and digits, without case and accents.
 
-    What is written without spaces between words, as Chinese is, is one word up to the next mark.
+    Text without spaces, such as Chinese, is one word up to the next punctuation mark.
     """
-    folded = unicodedata.normalize("NFKD", told.casefold())
+    folded = unicodedata.normalize("NFKD", text.casefold())
     return re.findall(r"[^\W_]+", "".join(char for char in folded if not unicodedata.category(char).startswith("M")))
 
 
 def url_beside(session_store: str) -> str:
-    """The URL of the memory store that goes with a session store: the same database, or a SQLite file beside its file."""
+    """The URL of the memory store for a session store: the same database, or a SQLite file beside its file."""
     if not session_store.startswith("sqlite"):
         return session_store
     path, mark, query = session_store.partition("?")
@@ -235,7 +236,7 @@ def url_beside(session_store: str) -> str:
     return f"{beside}{mark}{query}"
 
 
-def _row(key: SessionKey, entry: MemoryEntry) -> dict[str, Any]:
+def _row(key: SessionKey, entry: MemoryEntry) -> _Row:
     return {"app": key.app, "user": key.user, "session": key.session, "timestamp": entry.timestamp, "raw": encode(entry)}
 
 

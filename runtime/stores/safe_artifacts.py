@@ -1,4 +1,4 @@
-"""An artifact store whose failures are told in this project's errors, whatever raises them below."""
+"""An artifact store that raises errors of this project only."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ T = TypeVar("T")
 
 
 class SafeArtifactStore:
-    """Passes everything on to another store; what that raises of other kinds becomes an ArtifactError that tells of it.
+    """Implements `ArtifactStore` on top of another store, and turns its exceptions of other classes into an ArtifactError.
 
-    A file system, a cloud's client and a store of the user's own each have errors of their own, which would not survive
-    the way from one actor to another.
+    File systems, cloud clients and users' stores have exceptions of their own, which may not survive pickling between actors.
     """
 
     def __init__(self, store: ArtifactStore) -> None:
@@ -29,43 +28,48 @@ class SafeArtifactStore:
 
     def save(self, key: SessionKey, filename: str, part: Part) -> int:
         """Store a part and return its version, from 0. Raises ArtifactError."""
-        return _told(filename, "it could not be saved", lambda: self._store.save(key, filename, part))
+        return _guarded(filename, "it could not be saved", lambda: self._store.save(key, filename, part))
 
     def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
-        """The part of that version, or the latest; None when there is none. Raises ArtifactError, and TypeError for no number."""
+        """The part of a version, or of the latest; None when there is none.
+
+        Raises:
+            ArtifactError: the store failed.
+            TypeError: the version is no integer.
+        """
         if version is not None:
-            # The caller's mistake, and not the store's.
+            # Outside of the guard, since it is the caller's mistake and not the store's.
             version = operator.index(version)
-        return _told(filename, "it could not be loaded", lambda: self._store.load(key, filename, version))
+        return _guarded(filename, "it could not be loaded", lambda: self._store.load(key, filename, version))
 
     def keys(self, key: SessionKey) -> list[str]:
-        """The names of all artifacts that the session sees, sorted. Raises StoreError."""
+        """The names of all artifacts that a session sees, sorted. Raises StoreError."""
         try:
             return self._store.keys(key)
         except RaygroveError:
             raise
         except Exception as error:
-            # A store may be anybody's.
-            raise StoreError(f"the artifacts of session {key.session!r} cannot be listed: {_of(error)}") from error
+            # Users may bring their own stores, with any exceptions.
+            raise StoreError(f"the artifacts of session {key.session!r} cannot be listed: {_in_words(error)}") from error
 
     def versions(self, key: SessionKey, filename: str) -> list[int]:
         """All versions of an artifact, oldest first. Raises ArtifactError."""
-        return _told(filename, "its versions cannot be listed", lambda: self._store.versions(key, filename))
+        return _guarded(filename, "its versions cannot be listed", lambda: self._store.versions(key, filename))
 
     def delete(self, key: SessionKey, filename: str) -> None:
         """Remove an artifact with all its versions. A missing one is no error. Raises ArtifactError."""
-        _told(filename, "it could not be deleted", lambda: self._store.delete(key, filename))
+        _guarded(filename, "it could not be deleted", lambda: self._store.delete(key, filename))
 
 
-def _told(filename: str, what: str, work: Callable[[], T]) -> T:
+def _guarded(filename: str, what: str, work: Callable[[], T]) -> T:
     try:
         return work()
     except RaygroveError:
         raise
     except Exception as error:
-        # A store may be anybody's.
-        raise ArtifactError(filename, f"{what}: {_of(error)}") from error
+        # Users may bring their own stores, with any exceptions.
+        raise ArtifactError(filename, f"{what}: {_in_words(error)}") from error
 
 
-def _of(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -20,7 +20,7 @@ from actors.errors import PlacementError
 from actors.messages.content import Content
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.cluster.processes.placing import placed, ray_options
+from runtime.cluster.processes.placing import ray_options, start_placed
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, say, told
 
@@ -186,7 +186,7 @@ async def test_resources_that_others_keep_are_not_waited_for_longer_than_said(lo
         return asked[-1]
 
     with pytest.raises(PlacementError, match=r"'hungry' cannot be placed: it asks for 4 CPU, and others did not leave it"):
-        await placed(start, home, Settings(placement_timeout_s=0.3))
+        await start_placed(start, home, Settings(placement_timeout_s=0.3))
     with pytest.raises(ray.exceptions.RayActorError):
         await asked[0].__ray_ready__.remote()
     ray.kill(holder)

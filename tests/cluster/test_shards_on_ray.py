@@ -18,7 +18,7 @@ from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import shard_of
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from runtime.cluster.transport.ray_actors import names
+from runtime.cluster.transport.ray_actors import list_named_actors
 from tests.support.runtimes import Deploy, say, told
 from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_on_each
 
@@ -90,7 +90,7 @@ def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: D
             third.shutdown()
         with pytest.raises(ActorLostError):
             say(joined, "hi")
-    assert [name for _, name in names() if name.startswith(APP)] == []
+    assert [name for _, name in list_named_actors() if name.startswith(APP)] == []
     everybody = pids(found.session) + pids(found.runner) + pids(found.agents["root"])
     assert [pid for pid in everybody if Path(f"/proc/{pid}").exists()] == []
 

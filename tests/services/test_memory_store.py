@@ -1,4 +1,4 @@
-"""The memory store on SQLite and on PostgreSQL: the contract, and what is particular to each."""
+"""The memory store on SQLite and on PostgreSQL: the contract, and the particulars of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores of older versions: what they hold is kept, and the tables become those of this version."""
+"""Stores of older versions keep their contents, and get the tables of this version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session store on a real PostgreSQL server: the contract, and what is particular to a server."""
+"""The session store on a real PostgreSQL server: the contract, and the particulars of a server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestPostgres(LastingStoreConformance):
 
 
 def cut_connections(url: str) -> None:
-    """What a restart of the server, or a proxy with a time limit, does to a client."""
+    """Cut all connections, as a restart of the server or a proxy with a time limit does."""
     with psycopg.connect(url, autocommit=True) as connection:
         cut = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
         connection.execute(cut, [connection.info.backend_pid])
@@ -148,7 +148,7 @@ def test_taking_a_session_up_reads_as_few_rows_with_a_long_log(store: SqlSession
 
 
 def rows_read(node: dict[str, Any]) -> float:
-    """How many rows of events a plan has touched, those that it threw away included."""
+    """How many rows of events a plan has read, those that it discarded included."""
     own = 0.0
     if node.get("Relation Name") == "raygrove_events":
         own = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]

@@ -1,4 +1,4 @@
-"""Two Session actors on one PostgreSQL server: the state of users and of the app is what both have written, in one order."""
+"""Two Session actors on one PostgreSQL server: the state of users and of the app has the writes of both, in one order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ rounds = st.lists(st.lists(st.tuples(st.integers(0, SHARDS - 1), deltas), min_si
 
 
 def is_one_order(before: dict[str, Any], changes: list[dict[str, Any]], after: dict[str, Any]) -> bool:
-    """True when the changes, one after the other in some order, make the one state of the other."""
+    """True when some order of the changes leads from one state to the other."""
     return any(
         after == {name: value for each in (before, *order) for name, value in each.items()}
         for order in itertools.permutations(changes)
@@ -50,7 +50,7 @@ def is_one_order(before: dict[str, Any], changes: list[dict[str, Any]], after: d
 
 
 class Pair:
-    """Two Session actors, and a loop that they live on."""
+    """Two Session actors, and the event loop that they run on."""
 
     def __init__(self, url: str) -> None:
         self.loop = asyncio.Runner()
@@ -113,7 +113,7 @@ def test_writers_of_the_same_keys_wait_for_each_other_and_never_in_a_circle(stor
     names = [f"key-{number}" for number in range(20)]
 
     def write(number: int) -> None:
-        # Each in an order of its own.
+        # Each actor writes in another order.
         order = names[number * 5 :] + names[: number * 5]
         order = order[::-1] if number % 2 else order
         for turn in range(50):
@@ -123,6 +123,6 @@ def test_writers_of_the_same_keys_wait_for_each_other_and_never_in_a_circle(stor
 
     assert in_threads([lambda number=number: write(number) for number in range(len(stores))]) == []
     of_app, of_user = stores[0].state("circle", "ada")
-    # Whoever came last has written all of it.
+    # The last writer has written all keys.
     assert len({tuple(value) for value in (*of_app.values(), *of_user.values())}) == 1
     assert set(of_app) == set(of_user) == set(names)

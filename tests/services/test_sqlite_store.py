@@ -1,4 +1,4 @@
-"""The session store on SQLite: the contract, and what is particular to files."""
+"""The session store on SQLite: the contract, and the particulars of files."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_the_sid_not_used_longest_is_forgotten_first() -> None:
 
 
 def in_threads(calls: list[Any]) -> list[Exception]:
-    """What went wrong when all of them ran at once."""
+    """The errors of calls that ran at the same time."""
     failed: list[Exception] = []
     start = threading.Barrier(len(calls))
 
@@ -252,7 +252,7 @@ def explained(path: Path, query: Any) -> list[str]:
 
 
 def steps_of_session(path: Path, key: SessionKey) -> int:
-    """How many instructions SQLite runs for what `session` asks: a measure of the work that no clock blurs."""
+    """How many instructions SQLite runs for the queries of `session`: a measure of work without a clock."""
     connection = sqlite3.connect(path)
     steps = 0
 

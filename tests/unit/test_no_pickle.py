@@ -41,10 +41,10 @@ def _name(function: ast.expr) -> str:
 def test_only_the_cluster_knows_a_pickler() -> None:
     knows = {path for path, tree in modules() if imported(tree) & PICKLERS}
     assert knows == {
-        "runtime/cluster/deployment/engine.py",
+        "runtime/cluster/deployment/core_builders.py",
         "runtime/cluster/packing/chunks.py",
         "runtime/cluster/packing/definitions.py",
-        "runtime/cluster/processes/directory.py",
+        "runtime/cluster/processes/environment.py",
         "runtime/cluster/tool_tasks.py",
     }
 
@@ -61,9 +61,9 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
         if _name(call.func) not in ("dumps", "dump") and ast.unparse(call.func).partition(".")[0] in PICKLERS
     }
     assert read == {
-        ("runtime/cluster/packing/definitions.py", "cloudpickle.loads(page.code)"),
-        ("runtime/cluster/deployment/engine.py", "cloudpickle.loads(plugins)"),
-        ("runtime/cluster/packing/chunks.py", "cloudpickle.loads(zlib.decompress(b''.join(pieces)))"),
+        ("runtime/cluster/packing/definitions.py", "cloudpickle.loads(package.code)"),
+        ("runtime/cluster/deployment/core_builders.py", "cloudpickle.loads(spec.plugins)"),
+        ("runtime/cluster/packing/chunks.py", "cloudpickle.loads(zlib.decompress(b''.join(chunks)))"),
         ("runtime/cluster/tool_tasks.py", "cloudpickle.loads(pickled)"),
     }
 

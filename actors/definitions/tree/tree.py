@@ -12,7 +12,7 @@ from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.plugin import Plugin, checked
 from actors.definitions.agents.workflow import Controller
 from actors.definitions.tools.tasks import refuse_taken_name
-from actors.definitions.tree.process_groups import homes
+from actors.definitions.tree.process_groups import process_groups
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.suggestions import did_you_mean
@@ -59,7 +59,7 @@ class AgentTree:
         for flow in self.flow_agents():
             self.check_workers(flow.name, flow.agent_names)
         self.topology = Topology(tuple(self._node(agent) for agent in self._agents.values()))
-        self.homes = homes(self.topology, {agent.name: agent.placement for agent in self})
+        self.process_groups = process_groups(self.topology, {agent.name: agent.placement for agent in self})
         for name in self._finders:
             self._check_finds_nobody(name)
 

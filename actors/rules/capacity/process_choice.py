@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 from actors.messages.session import SessionKey
+from actors.rules.capacity.sharding import shard_of
 
 LEAST_HOSTS = 16
 HOST_BYTES = 150 * 1024 * 1024
@@ -33,8 +33,8 @@ def replica_of(key: SessionKey, replicas: int) -> int:
     """The number of the replica that serves a session, below `replicas`."""
     if replicas == 1:
         return 0
-    # No id has such a character in it, so no two keys have the same text.
-    return crc32("\0".join(("replica", key.app, key.user, key.session)).encode("utf-8", "surrogatepass")) % replicas
+    # Without a word of its own in the key, all sessions of one Runner would have the same replica where both numbers are equal.
+    return shard_of(SessionKey(f"replica\0{key.app}", key.user, key.session), replicas)
 
 
 def least_used(loads: Sequence[Load]) -> int:

@@ -1,1 +1,1 @@
-"""Deployments on Ray: started by this program, or joined."""
+"""Engines for deployments on Ray: started by this program, or joined."""

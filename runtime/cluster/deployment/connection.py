@@ -1,4 +1,4 @@
-"""The way from this process to Ray."""
+"""The connection of this process with Ray."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from actors.errors import ClusterError
 from runtime.settings import Settings
 
 LOCAL = "local"
-"""Ray's address for a Ray of this program's own."""
+"""Ray's address for a local Ray that this program starts."""
 
 INSTEAD = "Start a cluster with 'ray start --head', and give its address"
-"""What to do where a local Ray of this program will not do."""
+"""What users can do where a local Ray of this program will not do."""
 
 
 class RayConnection:
-    """One user of the connection that this process has with Ray.
+    """A share in the one connection that a process can have with Ray.
 
-    Ray knows one connection in a process, so all Runtimes share it. One that was there before they came stays when they go; one
-    that they have made is closed by the last of them, and a local Ray that was started for it ends.
+    All Runtimes of a process share the connection. The last of them closes a connection that they have opened, and with it a
+    local Ray that was started for it; a connection that the program itself has opened stays.
 
     Args:
         settings: of the deployment.
         address: of a cluster; "auto" looks for one on this machine; None uses the Ray that this process has initialised, or that
             RAY_ADDRESS names, or starts a local one.
-        may_start: a local Ray will do, which ends with this process.
+        may_start: whether a local Ray may be started, which ends with this process.
     """
 
     _users: ClassVar[int] = 0
@@ -45,21 +45,21 @@ class RayConnection:
     def open(self) -> None:
         """Connect to Ray, or start it, if need be. Raises ClusterError.
 
-        In the main thread, if that is where the runtime is started: only there Ray makes of SIGTERM an orderly exit.
-        Otherwise a driver that is told to end leaves processes of a local Ray behind.
+        Call it in the main thread, if possible: only there Ray handles SIGTERM with an orderly exit. Elsewhere, a driver that
+        gets SIGTERM leaves processes of a local Ray behind.
         """
         with self._lock:
             if not ray.is_initialized():
                 self._connect()
                 RayConnection._users = 0
             elif not RayConnection._users:
-                # The program's own.
+                # The program itself has connected before any Runtime did.
                 return
             RayConnection._users += 1
             self._is_user = True
 
     def close(self) -> None:
-        """Need it no more."""
+        """Give up the share; the last one disconnects. Closing twice is no error."""
         with self._lock:
             if not self._is_user:
                 return
@@ -70,12 +70,12 @@ class RayConnection:
 
     def _connect(self) -> None:
         settings = self._settings
-        # Asked for none, Ray would take whatever was started on this machine last, be it somebody else's, or gone for long.
+        # Without an address, Ray would use the cluster that was started last on this machine: another user's perhaps, or gone.
         address = self._address or os.environ.get("RAY_ADDRESS") or LOCAL
         if not self._may_start and address == LOCAL:
             raise ClusterError(f"a Ray that this program starts would end with it. {INSTEAD}")
         try:
-            _knock(address, settings.start_timeout_s)
+            _check_reachable(address, settings.start_timeout_s)
             ray.init(
                 address=address,
                 namespace=settings.namespace,
@@ -90,8 +90,8 @@ class RayConnection:
             raise ClusterError(f"no Ray {where} can be used: {error}{instead}") from error
 
 
-def _knock(address: str, timeout_s: float) -> None:
-    """See that somebody listens at `host:port`. Ray itself would try for minutes. Raises OSError."""
+def _check_reachable(address: str, timeout_s: float) -> None:
+    """Check that a process listens at `host:port`. Ray itself would try for minutes. Raises OSError."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=timeout_s).close()

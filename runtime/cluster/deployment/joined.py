@@ -1,4 +1,4 @@
-"""A deployment on Ray that another driver has started."""
+"""The engine of a driver that joins a deployment on Ray which another driver has started."""
 
 from __future__ import annotations
 
@@ -9,49 +9,43 @@ from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.stores import ArtifactStore
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.deployment.deployed import (
-    DeployedEngine,
-    DeploymentInfo,
-    RayDeployment,
-    actor_name,
-    actor_names,
-    permits_name,
-)
+from runtime.cluster.deployment.deployed import DeployedEngine, DeploymentInfo
+from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name
+from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import Handle
-from runtime.cluster.transport.ray_actors import named, names, terms_of
+from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
 from runtime.settings import Settings
 
 
 class JoinedEngine(DeployedEngine):
-    """Implements `runtime.engine.Engine` for a driver that joins a deployment. It ends nothing when it leaves.
+    """Implements `runtime.engine.interface.Engine` for a driver that joins a deployment. It ends nothing when it leaves.
 
     Args:
         app_name: the app.
-        settings: where its actors are looked for, and how long is waited for them. What they take in, they know themselves.
+        settings: where to look for the actors, and how long to wait for them. All limits are those of the deployment.
         address: of the cluster; None uses the Ray that this process has initialised, else one that is found on this machine.
     """
 
     lasts = True
 
     def __init__(self, app_name: str, settings: Settings, address: str | None) -> None:
+        super().__init__(settings)
         self._app_name = app_name
-        self._settings = settings
         self._connection = RayConnection(settings, address or "auto", may_start=False)
-        self._deployed = RayDeployment(settings)
-        self._terms: DeploymentInfo | None = None
+        self._info: DeploymentInfo | None = None
 
     @property
     def artifact_store(self) -> str | ArtifactStore | None:
-        """Where artifacts last, as the deployment has told; None before it was joined."""
-        return self._terms.artifact_store if self._terms is not None else None
+        """URL or store of artifacts, as the deployment says; None before it was joined."""
+        return self._info.artifact_store if self._info is not None else None
 
     @property
     def auto_create_session(self) -> bool:
-        """What turns do that do not say it themselves, as the deployment has told."""
-        return self._terms is None or self._terms.auto_create_session
+        """What turns do that do not say it themselves, as the deployment says; True before it was joined."""
+        return self._info is None or self._info.auto_create_session
 
     def prepare(self) -> None:
-        """Connect to Ray, if need be."""
+        """Connect to Ray, if need be. Raises ClusterError."""
         self._connection.open()
 
     async def start(self) -> None:
@@ -64,36 +58,40 @@ class JoinedEngine(DeployedEngine):
         try:
             session = await asyncio.to_thread(self._find_session)
             async with asyncio.timeout(self._settings.start_timeout_s):
-                self._terms = await terms_of(session)
-            settings = self._terms.settings
-            sessions, runners, permits = await asyncio.to_thread(self._find_all, settings)
-            self._deployed.meet(sessions, runners, permits[0] if permits else None, settings)
-            await self._deployed.answers()
+                self._info = await deployment_info(session)
+            settings = self._info.settings
+            self.connect(await asyncio.to_thread(self._find_core, settings), settings)
+            await self.wait_for_replies()
         except BaseException as error:
             await self.leave()
             if isinstance(error, TimeoutError):
-                told = f"the actors of app {self._app_name!r} did not answer within {self._settings.start_timeout_s} s"
-                raise ClusterError(told) from error
+                reason = f"the actors of app {self._app_name!r} did not answer within {self._settings.start_timeout_s} s"
+                raise ClusterError(reason) from error
             if isinstance(error, ActorLostError):
                 raise self._not_found(f"It has just ended: {error}") from error
             raise
 
     def _find_session(self) -> Handle:
-        """A Session actor: it tells how many there are."""
+        """A Session actor. How many there are is in its deployment info, so both names of a first one are tried."""
         for shards in (1, 2):
             with suppress(ValueError):
-                return named(actor_names(self._app_name, "session", shards)[0], self._settings.namespace)
+                return get_actor(actor_names(self._app_name, "session", shards)[0], self._settings.namespace)
         raise self._not_found(_hint(self._app_name, self._settings.namespace))
 
-    def _find_all(self, settings: Settings) -> list[list[Handle]]:
-        """The Session actors, the Runners, and the actor that limits models, if there is one."""
+    def _find_core(self, settings: Settings) -> CoreHandles:
         app = self._app_name
-        parts = [actor_names(app, "session", settings.session_shards), actor_names(app, "runner", settings.runners)]
-        parts.append([permits_name(app)] if settings.model_limits else [])
         try:
-            return [[named(name, self._settings.namespace) for name in names_of_kind] for names_of_kind in parts]
+            limiter = self._find([limiter_name(app)] if settings.model_limits else [])
+            return CoreHandles(
+                sessions=self._find(actor_names(app, "session", settings.session_shards)),
+                runners=self._find(actor_names(app, "runner", settings.runners)),
+                limiter=limiter[0] if limiter else None,
+            )
         except ValueError as error:
             raise self._not_found(f"It has just ended, or is being started: {error}") from error
+
+    def _find(self, names: list[str]) -> list[Handle]:
+        return [get_actor(name, self._settings.namespace) for name in names]
 
     def _not_found(self, hint: str) -> DeploymentNotFoundError:
         return DeploymentNotFoundError(self._app_name, self._settings.namespace, hint)
@@ -103,30 +101,29 @@ class JoinedEngine(DeployedEngine):
         await asyncio.to_thread(self._connection.close)
 
     async def stop(self) -> None:
-        """Stop the deployment, whoever has started it."""
-        pids = await self._deployed.halt()
-        self._deployed.hosts = await asyncio.to_thread(self._all_hosts)
-        await self._deployed.kill(pids)
+        """Stop the deployment, whichever driver has started it."""
+        pids = await self.stop_actors()
+        await self.kill_actors(await asyncio.to_thread(self._all_actors), pids)
         await self.leave()
 
-    def _all_hosts(self) -> dict[str, Handle]:
-        """What lives of the app: its actors, and those of models that have a state of their own."""
+    def _all_actors(self) -> dict[str, Handle]:
+        """All named actors of the app, those of shared models and agents' processes included."""
         namespace = self._settings.namespace
         found = {}
-        for _, name in names(namespace):
+        for _, name in list_named_actors(namespace):
             if name.startswith(actor_name(self._app_name, "")):
                 try:
-                    found[name] = named(name, namespace)
+                    found[name] = get_actor(name, namespace)
                 except ValueError:
-                    # It has ended meanwhile.
+                    # It has ended since it was listed.
                     continue
         return found
 
 
 def _hint(app_name: str, namespace: str) -> str:
-    """Which apps there are instead."""
-    apart = ((where, *name.split("/")) for where, name in names())
-    deployed = [(where, app) for where, app, *part in apart if part in (["runner"], ["runner-0"])]
+    """Which apps run instead, or the namespace in which this one does."""
+    parts = ((where, *name.split("/")) for where, name in list_named_actors())
+    deployed = [(where, app) for where, app, *part in parts if part in (["runner"], ["runner-0"])]
     elsewhere = sorted({where for where, name in deployed if name == app_name})
     if elsewhere:
         return f"It is in namespace {elsewhere[0]!r}: give settings=Settings(namespace={elsewhere[0]!r})"

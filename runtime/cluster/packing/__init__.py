@@ -1,1 +1,1 @@
-"""Definitions on their way to other processes."""
+"""How definitions travel from a driver to the processes of a deployment."""

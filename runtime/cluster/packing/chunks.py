@@ -1,4 +1,4 @@
-"""Definitions, as they travel from a driver to a process that may outlive it."""
+"""Pickling of definitions, and chunks: arguments of an actor that Ray keeps even when the driver is gone."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from ray import cloudpickle
 
 from actors.errors import DefinitionError
 
-PIECE_BYTES = 64 * 1024
-"""Ray sends arguments of less than 100 kB along; a larger one stays with whoever sends it, and is lost with him."""
+CHUNK_BYTES = 64 * 1024
+"""Ray stores arguments of less than 100 kB with the actor. A larger one stays in the driver's memory, and is lost with it."""
 
-MOST_BYTES = 8 * 1024 * 1024
-"""Ray sends 10 MiB of arguments along, no more."""
+MAX_BYTES = 8 * 1024 * 1024
+"""Ray stores 10 MiB of arguments with an actor, and no more."""
 
 
-def packed(refusal: str, value: object) -> bytes:
-    """A value as it travels to another process. Raises DefinitionError, which begins with `refusal`."""
+def pickled(refusal: str, value: object) -> bytes:
+    """A value for another process. Raises DefinitionError, which begins with `refusal`, when it cannot be pickled."""
     try:
-        pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+        raw: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     except Exception as error:
-        # What the user has put into a definition decides what pickling raises.
+        # User code in a definition decides what pickling raises.
         raise DefinitionError(f"{refusal}: {type(error).__name__}: {error}") from error
-    return pickled
+    return raw
 
 
-def packed_plan(flow: str, plan: object) -> bytes:
-    """The definition of a flow as it travels. Raises DefinitionError."""
-    return packed(f"flow {flow!r} cannot travel to its agents", plan)
+def pickled_plan(flow: str, plan: object) -> bytes:
+    """The definition of a flow for its agents. Raises DefinitionError."""
+    return pickled(f"flow {flow!r} cannot travel to its agents", plan)
 
 
-def parcel(refusal: str, value: object, *, must_last: bool = False) -> list[bytes]:
-    """A value of any size in pieces, each an argument that Ray keeps for as long as it may start the actor again.
+def to_chunks(refusal: str, value: object, *, must_last: bool = False) -> list[bytes]:
+    """Pickle and compress a value of any size, and cut it in chunks of at most CHUNK_BYTES, for `from_chunks`.
 
     Args:
         refusal: begins the error.
-        must_last: the driver may be gone by then.
+        must_last: Ray has to keep the chunks after the driver has gone, so there may be at most MAX_BYTES.
 
     Raises:
-        DefinitionError: it cannot be pickled; or it must last and is so large that Ray would leave it with the driver.
+        DefinitionError: the value cannot be pickled; or it is too large and `must_last`.
     """
-    raw = zlib.compress(packed(refusal, value), level=1)
-    if must_last and len(raw) > MOST_BYTES:
+    raw = zlib.compress(pickled(refusal, value), level=1)
+    if must_last and len(raw) > MAX_BYTES:
         raise DefinitionError(
-            f"{refusal}: it has {len(raw)} bytes, and a detached deployment may have {MOST_BYTES}: keep large data in files "
+            f"{refusal}: it has {len(raw)} bytes, and a detached deployment may have {MAX_BYTES}: keep large data in files "
             "or artifacts, not in definitions"
         )
-    return [raw[start : start + PIECE_BYTES] for start in range(0, len(raw), PIECE_BYTES)]
+    return [raw[start : start + CHUNK_BYTES] for start in range(0, len(raw), CHUNK_BYTES)]
 
 
-def unpacked(pieces: Sequence[bytes]) -> Any:
-    """What a driver of this deployment has put into a parcel."""
-    return cloudpickle.loads(zlib.decompress(b"".join(pieces)))
+def from_chunks(chunks: Sequence[bytes]) -> Any:
+    """The value that a driver of this deployment gave to `to_chunks`."""
+    return cloudpickle.loads(zlib.decompress(b"".join(chunks)))

@@ -1,1 +1,1 @@
-"""Agents' processes: which there are, who lives where, and who makes room."""
+"""The processes in which agents live: activation, passivation, spare processes, placement on nodes."""

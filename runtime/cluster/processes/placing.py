@@ -1,10 +1,9 @@
-"""Processes for agents that ask for resources: on a node that has them, or an error that says why not."""
+"""Starts processes of agents that ask for resources: on a node that has them, or with an error that says why not."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import ray
 from ray._private.state import available_resources_per_node
@@ -13,15 +12,16 @@ from ray.exceptions import RayActorError
 from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ActorLostError, PlacementError
+from actors.messages.json_types import JsonObject
 from actors.rules.capacity.placement import Needs, Node, refusal
-from runtime.cluster.transport.link import Handle, told
-from runtime.cluster.transport.ray_actors import SPREAD
+from runtime.cluster.transport.link import Handle, last_line
+from runtime.cluster.transport.ray_actors import SPREAD, RayOptions
 from runtime.settings import Settings
 
 
-def ray_options(placement: Placement) -> dict[str, Any]:
-    """A placement in Ray's terms."""
-    options: dict[str, Any] = {**SPREAD, "num_cpus": placement.num_cpus}
+def ray_options(placement: Placement) -> RayOptions:
+    """A placement as options of a Ray actor."""
+    options: RayOptions = {**SPREAD, "num_cpus": placement.num_cpus}
     if placement.num_gpus:
         options["num_gpus"] = placement.num_gpus
     if placement.memory is not None:
@@ -34,63 +34,66 @@ def ray_options(placement: Placement) -> dict[str, Any]:
 
 
 def needs(placement: Placement) -> Needs:
-    """What a placement asks for."""
+    """The resources and labels that a placement asks for."""
     asked = {"CPU": placement.num_cpus, "GPU": placement.num_gpus, "memory": placement.memory or 0, **placement.resources}
     return Needs({name: number for name, number in asked.items() if number}, placement.label_selector)
 
 
 def nodes() -> list[Node]:
-    """The nodes that are alive."""
-    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return [Node(each["NodeName"], each["Resources"], each["Labels"]) for each in found if each["Alive"]]
+    """The nodes that are alive, with all their resources."""
+    return [Node(each["NodeName"], each["Resources"], each["Labels"]) for each in _live_nodes()]
 
 
-async def is_free(home: ProcessGroup) -> bool:
-    """Whether a node has now, besides what others on it use, what a process asks for. What is told may be a moment old."""
-    return refusal(needs(home.placement), await asyncio.to_thread(_rests)) is None
-
-
-def _rests() -> list[Node]:
-    """The nodes that are alive, with what of them is free."""
+def _free_nodes() -> list[Node]:
+    """The nodes that are alive, with the resources of each that are free."""
     free: dict[str, dict[str, float]] = available_resources_per_node()  # type: ignore[no-untyped-call]
-    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return [Node(each["NodeName"], free.get(each["NodeID"], {}), each["Labels"]) for each in found if each["Alive"]]
+    return [Node(each["NodeName"], free.get(each["NodeID"], {}), each["Labels"]) for each in _live_nodes()]
+
+
+def _live_nodes() -> list[JsonObject]:
+    found: list[JsonObject] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [each for each in found if each["Alive"]]
+
+
+async def is_free(group: ProcessGroup) -> bool:
+    """Whether a node has free now what a process group asks for. Ray's figures may be a moment old."""
+    return refusal(needs(group.placement), await asyncio.to_thread(_free_nodes)) is None
 
 
 def memory_bytes() -> float:
-    """How much memory Ray has for processes, on all nodes: what their containers allow, less its object stores."""
+    """How much memory Ray has for processes on all nodes: what their containers allow, without its object stores."""
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     return resources.get("memory", 0.0)
 
 
-async def placed(start: Callable[[], Handle], home: ProcessGroup, settings: Settings) -> Handle:
-    """Start a process on a node that has what it asks for, and return it when it lives.
+async def start_placed(start: Callable[[], Handle], group: ProcessGroup, settings: Settings) -> Handle:
+    """Start a process on a node that has what its group asks for, and return it when it runs.
 
     Args:
-        start: asks Ray for it.
+        start: asks Ray for the process.
 
     Raises:
-        PlacementError: no node can ever have it; or others have had what it needs for too long.
-        ActorLostError: it was lost as soon as it lived.
+        PlacementError: no node can ever have the resources; or other processes have held them for too long.
+        ActorLostError: the process was lost as soon as it ran.
     """
-    asked = needs(home.placement)
+    asked = needs(group.placement)
     if not settings.autoscaling and (reason := refusal(asked, await asyncio.to_thread(nodes))) is not None:
-        raise PlacementError(home.anchor, str(asked), reason)
-    # Where nodes are added as they are needed, it is by processes that wait that somebody sees what is needed.
+        raise PlacementError(group.leader, str(asked), reason)
+    # With autoscaling nothing is refused: a waiting process is what makes the autoscaler add a node.
     handle = await asyncio.to_thread(start)
-    lives = False
+    is_running = False
     try:
         async with asyncio.timeout(settings.placement_timeout_s):
             await handle.__ray_ready__.remote()
-        lives = True
+        is_running = True
     except TimeoutError:
         waited = f"within {settings.placement_timeout_s:g} s (RAYGROVE_PLACEMENT_TIMEOUT_S)"
         reason = refusal(asked, await asyncio.to_thread(nodes))
         sentence = f"{reason}; no other came {waited}" if reason is not None else f"and others did not leave it {waited}"
-        raise PlacementError(home.anchor, str(asked), sentence) from None
+        raise PlacementError(group.leader, str(asked), sentence) from None
     except RayActorError as error:
-        raise ActorLostError(f"agent {home.anchor!r}", told(error)) from error
+        raise ActorLostError(f"agent {group.leader!r}", last_line(error)) from error
     finally:
-        if not lives:
+        if not is_running:
             ray.kill(handle)
     return handle

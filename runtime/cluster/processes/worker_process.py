@@ -1,72 +1,99 @@
-"""What a pool knows of its processes, and of the agents that live in them."""
+"""What a pool knows of its processes and of the agents that live in them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Awaitable, Container, Sequence
 from typing import Protocol
 
-from actors.definitions.tree.process_groups import Replica
+from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.rules.capacity.process_choice import Load
 
 CANCELLED_S = 2.0
-"""An agent counts as in use for so long after somebody has ceased to wait for its answer."""
+"""An agent counts as in use for this long after a caller was cancelled, since it needs time to stop the run."""
+
+RECYCLE_AFTER = 64
+"""Recycle a process after this many activations, to drop module state that user code left in it."""
 
 
 class Process(Protocol):
     """A process in which agents can live."""
 
     async def prepare(self) -> int:
-        """Load what agents will need. Returns the process id. Raises ActorLostError."""
-        ...
-
-    async def adopt(self, seat: int, agent: str, leaving: Sequence[int]) -> int:
-        """Have an agent live in it, when those that leave are gone. Returns the process id.
-
-        Args:
-            seat: the number by which messages reach it; each is used once, the first is 0.
+        """Load what agents will need. Returns the process id.
 
         Raises:
-            ActorLostError: the process is gone, or does not listen.
+            ActorLostError: the process is gone, or does not answer.
+            ClusterError: something cannot be loaded there.
+        """
+        ...
+
+    async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> int:
+        """Passivate the agents in the slots `leaving`, then activate another one. Returns the process id.
+
+        Args:
+            slot: messages reach the agent by this number. The first is 0, and each is used once.
+
+        Raises:
+            ActorLostError: the process is gone, or does not answer.
             ClusterError: the agent's definition cannot be loaded there.
         """
         ...
 
-    def drop(self, seats: Sequence[int]) -> None:
-        """Have agents leave, without waiting for it."""
+    def passivate(self, slots: Sequence[int]) -> None:
+        """Stop agents, without waiting for it."""
         ...
 
-    def link(self, agent: str, seat: int) -> Link:
-        """A way to an agent that lives in it."""
+    def link(self, agent: str, slot: int) -> Link:
+        """A link to an agent that lives in the process."""
         ...
 
     def kill(self) -> None:
-        """End it as it is."""
+        """End the process at once, and every agent in it."""
+        ...
+
+
+class ProcessSource(Protocol):
+    """Starts processes for a pool."""
+
+    async def start(self, group: ProcessGroup | None) -> Process:
+        """Start a process for a group, or with None one in which any agent can live.
+
+        Raises:
+            ActorLostError: the process was lost as soon as it was started.
+            ClusterError: it cannot be started; a PlacementError says that no node has what the group asks for.
+        """
+        ...
+
+    def is_free(self, group: ProcessGroup) -> Awaitable[bool]:
+        """Whether some node has free now what the group asks for."""
         ...
 
 
 class HostedAgent:
-    """Implements `Link`: the way to an agent that lives in a process, and how much it is used.
+    """Implements `Link`: the link to an agent that lives in a process, which counts how much the agent is used.
 
-    The reply to an Invoke is the end of a run, so an agent is in use for as long as a message to it is not answered.
+    The reply to an Invoke is the end of a run, so an agent is in use while any message to it is unanswered.
 
     Attributes:
-        seat: its number in its process.
-        glance: a way to the same actor that does not count as use.
-        in_use: messages under way.
-        used_s: when the last one was answered, or when it moved in.
-        over: why it does not live there any more; "" as long as it does.
+        leader: the replica that leads its process group; agents with the same leader share a process.
+        worker: its process.
+        slot: its number in the process.
+        idle_link: a link to the same actor that does not count as use.
+        in_use: messages without a reply.
+        used_s: when the last reply came, or when it was activated, by the monotonic clock.
+        over: why it does not live any more; "" while it does.
     """
 
-    def __init__(self, place: Replica, group: Replica, host: WorkerProcess, seat: int, link: Link) -> None:
-        self.place = place
-        self.group = group
-        self.host = host
-        self.seat = seat
-        self.glance = link
+    def __init__(self, replica: Replica, leader: Replica, worker: WorkerProcess, slot: int, link: Link) -> None:
+        self.replica = replica
+        self.leader = leader
+        self.worker = worker
+        self.slot = slot
+        self.idle_link = link
         self.in_use = 0
         self.used_s = time.monotonic()
         self.over = ""
@@ -74,12 +101,12 @@ class HostedAgent:
     async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         """Deliver a message and return the reply. Raises ActorLostError."""
         if self.over:
-            raise ActorLostError(f"agent {self.place.agent!r}", self.over)
+            raise ActorLostError(f"agent {self.replica.agent!r}", self.over)
         self.in_use += 1
         try:
-            reply = await self.glance.send(raw, once=once)
+            reply = await self.idle_link.send(raw, once=once)
         except asyncio.CancelledError:
-            # What it was asked for goes on there. It will be told to stop, or is found not to listen.
+            # The run goes on in the process until the agent gets a cancel message, or is found not to answer.
             asyncio.get_running_loop().call_later(CANCELLED_S, self._answered)
             raise
         except BaseException:
@@ -94,50 +121,61 @@ class HostedAgent:
 
 
 class WorkerProcess:
-    """A process, and who lives in it. The process may still be being started.
+    """One process of a pool and the agents in it. It may still be starting.
 
     Attributes:
-        started: the process, once it is there.
-        is_own: it was started for one agent, and those that live with it, since that needs something that others have not.
-        waits: what it needs was not free.
-        tenants: who lives in it.
-        arriving: the groups of those who are moving in. A group is an agent with those that live in its process.
-        adopted: how many have moved in since it was started.
-        is_ready: it was prepared.
+        started: gives the process once it runs.
+        is_own: started for one process group, which asks for something that other processes do not have.
+        lacks_resources: what its group asks for was not free.
+        agents: the agents that live in it.
+        arriving: the leaders of agents that are being activated in it.
+        activations: agents activated in it so far, which is also the next slot.
+        is_ready: it has loaded what agents need.
         is_over: it is lost, or was ended.
-        pid: its process id; 0 until it has told.
+        pid: its process id; 0 until it is known.
     """
 
     def __init__(self, started: asyncio.Task[Process], *, is_own: bool) -> None:
         self.started = started
         self.is_own = is_own
-        self.waits = False
-        self.tenants: dict[Replica, HostedAgent] = {}
+        self.lacks_resources = False
+        self.agents: dict[Replica, HostedAgent] = {}
         self.arriving: list[Replica] = []
-        self.adopted = 0
+        self.activations = 0
         self.is_ready = False
         self.is_over = False
         self.pid = 0
 
     @property
     def is_empty(self) -> bool:
-        """Nobody lives in it, and nobody is moving in."""
-        return not self.tenants and not self.arriving
+        """No agent lives in it, and none is being activated."""
+        return not self.agents and not self.arriving
 
-    def holds(self, group: Replica) -> bool:
-        """True when one of the group lives in it, or is moving in."""
-        return group in self.arriving or any(tenant.group == group for tenant in self.tenants.values())
+    @property
+    def is_worn(self) -> bool:
+        """It has had its share of agents, and is to be replaced when it is empty."""
+        return self.activations >= RECYCLE_AFTER
+
+    def holds(self, leader: Replica) -> bool:
+        """True when an agent with that leader lives in it, or is being activated."""
+        return leader in self.arriving or any(agent.leader == leader for agent in self.agents.values())
 
     def idle(self, wanted: Container[Replica]) -> list[HostedAgent]:
-        """Who is not in use, and not about to be."""
-        return [tenant for tenant in self.tenants.values() if not tenant.in_use and tenant.place not in wanted]
+        """Its agents that are not in use, and not in `wanted` either."""
+        return [agent for agent in self.agents.values() if not agent.in_use and agent.replica not in wanted]
 
     def load(self, wanted: Container[Replica]) -> Load:
-        """How it is used."""
-        in_use = len(self.arriving) + len(self.tenants) - len(self.idle(wanted))
-        return Load(in_use, max((tenant.used_s for tenant in self.tenants.values()), default=0.0))
+        """How much it is used; an agent in `wanted` counts as in use."""
+        in_use = len(self.arriving) + len(self.agents) - len(self.idle(wanted))
+        return Load(in_use, max((agent.used_s for agent in self.agents.values()), default=0.0))
 
     def process(self) -> Process | None:
         """The process, if it has been started."""
         has_started = self.started.done() and not self.started.cancelled() and self.started.exception() is None
         return self.started.result() if has_started else None
+
+    def kill(self) -> None:
+        """End the process, if it has been started."""
+        process = self.process()
+        if process is not None:
+            process.kill()

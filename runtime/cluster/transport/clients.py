@@ -1,8 +1,9 @@
-"""Clients of a deployment's Session actors and Runners, on Ray."""
+"""Clients of a deployment's core actors, on Ray."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
@@ -12,27 +13,46 @@ from actors.rules.capacity.sharding import shares
 from runtime.cluster.transport.link import Handle, RayLink
 
 
-def session_ref(handles: Sequence[Handle], patience_s: float, max_bytes: int | None = None) -> SessionRef:
+@dataclass(frozen=True)
+class CoreHandles:
+    """Handles of the actors that are started with a deployment.
+
+    Attributes:
+        sessions: the Session actors, by shard.
+        runners: the Runners, by shard; in an agent's process only the Runner that started it.
+        limiter: the actor that limits models; None where no model is limited.
+    """
+
+    sessions: Sequence[Handle]
+    runners: Sequence[Handle]
+    limiter: Handle | None
+
+    def all(self) -> list[Handle]:
+        """All of them."""
+        return [*self.sessions, *self.runners, *([self.limiter] if self.limiter is not None else [])]
+
+
+def session_ref(handles: Sequence[Handle], restart_timeout_s: float, max_bytes: int | None = None) -> SessionRef:
     """A client of the Session actors.
 
     Args:
-        handles: of all of them, in order.
-        patience_s: how long one may be away that Ray starts again.
+        handles: of all of them, by shard.
+        restart_timeout_s: see RayLink.
         max_bytes: see Ref.
     """
-    return session_client([SessionRef(link, max_bytes) for link in _links(handles, "Session actor", patience_s)])
+    return session_client([SessionRef(link, max_bytes) for link in _links(handles, "Session actor", restart_timeout_s)])
 
 
-def runner_ref(handles: Sequence[Handle], patience_s: float, max_bytes: int | None = None) -> RunnerRef:
-    """A client of the Runners: see `session_ref`."""
-    return runner_client([RunnerRef(link, max_bytes) for link in _links(handles, "Runner", patience_s)])
+def runner_ref(handles: Sequence[Handle], restart_timeout_s: float, max_bytes: int | None = None) -> RunnerRef:
+    """A client of the Runners, with the arguments of `session_ref`."""
+    return runner_client([RunnerRef(link, max_bytes) for link in _links(handles, "Runner", restart_timeout_s)])
 
 
-def limiter_ref(handle: Handle, patience_s: float) -> LimiterRef:
+def limiter_ref(handle: Handle, restart_timeout_s: float) -> LimiterRef:
     """A client of the actor that limits models."""
-    return LimiterRef(RayLink(handle, "the actor that limits models", patience_s))
+    return LimiterRef(RayLink(handle, "the actor that limits models", restart_timeout_s))
 
 
-def _links(handles: Sequence[Handle], kind: str, patience_s: float) -> list[RayLink]:
+def _links(handles: Sequence[Handle], kind: str, restart_timeout_s: float) -> list[RayLink]:
     names = [f"the {kind}" if share.of == 1 else f"{kind} {share.index}" for share in shares(len(handles))]
-    return [RayLink(handle, name, patience_s) for handle, name in zip(handles, names, strict=True)]
+    return [RayLink(handle, name, restart_timeout_s) for handle, name in zip(handles, names, strict=True)]

@@ -1,4 +1,4 @@
-"""Ray actor classes: each holds one of our actors, or a model, in a process of its own."""
+"""Ray actor classes: each holds one actor of this project, or a model, in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from actors.interfaces.model import SharedModel
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest
 from actors.messages.protocol.turns import RecoverTurns
-from runtime.cluster.packing.chunks import unpacked
+from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.link import Handle
-from runtime.cluster.transport.ray_actors import myself
+from runtime.cluster.transport.ray_actors import current_actor
 from runtime.engine.flow_registry import FlowRegistry
 
 
 class RayActorHost:
-    """A Ray actor: a process with one of our actors in it."""
+    """A Ray actor: a process with one actor of this project in it.
+
+    Args:
+        build: builds the actor.
+    """
 
     def __init__(self, build: Callable[[], Actor]) -> None:
         self._actor = build()
@@ -32,91 +36,91 @@ class RayActorHost:
 
 
 class SessionHost(RayActorHost):
-    """The process of the Session actor.
+    """The process of a Session actor.
 
     Args:
-        pieces: a parcel with what makes the actor, and with what a driver that joins the deployment has to know.
+        chunks: of what builds the actor, and of the DeploymentInfo for drivers that join.
     """
 
-    def __init__(self, *pieces: bytes) -> None:
-        build, self._terms = unpacked(pieces)
+    def __init__(self, *chunks: bytes) -> None:
+        build, self._deployment_info = from_chunks(chunks)
         super().__init__(build)
 
-    async def terms(self) -> Any:
-        """What a driver has to know that joins the deployment."""
-        return self._terms
+    async def deployment_info(self) -> Any:
+        """The DeploymentInfo for a driver that joins."""
+        return self._deployment_info
 
 
 class RunnerHost(RayActorHost):
-    """The process of the Runner, where agents find the definitions of flows as well.
+    """The process of a Runner. It also keeps the definitions of flows, which agents fetch here.
 
-    When Ray has started it again, the Runner looks for the turns that it had.
+    When Ray has restarted it, it tells its Runner to recover the turns that were running.
 
     Args:
         namespace: its own.
-        pieces: a parcel with what makes the actor, and with pickled definitions of the flows of the tree, by name.
+        chunks: of what builds the actor, and of the pickled definitions of the tree's flows, by name.
     """
 
-    def __init__(self, namespace: str, *pieces: bytes) -> None:
-        build, plans = unpacked(pieces)
-        actor, self._fill = build()
+    def __init__(self, namespace: str, *chunks: bytes) -> None:
+        build, plans = from_chunks(chunks)
+        actor, self._start_spares = build()
         super().__init__(lambda: actor)
         self._plans = FlowRegistry(plans)
         with warnings.catch_warnings():
-            # Ray's own: it looks by a method that it has deprecated itself.
+            # Ray itself calls a method here that it has deprecated.
             warnings.simplefilter("ignore", DeprecationWarning)
             is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
         if is_restarted:
-            threading.Thread(target=_tell, args=(myself(namespace), encode(RecoverTurns())), daemon=True).start()
+            threading.Thread(target=_recover, args=(current_actor(namespace), encode(RecoverTurns())), daemon=True).start()
 
-    async def fill(self) -> None:
-        """Begin to have processes stand ready for agents."""
-        self._fill()
+    async def start_spares(self) -> None:
+        """Begin to start spare processes for agents."""
+        self._start_spares()
 
-    async def define(self, name: str, plan: bytes) -> None:
-        """Keep a pickled definition."""
+    async def keep_plan(self, name: str, plan: bytes) -> None:
+        """Keep the pickled definition of a flow."""
         self._plans.keep(name, plan)
 
     async def plan(self, name: str) -> bytes | None:
-        """A pickled definition, or None."""
+        """The pickled definition of a flow, or None."""
         pickled: bytes | None = self._plans.get(name)
         return pickled
 
 
-def _tell(actor: Handle, raw: bytes) -> None:
-    """Send a Runner a message until it has heard it. One that an actor sends to itself while it is being started may get lost."""
-    heard: list[Any] = []
-    while not heard:
-        heard, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
-    actor.fill.remote()
+def _recover(actor: Handle, raw: bytes) -> None:
+    """Send a Runner a message until it replies: one that an actor sends to itself while it starts may get lost."""
+    replies: list[object] = []
+    while not replies:
+        replies, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
+    actor.start_spares.remote()
 
 
 class LimiterHost(RayActorHost):
     """The process of the actor that limits models.
 
     Args:
-        pieces: a parcel with what makes the actor.
+        chunks: of what builds the actor.
     """
 
-    def __init__(self, *pieces: bytes) -> None:
-        super().__init__(unpacked(pieces))
+    def __init__(self, *chunks: bytes) -> None:
+        super().__init__(from_chunks(chunks))
 
 
 class ModelHost:
-    """The process of the one living copy of a model that has a state of its own.
+    """Holds the only instance of a stateful model (e.g. `ScriptedModel`) for the whole deployment.
 
     Args:
-        pieces: a parcel with the model.
+        chunks: of the model.
     """
 
-    def __init__(self, *pieces: bytes) -> None:
-        self._model: SharedModel = unpacked(pieces)
+    def __init__(self, *chunks: bytes) -> None:
+        self._model: SharedModel = from_chunks(chunks)
 
     async def generate(self, request: bytes, stream: bool) -> list[bytes]:
-        """Ask the model; its responses, encoded."""
+        """Ask the model. Returns its encoded LlmResponses."""
         responses = self._model.generate(decode(request, LlmRequest), stream=stream)
         return [encode(response) async for response in responses]
 
     async def state(self) -> bytes:
-        """What the model has become."""
+        """The state of the model now."""
         return self._model.state()

@@ -1,4 +1,4 @@
-"""The way to an actor in another process, over Ray."""
+"""The link to an actor in another process, over Ray."""
 
 from __future__ import annotations
 
@@ -11,51 +11,60 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 
 Handle = ActorHandle[Any]
-"""What Ray gives for an actor: it can be sent to other processes."""
+"""Ray's handle of an actor; it can be sent to other processes."""
 
-PAUSE_S = 0.05
-"""Between two tries to reach an actor that is being started again."""
+RETRY_S = 0.05
+"""Time between two attempts to reach an actor that is being restarted."""
 
 
 class RayLink:
-    """A way to the actor in a host.
+    """Implements `actors.interfaces.transport.Link` for the actor in a host.
 
     Args:
-        name: the actor's, for messages.
-        patience_s: how long an actor that Ray starts again may take for it; 0: a lost process is not waited for.
-        seat: its number, in a host that has several.
+        name: the actor's, for error messages.
+        restart_timeout_s: how long Ray may take to restart the actor; 0: the first failure counts as the loss of the actor.
+        slot: the actor's number, in a host that has several.
     """
 
-    def __init__(self, handle: Handle, name: str, patience_s: float = 0.0, seat: int = 0) -> None:
+    def __init__(self, handle: Handle, name: str, restart_timeout_s: float = 0.0, slot: int = 0) -> None:
         self.handle = handle
         self.name = name
-        self._patience_s = patience_s
-        # The first one's is not sent along: most hosts have one only.
-        self._to = (seat,) if seat else ()
+        self._restart_timeout_s = restart_timeout_s
+        # Slot 0 is the default of `receive`, and most hosts have one actor only: nothing is sent along for it.
+        self._slot = (slot,) if slot else ()
 
     async def send(self, raw: bytes, *, once: bool = False) -> bytes:
-        """Deliver a message and return the reply: see Link."""
-        given_up_s: float | None = None
+        """Deliver a message and return the reply.
+
+        Args:
+            once: do not send the message again when the actor is being restarted.
+
+        Raises:
+            ActorLostError: the actor's process is gone, or was away for longer than `restart_timeout_s`.
+            ActorRestartsError: the actor is being restarted; only with `once`.
+            ClusterError: the host failed, or the message could not be unpickled there.
+        """
+        give_up_s: float | None = None
         while True:
             try:
-                reply: bytes = await self.handle.receive.remote(raw, *self._to)
+                reply: bytes = await self.handle.receive.remote(raw, *self._slot)
                 return reply
             except ActorUnavailableError as error:
                 now_s = asyncio.get_running_loop().time()
-                given_up_s = given_up_s or now_s + self._patience_s
-                if now_s >= given_up_s:
-                    raise ActorLostError(self.name, told(error)) from error
+                give_up_s = give_up_s or now_s + self._restart_timeout_s
+                if now_s >= give_up_s:
+                    raise ActorLostError(self.name, last_line(error)) from error
                 if once:
-                    raise ActorRestartsError(self.name, told(error)) from error
-                # Ray tells nobody when it lives again.
-                await asyncio.sleep(PAUSE_S)
+                    raise ActorRestartsError(self.name, last_line(error)) from error
+                # Ray does not notify when the actor runs again.
+                await asyncio.sleep(RETRY_S)
             except RayActorError as error:
-                raise ActorLostError(self.name, told(error)) from error
+                raise ActorLostError(self.name, last_line(error)) from error
             except RayTaskError as error:
                 raise ClusterError(f"{self.name} failed: {error.cause or error}") from error
 
 
-def told(error: RayActorError) -> str:
-    """The last line that says something, of what Ray tells in many."""
+def last_line(error: RayActorError) -> str:
+    """The last line of Ray's message that is not empty; it holds the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

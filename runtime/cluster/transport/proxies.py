@@ -1,42 +1,42 @@
-"""Stand-ins, in an agent's process, for what lives in another one: definitions of flows, and models with a state."""
+"""Proxies, in an agent's process, of what lives in another one: definitions of flows, and models with a state."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
+from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError, FlowNotFoundError
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest, LlmResponse
-from runtime.cluster.transport.link import Handle, told
+from runtime.cluster.transport.link import Handle, last_line
 from runtime.engine.flow_registry import FlowRegistry
 
 
 class RemotePlans:
-    """Definitions of flows as an agent in another process finds them. Each travels there once.
+    """Definitions of flows, fetched from the Runner's process; each is fetched once.
 
     Args:
         handle: the Runner's.
-        load: makes a definition of its pickled form.
+        load: unpickles a definition.
     """
 
-    def __init__(self, handle: Handle, load: Callable[[bytes], Any]) -> None:
+    def __init__(self, handle: Handle, load: Callable[[bytes], FlowPlan]) -> None:
         self._handle = handle
         self._load = load
         self._known = FlowRegistry({})
 
-    async def find(self, name: str) -> Any:
+    async def find(self, name: str) -> FlowPlan:
         """A definition. Raises FlowNotFoundError, ActorLostError."""
-        known = self._known.get(name)
+        known: FlowPlan | None = self._known.get(name)
         if known is None:
             try:
                 pickled: bytes | None = await self._handle.plan.remote(name)
             except RayActorError as error:
-                raise ActorLostError("the Runner", told(error)) from error
+                raise ActorLostError("the Runner", last_line(error)) from error
             if pickled is None:
                 raise FlowNotFoundError(name)
             known = self._load(pickled)
@@ -45,18 +45,18 @@ class RemotePlans:
 
 
 class RemoteModel:
-    """A model whose living copy is elsewhere.
+    """A model whose only instance lives in a ModelHost.
 
     Args:
-        name: what it is called where models are limited.
+        name: the name by which calls of the model are limited.
     """
 
     def __init__(self, handle: Handle, name: str) -> None:
         self._handle = handle
         self.name = name
 
-    async def generate(self, request: LlmRequest, *, stream: bool) -> Any:
-        """Ask the living copy. Raises what it raises."""
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Ask the model. Its responses arrive all at once. Raises what the model raises."""
         asked: ray.ObjectRef[list[bytes]] = self._handle.generate.remote(encode(request), stream)
         try:
             replies = await asked

@@ -1,4 +1,4 @@
-"""Starting, finding and calling Ray actors: the only module that wraps something for Ray."""
+"""Starting, finding and calling Ray actors and tasks: the only module that wraps a class or function for Ray."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ClusterError
-from runtime.cluster.transport.link import Handle, told
+from runtime.cluster.transport.link import Handle, last_line
+
+RayOptions = dict[str, Any]
+"""Ray's options of an actor or a task, such as `num_cpus`."""
+
+SPREAD: Mapping[str, Any] = {"scheduling_strategy": "SPREAD", "memory": 1}
+"""Options that start actors of one kind on different nodes, as far as possible.
+
+Ray ignores the strategy of an actor that needs no resources, hence one byte of memory.
+"""
 
 
-def myself(namespace: str) -> Handle:
-    """The actor in whose process this runs. Ray tells the namespace of its driver, which may be another than its own."""
-    return named(ray.get_runtime_context().get_actor_name() or "", namespace)
-
-
-def named(name: str, namespace: str) -> Handle:
-    """The actor of that name. Raises ValueError when there is none."""
-    actor: Handle = ray.get_actor(name, namespace=namespace)
-    return actor
-
-
-def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *args: Any, **resources: Any) -> Handle:
+def start_actor(host: type[Any], name: str, namespace: str, max_concurrency: int, *args: Any, **resources: Any) -> Handle:
     """Start a Ray actor.
 
     Args:
-        host: one of the classes above.
-        name: under which `ray.get_actor` finds it, in `namespace`.
+        host: its class.
+        name: `get_actor` finds it by this name, in `namespace`.
         max_concurrency: messages that it handles at the same time.
         args: for the host.
-        resources: Ray's options for where it runs, and whether it is started again.
+        resources: Ray's options for where it runs, and whether it is restarted.
 
     Raises:
         ValueError: the name is taken.
@@ -44,35 +42,6 @@ def start(host: type[Any], name: str, namespace: str, max_concurrency: int, *arg
     return handle
 
 
-def names(namespace: str | None = None) -> list[tuple[str, str]]:
-    """Namespace and name of all actors that have one; with `namespace`, of those in it."""
-    found = [(each["namespace"], each["name"]) for each in ray.util.list_named_actors(all_namespaces=True)]
-    return sorted(each for each in found if namespace is None or each[0] == namespace)
-
-
-async def define(runner: Handle, name: str, plan: bytes) -> None:
-    """Have the host of a Runner keep a pickled definition of a flow. Raises ActorLostError."""
-    try:
-        await runner.define.remote(name, plan)
-    except RayActorError as error:
-        raise ActorLostError("the Runner", told(error)) from error
-
-
-def fill(runner: Handle) -> None:
-    """Have the host of a Runner begin to have processes stand ready."""
-    runner.fill.remote()
-
-
-async def terms_of(session: Handle) -> Any:
-    """What the host of a Session actor tells drivers that join. Raises ActorLostError, ClusterError."""
-    try:
-        return await session.terms.remote()
-    except RayActorError as error:
-        raise ActorLostError("the Session actor", told(error)) from error
-    except RayTaskError as error:
-        raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error
-
-
 def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ray.ObjectRef[Any]:
     """Start a Ray task; it is not run again when it fails.
 
@@ -83,8 +52,45 @@ def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ra
     return task
 
 
-SPREAD: Mapping[str, Any] = {"scheduling_strategy": "SPREAD", "memory": 1}
-"""Ray's options for actors of which there are many: each is started on another node than the one before, where it can be.
+def get_actor(name: str, namespace: str) -> Handle:
+    """The actor with that name. Raises ValueError when there is none."""
+    actor: Handle = ray.get_actor(name, namespace=namespace)
+    return actor
 
-An actor that needs nothing Ray starts anywhere, whatever its strategy; one byte is something.
-"""
+
+def current_actor(namespace: str) -> Handle:
+    """The actor in whose process this runs.
+
+    Args:
+        namespace: the actor's. Ray's own context gives that of the driver, which may be another.
+    """
+    return get_actor(ray.get_runtime_context().get_actor_name() or "", namespace)
+
+
+def list_named_actors(namespace: str | None = None) -> list[tuple[str, str]]:
+    """Namespace and name of all actors that have a name; with `namespace`, of those in it."""
+    found = [(each["namespace"], each["name"]) for each in ray.util.list_named_actors(all_namespaces=True)]
+    return sorted(each for each in found if namespace is None or each[0] == namespace)
+
+
+async def keep_plan(runner: Handle, name: str, plan: bytes) -> None:
+    """Have the host of a Runner keep a pickled definition of a flow. Raises ActorLostError."""
+    try:
+        await runner.keep_plan.remote(name, plan)
+    except RayActorError as error:
+        raise ActorLostError("the Runner", last_line(error)) from error
+
+
+def start_spares(runner: Handle) -> None:
+    """Have the host of a Runner begin to start spare processes for agents."""
+    runner.start_spares.remote()
+
+
+async def deployment_info(session: Handle) -> Any:
+    """The DeploymentInfo that the host of a Session actor keeps for drivers that join. Raises ActorLostError, ClusterError."""
+    try:
+        return await session.deployment_info.remote()
+    except RayActorError as error:
+        raise ActorLostError("the Session actor", last_line(error)) from error
+    except RayTaskError as error:
+        raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error

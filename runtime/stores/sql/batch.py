@@ -1,12 +1,12 @@
-"""A batch: the writes of one transaction, brought to the tables with as few statements as their order allows.
+"""Sends the writes of one transaction to the database, in as few statements as their order allows.
 
 Rules of this file:
 
-- Rows of one table wait together and go out in one `executemany`; of a turn or a key of state only the last value goes.
-- What waits is independent of each other, since sessions are created at once and every row belongs to a session that exists.
-- Hiding events and removing a session change rows that may wait here: what waits goes out before.
-- Rows of state that sessions share go out last and in the order of their keys: when two writers change the same ones, one waits
-  for the other, and never each for the other.
+- Rows of one table are collected and sent in one `executemany`; of a turn or a key of state only the last value is sent.
+- Sessions are created at once, so each collected row belongs to a session that exists, and rows need no order among them.
+- Hiding events and removing a session change rows that may still be collected, so these are sent first.
+- Rows of state that sessions share are sent last and in the order of their keys, so that two writers of the same keys cannot
+  deadlock.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from runtime.stores.sql import queries
 from runtime.stores.sql.schema import calls, events, session_state, sessions, shared_state, turns
 
 _Row = dict[str, Any]
+"""Values of a row by column."""
 
 GONE = "it is not there"
-"""The reason of a conflict over a session that somebody else removed."""
+"""The reason of a conflict over a session that was removed."""
 
 _INSERT_EVENT = insert(events)
 _INSERT_CALL = insert(calls)
@@ -46,37 +47,37 @@ _REMOVE = delete(sessions).where(
 
 
 class Sids:
-    """The sids of the sessions that were spoken of last, so that a commit need not ask for them. Holds at most `limit`."""
+    """The sids of the sessions that were used last, which saves a query in each commit. Holds at most `limit`."""
 
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
         self._sids: OrderedDict[SessionKey, int] = OrderedDict()
 
     def get(self, key: SessionKey) -> int | None:
-        """The sid, or None when it is not known here."""
+        """The sid of a session, or None when it is not held."""
         sid = self._sids.get(key)
         if sid is not None:
             self._sids.move_to_end(key)
         return sid
 
     def put(self, key: SessionKey, sid: int) -> None:
-        """Remember a sid; the one not asked for longest is forgotten when there are too many."""
+        """Hold a sid. When there are too many, the least recently used is dropped."""
         self._sids[key] = sid
         self._sids.move_to_end(key)
         if len(self._sids) > self._limit:
             self._sids.popitem(last=False)
 
     def forget(self, key: SessionKey) -> None:
-        """The session is gone."""
+        """Drop the sid of a session that was removed."""
         self._sids.pop(key, None)
 
     def clear(self) -> None:
-        """Nothing known holds any more, as after a transaction that was rolled back."""
+        """Drop all sids: after a rollback those of new sessions are void."""
         self._sids.clear()
 
 
 class Batch:
-    """Collects writes and sends them inside a transaction that the caller has begun and ends."""
+    """Collects writes and sends them in a transaction that the caller begins and ends."""
 
     def __init__(self, connection: Connection, sids: Sids) -> None:
         self._connection = connection
@@ -90,13 +91,13 @@ class Batch:
         self._shared: dict[tuple[str, str, str], bytes | None] = {}
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Do all the writes as if one after the other.
+        """Do all writes, with the same effect as one after the other.
 
         Raises:
-            SessionExistsError: a session to create is there already.
-            StoreConflictError: a session to write to is not there.
-            NotEncodableError: a value of the state has no wire form.
-            sqlalchemy.exc.IntegrityError: an event's place or id is taken, or its session was removed by somebody else.
+            SessionExistsError: a session to create exists.
+            StoreConflictError: a session to write to does not exist.
+            NotEncodableError: a value of the state cannot be encoded.
+            sqlalchemy.exc.IntegrityError: the seq or id of an event is taken, or another writer has removed its session.
         """
         for write in writes:
             _DO[type(write)](self, write)
@@ -189,8 +190,8 @@ class Batch:
         self._send(_UPDATED, list(self._updated.values()))
         own = [({"sid": sid, "key": name}, value) for (sid, name), value in self._own.items()]
         self._send_state(session_state, own)
-        for waiting in (self._events, self._calls, self._turns, self._updated, self._own):
-            waiting.clear()
+        for collected in (self._events, self._calls, self._turns, self._updated, self._own):
+            collected.clear()
 
     def _flush_shared(self) -> None:
         entries = sorted(self._shared.items(), key=lambda entry: entry[0])
@@ -200,8 +201,8 @@ class Batch:
         if not entries:
             return
         self._send(_upsert(table, self._dialect), [{**at, "value": value} for at, value in entries if value is not None])
-        gone = [{f"of_{column}": name for column, name in at.items()} for at, value in entries if value is None]
-        self._send(_delete(table), gone)
+        removed = [{f"of_{column}": name for column, name in at.items()} for at, value in entries if value is None]
+        self._send(_delete(table), removed)
 
     def _send(self, statement: Any, rows: Sequence[_Row]) -> None:
         if rows:
@@ -224,7 +225,7 @@ def _insert(table: Table, dialect: str) -> Any:
 
 @cache
 def _create_session(dialect: str) -> Insert:
-    # Without an error on a taken key: in PostgreSQL that would end the transaction before anybody could say which it was.
+    # No error on a taken key: PostgreSQL would abort the transaction before SessionExistsError could name the session.
     statement: Insert = _insert(sessions, dialect).on_conflict_do_nothing().returning(sessions.c.sid)
     return statement
 

@@ -1,4 +1,4 @@
-"""A database behind a URL: one connection that stays open, transactions on it, and what to do when it breaks."""
+"""A database by its URL: one connection that stays open, transactions on it, and reconnecting when it breaks."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from runtime.stores.transient_errors import is_transient
 
 LOCK_TIMEOUT_S = 30.0
-"""How long one request waits for what another process has locked, in seconds, unless a store is told otherwise."""
+"""How long one request waits for a lock of another process, in seconds, by default."""
 
 CONNECT_TIMEOUT_S = 5
-"""How long a PostgreSQL server may take to answer the knock, if the URL does not say."""
+"""How long connecting to a PostgreSQL server may take, in seconds, if the URL does not say."""
 
 _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
-"""A machine that is gone does not say so: without these libpq would wait for its answer for hours."""
+"""Without these, libpq would wait for hours for the reply of a machine that is gone."""
 
 _USAGE = "use 'sqlite:///folder/file.db', 'sqlite://' (in memory) or 'postgresql://user:password@host:5432/database'"
 
 T = TypeVar("T")
 
 Rows = Sequence[Row[*tuple[Any, ...]]]
-"""What a query finds."""
+"""The rows that a query finds."""
 
 
 class Database:
-    """SQLite or PostgreSQL. Not for several threads at once; its calls may come from different ones.
+    """SQLite or PostgreSQL. It may be used from different threads, but not from several at once.
 
     Args:
         url: `sqlite:///path` (relative), `sqlite:////path` (absolute), `sqlite://` (in memory) or `postgresql://…`.
-        what: of what kind the store on it is, for messages.
-        lock_timeout_s: how long one request waits for what another process has locked.
+        what: the kind of store that uses it, for error messages.
+        lock_timeout_s: how long one request waits for a lock of another process.
 
     Raises:
         StoreError: the URL is none of these.
@@ -56,10 +56,10 @@ class Database:
         return f"{self._what} {self._url.render_as_string(hide_password=True)!r}"
 
     def open(self) -> None:
-        """Make ready to connect, which the first call after it does. Folders of a SQLite file are made.
+        """Prepare to connect; the first call after it connects. Missing folders of a SQLite file are created.
 
         Raises:
-            StoreError: the driver is not installed, or a folder cannot be made.
+            StoreError: the driver is not installed, or a folder cannot be created.
         """
         try:
             self._engine = _engine(self._url, self._lock_timeout_s)
@@ -70,14 +70,14 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A transaction: committed at the end of the block, undone when the block raises.
+        """A transaction: committed at the end of the block, rolled back when the block raises.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database could not begin or commit; nothing was stored then, unless the
-                connection broke while it was committing.
+            sqlalchemy.exc.SQLAlchemyError: the database could not begin or commit. Nothing was stored, unless the connection
+                broke while it was committing.
         """
         try:
-            # IMMEDIATE takes SQLite's write lock at once, where waiting for it works; a read that becomes a write fails.
+            # IMMEDIATE takes SQLite's write lock at once, and waits for it; a read that becomes a write fails without waiting.
             begin = "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"
             self._retried(lambda connection: connection.exec_driver_sql(begin))
             connection = self._connected()
@@ -88,27 +88,27 @@ class Database:
             raise
 
     def rows(self, query: Any, parameters: dict[str, Any]) -> Rows:
-        """What a query finds, outside of any transaction.
+        """The rows that a query finds, outside of any transaction.
 
         Raises:
-            StoreError: the database could not do it.
+            StoreError: the database failed.
         """
         try:
             return self._retried(lambda connection: connection.execute(query, parameters).fetchall())
         except RaygroveError:
             raise
         except Exception as error:
-            # Beside the database's errors: values that the driver cannot pass on, each with an error of its own.
+            # Not only the database's errors: drivers raise many classes for values that they cannot send.
             raise self.failure(error) from error
 
     def failure(self, error: Exception) -> StoreError:
-        """The error that tells of another one, by the words of the database itself; StoreUnavailableError if it may pass."""
+        """A StoreError with the database's own message; a StoreUnavailableError if the error is transient."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        told = f"{type(cause).__name__}: {cause}"
-        return StoreUnavailableError(str(self), told) if is_transient(error) else StoreError(f"{self}: {told}")
+        reason = f"{type(cause).__name__}: {cause}"
+        return StoreUnavailableError(str(self), reason) if is_transient(error) else StoreError(f"{self}: {reason}")
 
     def close(self) -> None:
-        """Let go of the connection and its file. Closing twice is no error."""
+        """Close the connection and its file. Closing twice is no error."""
         self._drop_connection()
         if self._engine is not None:
             self._engine.dispose()
@@ -127,7 +127,7 @@ class Database:
         return self._connection
 
     def _retried(self, call: Callable[[Connection], T]) -> T:
-        # For calls that change nothing: the server may have closed the connection since the last one.
+        # Only for calls that change nothing. The server may have closed the connection since the last call.
         try:
             return call(self._connected())
         except DBAPIError as error:
@@ -142,7 +142,7 @@ class Database:
         try:
             self._connection.exec_driver_sql("ROLLBACK")
         except SQLAlchemyError:
-            # SQLite refuses only when it has rolled back by itself. Elsewhere the state of the connection is unknown.
+            # SQLite refuses only when it has rolled back by itself. With PostgreSQL the state of the connection is unknown.
             if not self.is_sqlite:
                 self._drop_connection()
 
@@ -166,8 +166,8 @@ def _parse(text: str, what: str) -> URL:
 
 
 def _engine(url: URL, lock_timeout_s: float) -> Engine:
-    # Transactions are begun and ended in words, the same way for both databases; AUTOCOMMIT keeps the drivers from
-    # beginning any of their own, which a read would leave open.
+    # Transactions begin and end by SQL, the same way for both databases. AUTOCOMMIT keeps drivers from beginning their own, which
+    # a read would leave open.
     if url.get_backend_name() != "sqlite":
         given = {"connect_timeout": CONNECT_TIMEOUT_S, **_KEEPALIVE}
         options: dict[str, Any] = {name: value for name, value in given.items() if name not in url.query}
@@ -189,7 +189,7 @@ def _set_up_sqlite(lock_timeout_s: float, connection: Any, _record: object) -> N
 
 
 def _write_ahead(connection: Any, lock_timeout_s: float) -> None:
-    # When several open a new file at once, SQLite refuses this without waiting for the one who is at it.
+    # When several connections open a new file at once, SQLite refuses this without waiting for a lock.
     until_s = time.monotonic() + lock_timeout_s
     while True:
         try:

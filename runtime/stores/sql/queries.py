@@ -1,7 +1,7 @@
-"""What is asked of the tables: every SELECT of the store, built once and reused with other parameters.
+"""Every SELECT of the session store, built once and reused; the docstring of each names its parameters.
 
-None of them passes over a log, but for `events` and `undos`, which read the stretch that they are asked for. What is
-compared with a partial index's condition stands here as a literal, as it does in the index; a parameter would not match.
+None of them reads a whole log, except AUTHORS_BEFORE; `event_list` and UNDOS read the range that is asked for. Values that a
+partial index compares with are literals here, as in the index, since a planner does not match parameters.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SID = select(sessions.c.sid).where(*_of_key)
 """The sid of a session: app, user, session."""
 
 SESSION = _session_columns.where(*_of_key)
-"""A session's own row with its `head_seq`: app, user, session."""
+"""A session's row and its `head_seq`: app, user, session."""
 
 STATE = select(session_state.c.key, session_state.c.value).where(session_state.c.sid == _sid)
 """A session's own state: sid."""
@@ -44,7 +44,7 @@ STATE = select(session_state.c.key, session_state.c.value).where(session_state.c
 SHARED_STATE = select(shared_state.c.user, shared_state.c.key, shared_state.c.value).where(
     shared_state.c.app == bindparam("app"), shared_state.c.user.in_([bindparam("user"), ""])
 )
-"""The user's state and, with user "", the app's: app, user."""
+"""The user's state, and the app's in rows with user "": app, user."""
 
 UNDOS = (
     select(events.c.seq, events.c.undo)
@@ -66,11 +66,11 @@ TURN = select(turns).where(turns.c.sid == _sid, turns.c.invocation_id == bindpar
 RUNNING_TURNS = (
     select(sessions.c.app, sessions.c.user, sessions.c.session, turns)
     .join_from(turns, sessions, turns.c.sid == sessions.c.sid)
-    # Joined to "" the app's name matches no index: SQLite would else begin with all sessions of the app.
+    # Concatenated with "", the app's name matches no index: SQLite would begin with all sessions of the app otherwise.
     .where(turns.c.status == RUNNING, sessions.c.app + "" == bindparam("app"), ~_began_hidden)
     .order_by(sessions.c.sid, turns.c.first_seq)
 )
-"""The turns of an app that have not ended, with their sessions: app."""
+"""The turns of an app with the status running, with their sessions: app."""
 
 CALL = (
     select(calls.c.call_id, calls.c.seq, events.c.author, events.c.invocation_id)
@@ -82,7 +82,7 @@ CALL = (
 """The newest visible call of an id: sid, call_id."""
 
 RUNNING_TURN = select(turns).where(turns.c.sid == _sid, turns.c.status == RUNNING, ~_began_hidden)
-"""The turn of a session that has not ended: sid."""
+"""The turn of a session with the status running: sid."""
 
 AUTHORS_BEFORE = (
     select(events.c.author)
@@ -90,29 +90,29 @@ AUTHORS_BEFORE = (
     .group_by(events.c.author)
     .order_by(func.max(events.c.seq).desc())
 )
-"""The distinct authors of visible events before a place, the most recent first; a pass over the log: sid, before_seq."""
+"""The distinct authors of visible events before a seq, most recent first; it reads the whole log: sid, before_seq."""
 
 PLACE = select(events.c.seq, events.c.invocation_id).where(events.c.sid == _sid, events.c.id == bindparam("id"), _visible)
-"""Where a visible event stands: sid, id."""
+"""The seq and invocation id of a visible event: sid, id."""
 
 TAKEN = select(events.c.seq, events.c.id).where(
     events.c.sid == _sid, (events.c.seq == bindparam("seq")) | (events.c.id == bindparam("id"))
 )
-"""The events that stand where another is to be stored, or have its id: sid, seq, id."""
+"""The events that have the seq or the id of another one: sid, seq, id."""
 
 
 def _authors() -> Select[str, int]:
-    """The distinct authors of visible events with the place of their last one: sid.
+    """The distinct authors of visible events with the seq of the last event of each: sid.
 
-    Neither database jumps from one distinct value of an index to the next by itself. So this climbs down the index
-    (sid, author, seq) of visible events: the last entry is the last author with its last event; the last entry before
-    that author is the next one. The cost is one index lookup an author, however long the log.
+    Neither database skips from one distinct value of an index to the next by itself. So this recurses down the index
+    (sid, author, seq) of visible events: its last entry is the last author with that author's last event, and the last entry
+    before that author is the next. It costs one index lookup for each author, however long the log is.
     """
     of_session = select(events.c.author, events.c.seq).where(events.c.sid == _sid, _visible)
     down = (events.c.author.desc(), events.c.seq.desc())
     last = of_session.order_by(*down).limit(1).subquery()
     found = select(last).cte("found", recursive=True)
-    # A recursive step may use an ORDER BY with LIMIT only inside a scalar; so it finds the place, and the place the author.
+    # A recursive step may have ORDER BY with LIMIT only in a scalar subquery: this one finds the seq, and the join the author.
     before = (
         select(events.c.seq)
         .where(events.c.sid == _sid, _visible, events.c.author < found.c.author)
@@ -128,12 +128,12 @@ def _authors() -> Select[str, int]:
 
 
 AUTHORS = _authors()
-"""The distinct authors of visible events, the most recent first, each with the place of its last event: sid."""
+"""The distinct authors of visible events, most recent first, each with the seq of its last event: sid."""
 
 
 @cache
 def session_list(*, of_user: bool) -> Select[*tuple[Any, ...]]:
-    """The sessions of an app, or of one of its users, the one updated last first: app, and user if `of_user`."""
+    """The sessions of an app, or of one of its users, last updated first: app; `user` if `of_user`."""
     query = _session_columns.where(sessions.c.app == bindparam("app"))
     if of_user:
         query = query.where(sessions.c.user == bindparam("user"))
@@ -142,7 +142,7 @@ def session_list(*, of_user: bool) -> Select[*tuple[Any, ...]]:
 
 @cache
 def state_list(*, of_user: bool) -> Select[int, str, bytes]:
-    """The own state of the same sessions: app, and user if `of_user`."""
+    """The own state of the sessions of an app, or of one of its users: app; `user` if `of_user`."""
     query = (
         select(session_state.c.sid, session_state.c.key, session_state.c.value)
         .join_from(session_state, sessions, session_state.c.sid == sessions.c.sid)
@@ -153,7 +153,7 @@ def state_list(*, of_user: bool) -> Select[int, str, bytes]:
 
 @cache
 def event_list(*, limited: bool, since: bool, newest: bool) -> Select[int, bytes]:
-    """Visible events by place, with `newest` the last first: sid, after_seq; `limit` if limited, `after_s` if since."""
+    """Visible events by seq, descending if `newest`: sid, after_seq; `limit` if `limited`, `after_s` if `since`."""
     query = select(events.c.seq, events.c.raw).where(events.c.sid == _sid, events.c.seq > bindparam("after_seq"), _visible)
     if since:
         query = query.where(events.c.timestamp >= bindparam("after_s"))

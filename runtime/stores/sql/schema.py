@@ -1,13 +1,13 @@
-"""The tables of the session store, the same ones on SQLite and on PostgreSQL.
+"""The tables of the session store, the same on SQLite and PostgreSQL.
 
 Rules of this file:
 
-- A session has a small integer of its own, `sid`; rows of its log carry that and not the three names of its key.
-- Nothing that a reader asks for on every turn may need a pass over a log. `EVENTS_BY_AUTHOR` and `TURNS_RUNNING` hold
-  only the rows that are looked for, so both stay small however long a log gets.
+- A session has a small integer, `sid`; rows of its log carry it instead of the three names of the session's key.
+- No query of an ordinary turn may read a whole log. The partial indexes `EVENTS_BY_AUTHOR` and `TURNS_RUNNING` hold only the
+  rows that are searched for.
 - Names begin with `raygrove_`, since a PostgreSQL database is often shared.
-- A migration is written in SQL of its own and never changed later: the tables below go on changing, those it finds do not.
-- Long values come last in a row: SQLite then reads the short columns without touching the pages of the long ones.
+- A migration has SQL of its own and is never changed later: the tables below may change, the tables that it finds do not.
+- Long values come last in a row: SQLite then reads the short columns without the pages of the long ones.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from sqlalchemy import (
 from actors.errors import SchemaVersionError
 
 VERSION = 2
-"""The version of the tables below. Raise it with every change of theirs, and add the way there to MIGRATIONS."""
+"""The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
 UNKNOWN = "of an unknown version"
-"""Told in place of a release, where raygrove runs from its sources without being installed."""
+"""Stands for a release when raygrove runs from its sources without being installed."""
 
 RUNNING: ColumnElement[str] = literal_column("'running'")
-"""The status of a turn that has not ended. A literal, since a planner matches a partial index with literals only."""
+"""The status of a turn that has not ended. A literal, since planners match partial indexes with literals only."""
 
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 _SID = BigInteger().with_variant(Integer, "sqlite")
@@ -59,7 +59,7 @@ metadata = MetaData()
 
 
 def version_table(name: str, metadata: MetaData) -> Table:
-    """The table of one row that tells the version of the others, and which release of raygrove has made them."""
+    """A table of one row: the version of the other tables, and the release of raygrove that has created or migrated them."""
     return Table(
         name,
         metadata,
@@ -81,7 +81,7 @@ sessions = Table(
     Column("created_s", Double, nullable=False),
     Column("updated_s", Double, nullable=False),
     UniqueConstraint("app", "user", "session"),
-    # A sid is never given out twice: a writer that still holds the sid of a removed session must not reach another one.
+    # A sid is never used twice: a writer that still holds the sid of a removed session must not write to another session.
     sqlite_autoincrement=True,
 )
 
@@ -167,12 +167,12 @@ shared_state = Table(
 
 
 def add_release(connection: Connection, table: str) -> None:
-    """Migration from version 1: the table of the version tells the release, too."""
+    """Migration from version 1: the version table gets the release."""
     connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN program TEXT NOT NULL DEFAULT '{UNKNOWN}'")
 
 
 def _from_version_1(connection: Connection) -> None:
-    """The release, and the `temp:` state of paused turns: it was all that their records carried, and is now the first thing."""
+    """Migration from version 1: adds the release, and puts the `temp:` state in records of paused turns in a list."""
     add_release(connection, "raygrove_schema")
     carrying = connection.execute(text("SELECT sid, invocation_id, temp FROM raygrove_turns WHERE length(temp) > 0")).fetchall()
     for sid, invocation_id, temp in carrying:
@@ -185,11 +185,11 @@ def _from_version_1(connection: Connection) -> None:
 
 
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _from_version_1}
-"""What makes of the tables of one version those of the next."""
+"""Migrations by the version from which they lead to the next."""
 
 
 def prepare(connection: Connection) -> None:
-    """Make the tables, or bring them to this program's version: see `prepare_tables`."""
+    """Create the tables, or migrate them to this program's version. Raises SchemaVersionError."""
     prepare_tables(connection, schema_version, VERSION, metadata.create_all, MIGRATIONS)
 
 
@@ -200,21 +200,21 @@ def prepare_tables(
     create: Callable[[Connection], None],
     migrations: Mapping[int, Callable[[Connection], None]],
 ) -> None:
-    """Make tables, or bring those that are there to the version that this program knows, keeping what is in them.
+    """Create tables, or migrate existing ones to the version that this program knows.
 
-    The caller has begun a transaction and ends it: a migration happens as a whole or not at all.
+    The caller begins and ends the transaction, so a migration happens as a whole or not at all.
 
     Args:
-        schema_version: the table that holds the version of the others: see `version_table`.
+        schema_version: the table with the version of the others: see `version_table`.
         known: the version that this program knows.
-        create: makes all of them.
-        migrations: by version, what leads to the next one.
+        create: creates all tables.
+        migrations: by the version from which they lead to the next.
 
     Raises:
-        SchemaVersionError: the tables were made by a newer version; nothing was changed.
+        SchemaVersionError: a newer version of raygrove has created the tables; nothing was changed.
     """
     if connection.dialect.name == "postgresql":
-        # Two processes that both see no tables would both make them; the lock is gone with the transaction.
+        # Two processes that both see no tables would both create them. The lock ends with the transaction.
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": schema_version.name})
     if not connection.dialect.has_table(connection, schema_version.name):
         create(connection)
@@ -237,7 +237,7 @@ def _this_release() -> str:
 
 
 def _release(connection: Connection, schema_version: Table) -> str:
-    """Which release has made the tables. A later one may tell it elsewhere, or not at all."""
+    """The release that has created or migrated the tables. A later release may store it elsewhere, or not at all."""
     if not any(each["name"] == "program" for each in inspect(connection).get_columns(schema_version.name)):
         return UNKNOWN
     return str(connection.execute(select(schema_version.c.program)).scalar_one())

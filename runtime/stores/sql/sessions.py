@@ -9,24 +9,26 @@ import msgspec
 from sqlalchemy import Row
 from sqlalchemy.exc import IntegrityError
 
-from actors.errors import RaygroveError, StoreConflictError, StoreError
-from actors.interfaces.records import AddEvent, CallRow, CreateSession, SessionRow, TurnRow, Write
+from actors.errors import RaygroveError
+from actors.interfaces.records import CallRow, SessionRow, TurnRow, Write
+from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
-from runtime.stores.sql.batch import GONE, Batch, Sids
+from runtime.stores.sql.batch import Batch, Sids
+from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
 
 
 class SqlSessionStore:
-    """A `SessionStore` on SQLite or PostgreSQL.
+    """Implements `SessionStore` on SQLite or PostgreSQL.
 
-    One connection stays open and every write is one transaction on it; reads run outside of transactions. A connection
-    that broke is replaced at the next call.
+    One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
+    replaced at the next call.
 
     Args:
         url: `sqlite:///path` (relative), `sqlite:////path` (absolute; missing folders are made), `sqlite://` (in memory,
             gone after `close`) or `postgresql://…`.
-        lock_timeout_s: how long one request waits for what another process has locked.
+        lock_timeout_s: how long one request waits for a lock of another process.
 
     Raises:
         StoreError: the URL is none of these.
@@ -41,14 +43,14 @@ class SqlSessionStore:
 
     @property
     def takes_many_writers(self) -> bool:
-        """Several copies of it may be used at the same time, in any processes: not on SQLite."""
+        """Whether several copies may be used at the same time, in any processes: True on PostgreSQL, False on SQLite."""
         return not self._database.is_sqlite
 
     def open(self) -> None:
-        """Connect, and make or check the tables. May be called again after `close`.
+        """Connect, and create or check the tables. May be called again after `close`.
 
         Raises:
-            SchemaVersionError: the tables were made by a newer version.
+            SchemaVersionError: a newer version of raygrove has created the tables.
             StoreError: the store cannot be reached, or the database's driver is not installed.
         """
         self.close()
@@ -64,15 +66,15 @@ class SqlSessionStore:
             raise self._database.failure(error) from error
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Do all the writes in order, in one transaction; when it returns they are on disk.
+        """Do all writes in order, in one transaction. They are on disk when it returns.
 
         Raises:
-            SessionExistsError: a session to create is there already.
-            StoreConflictError: an event's place or id is taken, or the session is not there.
-            NotEncodableError: a value of the state has no wire form.
-            StoreUnavailableError: the database cannot do it now. Nothing of `writes` is stored then; only when the
-                connection broke while the database was committing may it have stored them.
-            StoreError: the database cannot do it. Nothing of `writes` is stored then.
+            SessionExistsError: a session to create exists.
+            StoreConflictError: the seq or id of an event is taken, or the session does not exist.
+            NotEncodableError: a value of the state cannot be encoded.
+            StoreUnavailableError: the database cannot do it now. None of the writes is stored, unless the connection broke
+                while the database was committing: then all may be.
+            StoreError: the database cannot do it. None of the writes is stored.
         """
         if not writes:
             return
@@ -80,14 +82,16 @@ class SqlSessionStore:
             with self._database.transaction() as connection:
                 Batch(connection, self._sids).write(writes)
         except BaseException as error:
-            # The sids of sessions made in this transaction are void.
+            # The sids of sessions that this transaction has created are void.
             self._sids.clear()
             if isinstance(error, RaygroveError) or not isinstance(error, Exception):
                 raise
-            raise self._reason(writes, error) from error
+            if isinstance(error, IntegrityError) and (conflict := find_conflict(writes, self._sid, self._rows)) is not None:
+                raise conflict from error
+            raise self._database.failure(error) from error
 
     def session(self, key: SessionKey) -> SessionRow | None:
-        """The session, or None. Costs an index lookup, one more for each author, and the size of its state."""
+        """The session, or None. Costs an index lookup, one more for each author, and a read of its state."""
         found = self._rows(queries.SESSION, app=key.app, user=key.user, session=key.session)
         if not found:
             return None
@@ -97,47 +101,51 @@ class SqlSessionStore:
         return _session_row(found[0], authors, _values(self._rows(queries.STATE, sid=sid)))
 
     def sessions(self, app: str, user: str | None) -> list[SessionRow]:
-        """All sessions of a user, or of all users of the app with None, the one updated last first; `authors` is left empty."""
-        of = {"app": app} if user is None else {"app": app, "user": user}
-        states: dict[int, dict[str, Any]] = {}
-        for sid, name, value in self._rows(queries.state_list(of_user=user is not None), **of):
+        """All sessions of a user, or with None of all users of the app, last updated first; `authors` is left empty."""
+        owner = {"app": app} if user is None else {"app": app, "user": user}
+        states: dict[int, JsonObject] = {}
+        for sid, name, value in self._rows(queries.state_list(of_user=user is not None), **owner):
             states.setdefault(sid, {})[name] = msgspec.msgpack.decode(value)
-        rows = self._rows(queries.session_list(of_user=user is not None), **of)
+        rows = self._rows(queries.session_list(of_user=user is not None), **owner)
         return [_session_row(row, (), states.get(row.sid, {})) for row in rows]
 
     def events(
         self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
     ) -> list[tuple[int, bytes]]:
-        """Visible events as (seq, bytes), oldest first: those behind `after_seq` and not older than `after_s`; of
-        them the first `limit`, or with `newest` the last `limit`."""
+        """Visible events as (seq, bytes), oldest first.
+
+        Args:
+            after_seq: only later ones.
+            limit: only the first ones of these; with `newest` the last ones.
+            after_s: only those from this time on.
+        """
         sid = self._sid(key)
         if sid is None:
             return []
         query = queries.event_list(limited=limit is not None, since=after_s is not None, newest=newest)
-        asked = {"limit": limit, "after_s": after_s}
-        given = {name: value for name, value in asked.items() if value is not None}
-        found = [(seq, raw) for seq, raw in self._rows(query, sid=sid, after_seq=after_seq, **given)]
+        filters = {name: value for name, value in (("limit", limit), ("after_s", after_s)) if value is not None}
+        found = [(seq, raw) for seq, raw in self._rows(query, sid=sid, after_seq=after_seq, **filters)]
         return found[::-1] if newest else found
 
     def undos(self, key: SessionKey, first_seq: int) -> list[tuple[int, bytes]]:
-        """The `undo` of every event from `first_seq` on that has one, visible or not, newest first, as (seq, undo)."""
+        """The `undo` of each event from `first_seq` on that has one, visible or not, as (seq, undo), newest first."""
         sid = self._sid(key)
         return [] if sid is None else [(seq, undo) for seq, undo in self._rows(queries.UNDOS, sid=sid, first_seq=first_seq)]
 
-    def state(self, app: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The app's state and the user's, value by key without prefix."""
+    def state(self, app: str, user: str) -> tuple[JsonObject, JsonObject]:
+        """The app's state and the user's, values by key without prefix."""
         rows = self._rows(queries.SHARED_STATE, app=app, user=user)
-        of_app = _values([row[1:] for row in rows if not row.user])
-        return of_app, _values([row[1:] for row in rows if row.user])
+        app_state = _values([row[1:] for row in rows if not row.user])
+        return app_state, _values([row[1:] for row in rows if row.user])
 
     def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
-        """The record of a turn, or None. A turn whose user event was rewound is not found."""
+        """The record of a turn, or None. A turn whose first event was rewound is not found."""
         sid = self._sid(key)
         found = [] if sid is None else self._rows(queries.TURN, sid=sid, invocation_id=invocation_id)
         return _turn_row(found[0]) if found else None
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
-        """All turns of the app with the status running, but for rewound ones. Costs what they are, not what has ended."""
+        """All turns of the app with the status running that were not rewound. The cost grows with these only."""
         rows = self._rows(queries.RUNNING_TURNS, app=app)
         return [(SessionKey(row.app, row.user, row.session), _turn_row(row)) for row in rows]
 
@@ -148,25 +156,25 @@ class SqlSessionStore:
         return _turn_row(found[0]) if found else None
 
     def authors(self, key: SessionKey, before_seq: int) -> list[str]:
-        """The distinct authors of the visible events before a place, the most recent first. Costs a pass over the log."""
+        """The distinct authors of the visible events before a seq, most recent first. Costs a pass over the log."""
         sid = self._sid(key)
         found = [] if sid is None else self._rows(queries.AUTHORS_BEFORE, sid=sid, before_seq=before_seq)
         return [row.author for row in found]
 
     def place(self, key: SessionKey, event_id: str) -> tuple[int, str] | None:
-        """The place and the invocation id of the visible event with that id, or None."""
+        """The seq and the invocation id of the visible event with that id, or None."""
         sid = self._sid(key)
         found = [] if sid is None else self._rows(queries.PLACE, sid=sid, id=event_id)
         return (found[0].seq, found[0].invocation_id) if found else None
 
     def call(self, key: SessionKey, call_id: str) -> CallRow | None:
-        """The newest visible call with that id, or None."""
+        """The newest visible function call with that id, or None."""
         sid = self._sid(key)
         found = [] if sid is None else self._rows(queries.CALL, sid=sid, call_id=call_id)
         return CallRow(**found[0]._mapping) if found else None
 
     def close(self) -> None:
-        """Let go of the connection and its file. Closing twice is no error."""
+        """Close the connection and its file. Closing twice is no error."""
         self._sids.clear()
         self._database.close()
 
@@ -183,39 +191,12 @@ class SqlSessionStore:
             self._sids.put(key, sid)
         return sid
 
-    def _reason(self, writes: Sequence[Write], error: Exception) -> StoreError:
-        if not isinstance(error, IntegrityError):
-            return self._database.failure(error)
-        # Which row it was, neither database says in a form to rely on; so look what each of them runs into.
-        stored: set[tuple[SessionKey, int | str]] = set()
-        for write in writes:
-            if isinstance(write, AddEvent):
-                clash = self._clash(write, stored)
-                if clash:
-                    return StoreConflictError(write.key.session, clash)
-                stored |= {(write.key, write.row.seq), (write.key, write.row.head.id)}
-        created = {write.key for write in writes if isinstance(write, CreateSession)}
-        for key in {write.key: None for write in writes}:
-            if key.session and key not in created and self._sid(key) is None:
-                return StoreConflictError(key.session, GONE)
-        return self._database.failure(error)
 
-    def _clash(self, write: AddEvent, stored: set[tuple[SessionKey, int | str]]) -> str | None:
-        sid = self._sid(write.key)
-        seq, event_id = write.row.seq, write.row.head.id
-        there = [] if sid is None else self._rows(queries.TAKEN, sid=sid, seq=seq, id=event_id)
-        if (write.key, event_id) in stored or any(row.id == event_id for row in there):
-            return f"event {event_id!r} is there already"
-        if (write.key, seq) in stored or there:
-            return f"place {seq} of its log is taken"
-        return None
-
-
-def _values(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+def _values(rows: Sequence[Sequence[Any]]) -> JsonObject:
     return {name: msgspec.msgpack.decode(value) for name, value in rows}
 
 
-def _session_row(row: Row[*tuple[Any, ...]], authors: tuple[tuple[str, int], ...], state: dict[str, Any]) -> SessionRow:
+def _session_row(row: Row[*tuple[Any, ...]], authors: tuple[tuple[str, int], ...], state: JsonObject) -> SessionRow:
     return SessionRow(
         key=SessionKey(row.app, row.user, row.session),
         head_seq=row.head_seq,

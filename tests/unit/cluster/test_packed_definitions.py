@@ -1,4 +1,4 @@
-"""Definitions are taken apart in the driver, handed on by the Runner and put together in the agents' processes."""
+"""Definitions are packed in the driver, passed on by the Runner and unpacked in the agents' processes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from actors.definitions.tree import AgentSpec, AgentTree
 from actors.errors import DefinitionError, UnknownAgentError
 from actors.interfaces.context import InvocationContext
 from actors.testing import PatternModel
-from runtime.cluster.packing.chunks import parcel, unpacked
-from runtime.cluster.packing.definitions import PackedDefinitions, bound, spec_of
+from runtime.cluster.packing.chunks import from_chunks, to_chunks
+from runtime.cluster.packing.definitions import PackedDefinitions, pack_tree, unpack
 
 
 class Answer(pydantic.BaseModel):
-    """What a schema may be."""
+    """A schema."""
 
     score: int
 
@@ -50,7 +50,7 @@ class Counting(CustomAgent):
     _seen: list[int] = pydantic.PrivateAttr(default_factory=lambda: [7])
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Say nothing."""
+        """Yield no event."""
         none: list[Event] = []
         for event in none:
             yield event
@@ -78,7 +78,7 @@ class Trimmed(CustomAgent):
 
 
 class Mine:
-    """A module of the user's that must not be loaded where it has nothing to do."""
+    """User code that counts how often it is unpickled."""
 
     loaded = 0
 
@@ -100,11 +100,11 @@ def look_up(order: str) -> str:
 
 def travelled(root: Agent, *plugins: Plugin) -> tuple[AgentTree, PackedDefinitions]:
     tree = AgentTree(root, plugins)
-    return tree, unpacked(parcel("no", bound(tree, lambda model: model)))
+    return tree, from_chunks(to_chunks("no", pack_tree(tree, lambda model: model)))
 
 
 def arrived(root: Agent, name: str) -> AgentSpec:
-    return spec_of(travelled(root)[1][name])
+    return unpack(travelled(root)[1][name])
 
 
 def everything() -> LlmAgent:
@@ -137,11 +137,11 @@ def everything() -> LlmAgent:
 
 
 def test_every_kind_of_agent_arrives_as_it_was() -> None:
-    tree, book = travelled(everything())
-    assert list(book) == [agent.name for agent in tree]
-    assert len(book) == len(list(book))
+    tree, packed = travelled(everything())
+    assert list(packed) == [agent.name for agent in tree]
+    assert len(packed) == len(list(packed))
     for agent in tree:
-        expected, spec = tree.spec(agent.name), spec_of(book[agent.name])
+        expected, spec = tree.spec(agent.name), unpack(packed[agent.name])
         assert type(spec.definition) is type(expected.definition)
         assert shown(spec.definition) == {**shown(expected.definition), **({"secret": "sealed"} if agent.name == "vault" else {})}
         assert (spec.children, spec.targets, spec.tool_agents) == (expected.children, expected.targets, expected.tool_agents)
@@ -169,10 +169,10 @@ def test_agents_that_differ_in_words_share_their_code() -> None:
         )
         for number in range(100)
     ]
-    _, book = travelled(LlmAgent(name="root", model=PatternModel([]), sub_agents=children))
-    # The children's, the root's, and that of the controller beside the tree.
-    assert len(book.codes) == 3
-    assert [spec_of(book[f"a{number}"]).definition.description for number in (0, 99)] == ["Does 0.", "Does 99."]
+    _, packed = travelled(LlmAgent(name="root", model=PatternModel([]), sub_agents=children))
+    # That of the children, of the root, and of the controller beside the tree.
+    assert len(packed.codes) == 3
+    assert [unpack(packed[f"a{number}"]).definition.description for number in (0, 99)] == ["Does 0.", "Does 99."]
 
 
 def test_what_the_tools_and_callbacks_of_an_agent_have_in_common_stays_one_object() -> None:
@@ -201,10 +201,10 @@ def test_what_the_tools_and_callbacks_of_an_agent_have_in_common_stays_one_objec
 def test_the_runner_hands_definitions_on_without_loading_them() -> None:
     root = LlmAgent(name="root", model="gemini-x", after_agent_callback=Mine(), placement=Placement(num_cpus=1))
     before = Mine.loaded
-    _, book = travelled(root)
-    raw = book["root"]
+    _, packed = travelled(root)
+    raw = packed["root"]
     assert Mine.loaded == before
-    assert spec_of(raw).definition.placement.num_cpus == 1
+    assert unpack(raw).definition.placement.num_cpus == 1
     assert Mine.loaded == before + 1
 
 
@@ -218,22 +218,22 @@ def test_an_agent_that_cannot_travel_is_named(where: str) -> None:
     child = LlmAgent(name="child", before_agent_callback=hold if where == "child" else None)
     root = LlmAgent(name="root", model="gemini-x", sub_agents=[child], before_agent_callback=hold if where == "root" else None)
     with pytest.raises(DefinitionError, match=f"agent '{where}' cannot travel to its actor: TypeError"):
-        bound(AgentTree(root), lambda model: model)
+        pack_tree(AgentTree(root), lambda model: model)
 
 
 def test_a_model_is_replaced_where_another_stands_for_it() -> None:
-    book = bound(
+    packed = pack_tree(
         AgentTree(LlmAgent(name="root", model=PatternModel([]), sub_agents=[LlmAgent(name="a")])), lambda model: "far away"
     )
-    assert {spec_of(book[name]).model for name in ("root", "a")} == {"far away"}
+    assert {unpack(packed[name]).model for name in ("root", "a")} == {"far away"}
 
 
 def test_an_agent_that_is_not_there_is_an_error() -> None:
-    _, book = travelled(LlmAgent(name="root", model="gemini-x"))
-    assert "root" in book
-    assert "rot" not in book
+    _, packed = travelled(LlmAgent(name="root", model="gemini-x"))
+    assert "root" in packed
+    assert "rot" not in packed
     with pytest.raises(UnknownAgentError, match="Did you mean 'root'"):
-        book["rot"]
+        packed["rot"]
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -247,7 +247,7 @@ values = st.recursive(
 @given(instruction=texts, config=st.dictionaries(texts, values, max_size=3))
 def test_words_and_numbers_of_every_kind_arrive_as_they_were(instruction: str, config: dict[str, Any]) -> None:
     made = LlmAgent(name="root", model="gemini-x", instruction=instruction)
-    # Past the checks of the configuration: whatever a field may hold.
+    # Set without the checks of the field: any value that it may hold.
     made.__dict__["generate_content_config"] = config
     definition = arrived(made, "root").definition
     assert isinstance(definition, LlmAgent)

@@ -1,4 +1,4 @@
-"""Agents move into processes and out of them: who makes room for whom, and that nobody is ever spoken to who is not there."""
+"""Agents are activated in processes and passivated: which ones make room, and that no message reaches an agent that has left."""
 
 from __future__ import annotations
 
@@ -13,150 +13,145 @@ from hypothesis import strategies as st
 from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError, ClusterError
-from runtime.cluster.processes.pool import WORN, Pool
-from tests.support.pool_fixture import Street, lives_in, own
+from runtime.cluster.processes.pool import Pool
+from runtime.cluster.processes.worker_process import RECYCLE_AFTER
+from tests.support.pool_fixture import FakeCluster, group_of, process_of
 
 HI = b"hi"
 
 
-async def say(pool: Pool, agent: str, home: ProcessGroup | None = None) -> str:
-    return (await (await pool.link(Replica(agent), home)).send(HI)).decode()
+async def say(pool: Pool, agent: str, group: ProcessGroup | None = None) -> str:
+    return (await (await pool.link(Replica(agent), group)).send(HI)).decode()
 
 
 async def until(condition: Any) -> None:
     async with asyncio.timeout(10):
-        # The pool tells nobody when it has done something in the background.
+        # The pool does not notify when it has done something in the background.
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 
 async def test_who_is_idle_longest_makes_room_and_its_process_is_used_again() -> None:
-    street = Street()
-    pool = street.pool(most=2)
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=2)
     for agent in ("a", "b", "a", "c"):
         assert await say(pool, agent) == agent
-    assert street.homes() == [["a"], ["c"]]
-    assert street.started == 2
+    assert cluster.agents_by_process() == [["a"], ["c"]]
+    assert cluster.started == 2
     assert pool.counts() == {"hosts": 2, "spares": 0, "activations": 3, "passivations": 1, "shared": 0}
     await pool.close()
-    assert not street.processes
+    assert not cluster.processes
 
 
 async def test_when_nobody_is_idle_processes_are_shared_evenly_and_nobody_waits() -> None:
-    street = Street()
-    street.gate = asyncio.Event()
-    pool = street.pool(most=2)
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(max_processes=2)
     async with asyncio.TaskGroup() as group:
         runs = [group.create_task(say(pool, agent)) for agent in "abcdef"]
-        await until(lambda: sum(sum(each.runs.values()) for each in street.processes) == 6)
-        assert [len(home) for home in street.homes()] == [3, 3]
+        await until(lambda: cluster.runs() == 6)
+        assert [len(together) for together in cluster.agents_by_process()] == [3, 3]
         assert pool.counts()["shared"] == 4
-        street.gate.set()
+        cluster.gate.set()
     assert [run.result() for run in runs] == list("abcdef")
-    # Those who shared and are idle all make room for the next one.
+    # All agents that share the process and are idle make room for the next one.
     await say(pool, "g")
-    assert sorted(map(len, street.homes())) == [1, 3]
+    assert sorted(map(len, cluster.agents_by_process())) == [1, 3]
     assert pool.counts()["passivations"] == 3
     await pool.close()
 
 
 async def test_who_is_spoken_to_by_many_at_once_moves_in_once() -> None:
-    street = Street()
-    pool = street.pool()
+    cluster = FakeCluster()
+    pool = cluster.pool()
     assert await asyncio.gather(*(say(pool, "a") for _ in range(5))) == ["a"] * 5
     assert pool.counts()["activations"] == 1
     await pool.close()
 
 
 async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
-    street = Street()
-    pool = street.pool(most=1)
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=1)
     old = await pool.link(Replica("a"))
     await say(pool, "b")
     with pytest.raises(ActorLostError, match="'a' is gone: it was idle"):
         await old.send(HI)
-    # Whoever finds that out does not end a process in which somebody else lives by now.
+    # Forgetting the old link does not end a process in which another agent lives by now.
     pool.forget(old)
-    assert street.homes() == [["b"]]
+    assert cluster.agents_by_process() == [["b"]]
     assert await say(pool, "a") == "a"
     await pool.close()
 
 
 async def test_looking_at_somebody_is_no_use_of_him() -> None:
-    street = Street()
-    pool = street.pool(most=2)
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=2)
     await say(pool, "a")
     await say(pool, "b")
     for _, link in pool.live()[:1]:
         await link.send(HI)
     await say(pool, "c")
-    assert street.homes() == [["b"], ["c"]]
+    assert cluster.agents_by_process() == [["b"], ["c"]]
     await pool.close()
 
 
 async def test_a_lost_process_takes_all_along_who_live_in_it() -> None:
-    street = Street()
-    street.gate = asyncio.Event()
-    pool = street.pool(most=1)
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(max_processes=1)
     runs = asyncio.gather(say(pool, "a"), say(pool, "b"), return_exceptions=True)
-    await until(lambda: sum(sum(each.runs.values()) for each in street.processes) == 2)
-    pool.forget((await pool.link(Replica("a"))).glance)
+    await until(lambda: cluster.runs() == 2)
+    pool.forget((await pool.link(Replica("a"))).idle_link)
     assert pool.live() == []
-    street.gate.set()
+    cluster.gate.set()
     assert [type(lost) for lost in await runs] == [ActorLostError, ActorLostError]
     assert [await say(pool, "a"), await say(pool, "b")] == ["a", "b"]
-    assert street.started == 2
+    assert cluster.started == 2
     await pool.close()
 
 
 async def test_spares_stand_ready_and_are_filled_up_behind_those_who_take_them() -> None:
-    street = Street()
-    pool = street.pool(most=8, spares=2)
-    pool.fill()
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=8, spares=2)
+    pool.start_spares()
     await until(lambda: pool.counts()["spares"] == 2)
     assert len(pool.spare_pids()) == 2
-    before = set(street.processes)
-    assert lives_in(await pool.link(Replica("a"))) in before
+    before = set(cluster.processes)
+    assert process_of(await pool.link(Replica("a"))) in before
     await until(lambda: pool.counts()["spares"] == 2)
     assert pool.counts()["hosts"] == 1
     await pool.close()
-    assert not street.processes
+    assert not cluster.processes
 
 
 async def test_there_are_no_more_spares_than_there_is_room_and_need_for() -> None:
-    street = Street()
-    pool = street.pool(most=3, spares=3, agents=2)
-    pool.fill()
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=3, spares=3, agents=2)
+    pool.start_spares()
     await until(lambda: pool.counts()["spares"] == 2)
     await say(pool, "a")
     await say(pool, "b")
-    # One stays, for whoever is lost.
+    # One stays, to replace a process that is lost.
     await until(lambda: pool.counts()["spares"] == 1)
     assert pool.counts()["hosts"] == 2
     await pool.close()
 
 
 async def test_spares_that_were_lost_are_nobodys_death() -> None:
-    street = Street()
-    pool = street.pool(most=8, spares=2)
-    pool.fill()
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=8, spares=2)
+    pool.start_spares()
     await until(lambda: pool.counts()["spares"] == 2)
-    for process in street.processes:
+    for process in cluster.processes:
         process.is_dead = True
     assert await say(pool, "a") == "a"
     await pool.close()
 
 
 async def test_a_process_that_is_lost_as_soon_as_it_lives_is_told_to_who_waits() -> None:
-    street = Street()
-    pool = street.pool()
-
-    async def start(home: ProcessGroup | None) -> Any:
-        process = await Street.start(street, home)
-        process.is_dead = True
-        return process
-
-    pool._start = start
+    cluster = FakeCluster()
+    pool = cluster.pool()
+    cluster.is_deadly = True
     with pytest.raises(ActorLostError):
         await say(pool, "a")
     assert pool.counts()["hosts"] == 0
@@ -164,80 +159,75 @@ async def test_a_process_that_is_lost_as_soon_as_it_lives_is_told_to_who_waits()
 
 
 async def test_an_agent_that_cannot_be_loaded_costs_nobody_his_process() -> None:
-    street = Street()
-    street.broken = {"b"}
-    pool = street.pool(most=1)
+    cluster = FakeCluster()
+    cluster.broken = {"b"}
+    pool = cluster.pool(max_processes=1)
     with pytest.raises(ClusterError):
         await say(pool, "b")
     assert await say(pool, "a") == "a"
-    street.broken = set()
+    cluster.broken = set()
     assert await say(pool, "b") == "b"
-    assert (street.started, pool.counts()["shared"]) == (2, 0)
+    assert (cluster.started, pool.counts()["shared"]) == (2, 0)
     await pool.close()
 
 
 async def test_idle_agents_are_put_to_sleep_after_a_time_and_busy_ones_are_not() -> None:
-    street = Street()
-    pool = street.pool(most=4, idle_timeout_s=0.02)
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=4, idle_timeout_s=0.02)
     await say(pool, "a")
-    street.gate = asyncio.Event()
+    cluster.gate = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         run = group.create_task(say(pool, "b"))
         await until(lambda: pool.counts()["passivations"] == 1)
         assert [str(place) for place, _ in pool.live()] == ["b"]
-        street.gate.set()
+        cluster.gate.set()
     assert run.result() == "b"
-    await until(lambda: not street.processes)
+    await until(lambda: not cluster.processes)
     assert pool.counts()["hosts"] == 0
     await pool.close()
 
 
 async def test_who_was_spoken_to_lately_stays_when_others_are_put_to_sleep() -> None:
-    street = Street()
-    pool = street.pool(most=4, idle_timeout_s=600)
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=4, idle_timeout_s=600)
     await say(pool, "a")
     (await pool.link(Replica("a"))).used_s -= 600
     await say(pool, "b")
-    pool.put_to_sleep()
+    pool.passivate_idle()
     assert [str(place) for place, _ in pool.live()] == ["b"]
     await pool.close()
 
 
 async def test_a_process_that_cannot_be_started_is_told_and_tried_again() -> None:
-    street = Street()
-    pool = street.pool(most=1, spares=1)
-    start = pool._start
-
-    async def fails(home: ProcessGroup | None) -> Any:
-        raise ClusterError("no more processes")
-
-    pool._start = fails
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=1, spares=1)
+    cluster.start_error = ClusterError("no more processes")
     with pytest.raises(ClusterError, match="no more"):
         await say(pool, "a")
     assert pool.counts()["hosts"] == pool.counts()["spares"] == 0
-    pool._start = start
+    cluster.start_error = None
     assert await say(pool, "a") == "a"
     await pool.close()
 
 
 async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() -> None:
-    street = Street()
-    street.gate = asyncio.Event()
-    pool = street.pool(most=1)
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(max_processes=1)
     run = asyncio.create_task(say(pool, "a"))
     await until(lambda: pool.live())
-    process = lives_in(tenant := await pool.link(Replica("a")))
-    adopt = process.adopt
+    process = process_of(first := await pool.link(Replica("a")))
+    activate = process.activate
 
-    async def adopt_too_late(seat: int, agent: str, leaving: Sequence[int]) -> int:
-        pid = await adopt(seat, agent, leaving)
-        pool.forget(tenant)
+    async def activate_too_late(slot: int, agent: str, leaving: Sequence[int]) -> int:
+        pid = await activate(slot, agent, leaving)
+        pool.forget(first)
         return pid
 
-    process.adopt = adopt_too_late  # type: ignore[method-assign]
+    process.activate = activate_too_late  # type: ignore[method-assign]
     other = await pool.link(Replica("b"))
-    assert lives_in(other) is not process
-    street.gate.set()
+    assert process_of(other) is not process
+    cluster.gate.set()
     assert await other.send(HI) == b"b"
     with pytest.raises(ActorLostError):
         await run
@@ -245,79 +235,79 @@ async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() ->
 
 
 async def test_a_worn_process_is_replaced_when_it_is_empty() -> None:
-    street = Street()
-    pool = street.pool(most=1)
-    for number in range(WORN + 1):
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=1)
+    for number in range(RECYCLE_AFTER + 1):
         await say(pool, f"a{number}")
-    assert street.started == 2
-    assert len(street.processes) == 1
+    assert cluster.started == 2
+    assert len(cluster.processes) == 1
     await pool.close()
 
 
 async def test_who_asks_for_resources_has_a_process_of_its_own_beside_the_others() -> None:
-    street = Street()
-    pool = street.pool(most=1)
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=1)
     await say(pool, "a")
-    await say(pool, "painter", own("painter"))
+    await say(pool, "painter", group_of("painter"))
     await say(pool, "b")
-    assert street.homes() == [["b"], ["painter"]]
-    # What it has is given to who needs it, when it is idle itself.
-    await say(pool, "sculptor", own("sculptor"))
-    assert street.homes() == [["b"], ["sculptor"]]
+    assert cluster.agents_by_process() == [["b"], ["painter"]]
+    # When it is idle, its resources are given to an agent that needs them.
+    await say(pool, "sculptor", group_of("sculptor"))
+    assert cluster.agents_by_process() == [["b"], ["sculptor"]]
     await pool.close()
 
 
 async def test_who_asks_for_what_is_free_takes_it_from_nobody() -> None:
-    street = Street()
-    pool = street.pool()
-    await say(pool, "painter", own("painter"))
-    street.free.set()
-    await say(pool, "sculptor", own("sculptor"))
-    assert street.homes() == [["painter"], ["sculptor"]]
+    cluster = FakeCluster()
+    pool = cluster.pool()
+    await say(pool, "painter", group_of("painter"))
+    cluster.free.set()
+    await say(pool, "sculptor", group_of("sculptor"))
+    assert cluster.agents_by_process() == [["painter"], ["sculptor"]]
     await pool.close()
 
 
 async def test_an_agent_whose_answer_nobody_waits_for_any_more_has_time_to_stop() -> None:
-    street = Street()
-    street.gate = asyncio.Event()
-    pool = street.pool(most=1)
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(max_processes=1)
     run = asyncio.create_task(say(pool, "a"))
-    await until(lambda: any(each.runs.get(0) for each in street.processes))
+    await until(lambda: any(each.runs.get(0) for each in cluster.processes))
     run.cancel()
     await asyncio.gather(run, return_exceptions=True)
-    street.gate.set()
+    cluster.gate.set()
     await say(pool, "b")
-    assert street.homes() == [["a", "b"]]
+    assert cluster.agents_by_process() == [["a", "b"]]
     await pool.close()
 
 
 async def test_those_who_live_with_others_share_their_process_whoever_is_spoken_to_first() -> None:
-    street = Street()
-    pool = street.pool(most=8)
-    home = ProcessGroup("top", Placement())
-    child = await pool.link(Replica("child"), home)
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=8)
+    group = ProcessGroup("top", Placement())
+    child = await pool.link(Replica("child"), group)
     top = await pool.link(Replica("top"), None)
-    grandchild = await pool.link(Replica("grandchild"), home)
-    assert child.host is top.host is grandchild.host
-    assert (await pool.link(Replica("child", 1), home)).host is not top.host
+    grandchild = await pool.link(Replica("grandchild"), group)
+    assert child.worker is top.worker is grandchild.worker
+    assert (await pool.link(Replica("child", 1), group)).worker is not top.worker
     assert pool.counts()["shared"] == 0
     await pool.close()
 
 
 async def test_closing_ends_also_what_is_just_being_started() -> None:
-    street = Street()
-    street.pauses = [50] * 10
-    pool = street.pool(spares=2)
-    pool.fill()
-    waiting = asyncio.gather(say(pool, "a"), say(pool, "painter", own("painter")), return_exceptions=True)
+    cluster = FakeCluster()
+    cluster.pauses = [50] * 10
+    pool = cluster.pool(spares=2)
+    pool.start_spares()
+    waiting = asyncio.gather(say(pool, "a"), say(pool, "painter", group_of("painter")), return_exceptions=True)
     await asyncio.sleep(0)
     await pool.close()
     await waiting
-    assert not street.processes
+    assert not cluster.processes
 
 
 async def tell(pool: Pool, agent: str) -> str:
-    """Speak to somebody until he answers, as the Runner does."""
+    """Send a message until the agent replies, as the Runner does."""
     link = None
     while True:
         try:
@@ -336,31 +326,31 @@ Steps = st.lists(
 
 
 @settings(max_examples=200)
-@given(steps=Steps, most=st.integers(1, 3), spares=st.integers(0, 2), pauses=st.lists(st.integers(0, 6), max_size=80))
+@given(steps=Steps, max_processes=st.integers(1, 3), spares=st.integers(0, 2), pauses=st.lists(st.integers(0, 6), max_size=80))
 def test_whoever_speaks_to_whomever_is_answered_by_him_and_there_are_never_too_many_processes(
-    steps: list[tuple[str, int, str]], most: int, spares: int, pauses: list[int]
+    steps: list[tuple[str, int, str]], max_processes: int, spares: int, pauses: list[int]
 ) -> None:
-    """Each step: who is spoken to, how soon after the one before, and whether whoever speaks gives up or a process dies."""
+    """Each step: the agent to send to, how soon after the step before, and whether the sender gives up or a process dies."""
 
     async def play() -> None:
-        street = Street()
-        street.pauses = pauses
-        pool = street.pool(most=most, spares=spares, agents=8)
-        pool.fill()
+        cluster = FakeCluster()
+        cluster.pauses = pauses
+        pool = cluster.pool(max_processes=max_processes, spares=spares, agents=8)
+        pool.start_spares()
         runs: list[tuple[str, asyncio.Task[str]]] = []
         for agent, pause, what in steps:
             runs.append((agent, asyncio.create_task(tell(pool, agent))))
             for _ in range(pause):
                 await asyncio.sleep(0)
-                assert pool.counts()["hosts"] <= most
+                assert pool.counts()["hosts"] <= max_processes
             if what == "gives up":
                 runs.pop()[1].cancel()
-            elif what == "dies" and street.processes:
-                street.lose(min(street.processes, key=lambda each: each.number))
+            elif what == "dies" and cluster.processes:
+                cluster.lose(min(cluster.processes, key=lambda each: each.number))
         assert [agent for agent, _ in runs] == [await run for _, run in runs]
-        assert pool.counts()["hosts"] <= most
-        assert {str(place) for place, _ in pool.live()} >= {agent for each in street.processes for agent in each.agents.values()}
+        assert pool.counts()["hosts"] <= max_processes
+        assert {str(place) for place, _ in pool.live()} >= {agent for each in cluster.processes for agent in each.agents.values()}
         await pool.close()
-        assert not street.processes
+        assert not cluster.processes
 
     asyncio.run(play())

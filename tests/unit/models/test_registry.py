@@ -1,4 +1,4 @@
-"""Which model a name means, and what is missing to use it."""
+"""The model of a name, and what this process lacks to use it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Echo:
-    """A model of one's own."""
+    """A user's own model."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         yield LlmResponse()

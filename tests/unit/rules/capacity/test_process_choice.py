@@ -18,6 +18,7 @@ from actors.rules.capacity.process_choice import (
     replica_of,
     spares_wanted,
 )
+from actors.rules.capacity.sharding import shard_of
 
 GIB = 1024**3
 Keys = st.builds(SessionKey, *[st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=9)] * 3)
@@ -31,12 +32,19 @@ def test_a_session_has_one_replica_and_always_the_same(key: SessionKey, replicas
 
 def test_the_replica_of_a_session_is_known_and_stays() -> None:
     # Another answer in another version would lead sessions to replicas that do not know them yet.
-    assert [replica_of(SessionKey("app", "ada", f"s{number}"), 4) for number in range(8)] == [2, 0, 2, 0, 3, 1, 3, 1]
+    assert [replica_of(SessionKey("app", "ada", f"s{number}"), 4) for number in range(8)] == [0, 1, 0, 3, 0, 0, 0, 2]
 
 
 def test_sessions_are_spread_evenly_over_replicas() -> None:
     shares = Counter(replica_of(SessionKey("app", f"user{number % 7}", f"s{number}"), 4) for number in range(4_000))
     assert min(shares.values()) > 800
+
+
+def test_the_sessions_of_one_shard_are_spread_over_all_replicas() -> None:
+    keys = (SessionKey("app", "ada", f"s{number}") for number in range(4_000))
+    shares = Counter(replica_of(key, 4) for key in keys if shard_of(key, 4) == 1)
+    assert len(shares) == 4
+    assert min(shares.values()) > 200
 
 
 @given(Loads)

@@ -1,0 +1,107 @@
+"""Builds Session actors and Runners, in their own processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from ray import cloudpickle
+
+from actors.actor import Actor
+from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.messages.codec import decode
+from actors.messages.session import Shard
+from actors.messages.topology import Topology
+from actors.rules.capacity.sharding import shard_name
+from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
+from actors.session.actor import SessionActor
+from runtime.cluster.deployment.names import actor_name, actor_names, host_name, limiter_name
+from runtime.cluster.packing.definitions import PackedTree
+from runtime.cluster.processes.directory import RayDirectory
+from runtime.cluster.processes.ray_processes import RayProcesses
+from runtime.cluster.transport.clients import CoreHandles, session_ref
+from runtime.cluster.transport.ray_actors import current_actor, get_actor
+from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
+from runtime.settings import Settings
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """What a Session actor is built of.
+
+    Attributes:
+        session_store, memory_store: URLs or stores.
+        topology: the parent map, encoded.
+    """
+
+    app_name: str
+    shard: Shard
+    session_store: str | SessionStore
+    memory_store: str | MemoryStore | None
+    topology: bytes
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """The actor's name."""
+        return actor_name(self.app_name, shard_name("session", self.shard))
+
+
+@dataclass(frozen=True)
+class RunnerSpec:
+    """What a Runner is built of.
+
+    It holds no handles: with handles among an actor's arguments, Ray cannot promise to restart it.
+
+    Attributes:
+        tree: the agents.
+        artifact_store: URL or store.
+        plugins: pickled.
+    """
+
+    app_name: str
+    shard: Shard
+    tree: PackedTree
+    artifact_store: str | ArtifactStore
+    plugins: bytes
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """The actor's name."""
+        return actor_name(self.app_name, shard_name("runner", self.shard))
+
+
+def build_session(spec: SessionSpec) -> Actor:
+    """Build a Session actor."""
+    settings = spec.settings
+    return SessionActor(
+        open_session_store(spec.session_store, settings),
+        decode(spec.topology, Topology),
+        spec.name,
+        memory=open_memory_store(spec.memory_store, settings),
+        limits=settings.limits,
+        store_timeout_s=settings.store_timeout_s,
+        share=spec.shard,
+    )
+
+
+def build_runner(spec: RunnerSpec) -> tuple[Actor, Callable[[], None]]:
+    """Build a Runner. Returns it, and a function that begins to start spare processes for its agents."""
+    settings, app_name = spec.settings, spec.app_name
+    sessions = [get_actor(name, settings.namespace) for name in actor_names(app_name, "session", settings.session_shards)]
+    limiter = get_actor(limiter_name(app_name), settings.namespace) if settings.model_limits else None
+    core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter)
+    processes = RayProcesses(spec.tree, core, spec.artifact_store, partial(host_name, app_name), settings)
+    directory = RayDirectory(spec.tree, processes, settings)
+    environment = RunnerEnvironment(
+        session=session_ref(sessions, settings.restart_timeout_s),
+        directory=directory,
+        artifacts=open_artifact_store(spec.artifact_store),
+        plugins=cloudpickle.loads(spec.plugins),
+        limits=settings.limits,
+    )
+    runner = RunnerActor(environment, spec.name, app_name, spec.shard)
+    return runner, directory.start_spares

@@ -1,0 +1,25 @@
+"""The names under which `ray.get_actor` finds the actors of an app."""
+
+from __future__ import annotations
+
+from actors.rules.capacity.sharding import shard_name, shares
+
+
+def actor_name(app_name: str, part: str) -> str:
+    """`<app>/<part>`, such as `support/session`."""
+    return f"{app_name}/{part}"
+
+
+def actor_names(app_name: str, part: str, number: int) -> list[str]:
+    """The names of all actors of a kind: `<app>/session` for a single one, else `<app>/session-0` and so on."""
+    return [actor_name(app_name, shard_name(part, shard)) for shard in shares(number)]
+
+
+def limiter_name(app_name: str) -> str:
+    """`<app>/limits`, the actor that limits models."""
+    return actor_name(app_name, "limits")
+
+
+def host_name(app_name: str, number: str) -> str:
+    """`<app>/host/<number>`, a process in which agents live."""
+    return f"{app_name}/host/{number}"

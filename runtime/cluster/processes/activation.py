@@ -1,0 +1,104 @@
+"""Activates agents: chooses a process, makes room in it, and has the agent live there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from actors.definitions.tree.process_groups import ProcessGroup, Replica
+from actors.errors import ActorLostError
+from actors.rules.capacity.process_choice import least_used
+from runtime.cluster.processes.passivation import Passivation
+from runtime.cluster.processes.process_table import ProcessTable
+from runtime.cluster.processes.spares import SpareProcesses
+from runtime.cluster.processes.starting import ProcessStarter
+from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
+
+
+class Activation:
+    """Gives links to agents, and activates those that do not live. Concurrent callers share one activation."""
+
+    def __init__(self, table: ProcessTable, starter: ProcessStarter, spares: SpareProcesses, passivation: Passivation) -> None:
+        self._table = table
+        self._starter = starter
+        self._spares = spares
+        self._passivation = passivation
+
+    async def link(self, replica: Replica, group: ProcessGroup | None) -> HostedAgent:
+        """The link to an agent: see `Pool.link`."""
+        table = self._table
+        agent = table.agents.get(replica)
+        if agent is not None:
+            return agent
+        table.wanted[replica] += 1
+        try:
+            while (agent := table.agents.get(replica)) is None:
+                await asyncio.shield(table.activating.get(replica) or self._begin(replica, group))
+            return agent
+        finally:
+            table.wanted[replica] -= 1
+            if not table.wanted[replica]:
+                del table.wanted[replica]
+
+    def _begin(self, replica: Replica, group: ProcessGroup | None) -> asyncio.Task[None]:
+        task = self._table.activating[replica] = asyncio.create_task(self._run(replica, group))
+        # All callers may be cancelled, and asyncio reports an exception that no task has retrieved.
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return task
+
+    async def _run(self, replica: Replica, group: ProcessGroup | None) -> None:
+        try:
+            await self._activate(replica, group)
+        finally:
+            # Not in a callback, so that `activating` never holds a task that is done.
+            del self._table.activating[replica]
+            self._spares.start_spares()
+            self._passivation.watch()
+
+    async def _activate(self, replica: Replica, group: ProcessGroup | None) -> None:
+        table = self._table
+        leader = replica if group is None else Replica(group.leader, replica.replica)
+        while True:
+            before = set(table.workers)
+            worker, leaving = self._choose(leader, group)
+            worker.arriving.append(leader)
+            slot, worker.activations = worker.activations, worker.activations + 1
+            try:
+                process = await self._starter.started(worker)
+                worker.pid = await process.activate(slot, replica.agent, leaving)
+            except ActorLostError:
+                table.lose(worker)
+                if worker in before:
+                    # The process died earlier, so the agent is not the cause.
+                    continue
+                raise
+            except Exception:
+                worker.arriving.remove(leader)
+                self._spares.reuse_or_end(worker)
+                raise
+            worker.arriving.remove(leader)
+            if not worker.is_over:
+                break
+        table.add(HostedAgent(replica, leader, worker, slot, process.link(replica.agent, slot)))
+
+    def _choose(self, leader: Replica, group: ProcessGroup | None) -> tuple[WorkerProcess, Sequence[int]]:
+        """A process for an agent, and the slots of the agents that leave it for that."""
+        table = self._table
+        worker = table.worker_of(leader)
+        if worker is not None:
+            return worker, ()
+        if group is not None and group.placement.asks:
+            return self._starter.start(group), ()
+        in_use = table.in_use()
+        if len(in_use) < table.limits.max_processes:
+            return self._spares.take(), ()
+        loads = [worker.load(table.wanted) for worker in in_use]
+        chosen = least_used(loads)
+        worker, load = in_use[chosen], loads[chosen]
+        leaving = table.passivate(worker.idle(table.wanted))
+        if not load.in_use and worker.is_worn:
+            table.end(worker)
+            return self._spares.take(), ()
+        if load.in_use:
+            table.events["shared"] += 1
+        return worker, leaving

@@ -1,0 +1,44 @@
+"""Passivates agents that were idle for too long, and frees their processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from runtime.cluster.processes.process_table import ProcessTable
+from runtime.cluster.processes.spares import SpareProcesses
+
+
+class Passivation:
+    """Watches the agents that live, as long as there are any.
+
+    Attributes:
+        watching: looks for idle agents in the background; None before the first activation.
+    """
+
+    def __init__(self, table: ProcessTable, spares: SpareProcesses) -> None:
+        self._table = table
+        self._spares = spares
+        self.watching: asyncio.Task[None] | None = None
+
+    def watch(self) -> None:
+        """Begin to look for idle agents, if that has not begun."""
+        if self._table.is_open and (self.watching is None or self.watching.done()):
+            self.watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        timeout_s = self._table.limits.idle_timeout_s
+        while self._table.agents:
+            first_s = min(agent.used_s for agent in self._table.agents.values()) + timeout_s
+            await asyncio.sleep(max(first_s - time.monotonic(), timeout_s / 10))
+            self.passivate_idle()
+
+    def passivate_idle(self) -> None:
+        """Passivate the agents that were idle for too long. A process that gets empty becomes a spare, or ends."""
+        table = self._table
+        until_s = time.monotonic() - table.limits.idle_timeout_s
+        for worker in list(table.workers):
+            slots = table.passivate(agent for agent in worker.idle(table.wanted) if agent.used_s <= until_s)
+            if slots and (process := worker.process()) is not None:
+                process.passivate(slots)
+                self._spares.reuse_or_end(worker)

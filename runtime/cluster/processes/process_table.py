@@ -1,0 +1,138 @@
+"""The table that all parts of a pool share: its limits, its processes, the agents that live, and the activations under way.
+
+Its methods do not await, so processes and agents always agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from actors.definitions.tree.process_groups import Replica
+from actors.interfaces.transport import Link
+from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
+
+IDLE = "it was idle and has been put to sleep"
+LOST = "its process was lost"
+
+SPARE_DELAY_S = 0.1
+"""Starting a process costs as much CPU as dozens of turns, so an agent that was just activated replies first."""
+
+
+@dataclass(frozen=True)
+class PoolLimits:
+    """The limits of a pool.
+
+    Attributes:
+        max_processes: processes with agents; those started for a process group that asks for resources do not count.
+        spares: processes to keep prepared.
+        agents: agents that can live in any process.
+        idle_timeout_s: an agent that was idle for this long is passivated.
+        stop_timeout_s: how long an agent may take to stop when the pool closes.
+        spare_delay_s: the pause between an activation and the start of a spare.
+    """
+
+    max_processes: int
+    spares: int
+    agents: int
+    idle_timeout_s: float
+    stop_timeout_s: float
+    spare_delay_s: float = SPARE_DELAY_S
+
+
+class ProcessTable:
+    """The processes of a pool and the agents in them.
+
+    Attributes:
+        limits: the pool's.
+        workers: all processes that are not over, also those that are starting.
+        agents: all agents that live.
+        wanted: how many callers wait for a link to an agent; such an agent is not passivated.
+        activating: activations under way.
+        events: how often something has happened: `activations`, `passivations`, `shared`.
+        is_open: False once the pool closes; nothing is started in the background any more.
+    """
+
+    def __init__(self, limits: PoolLimits) -> None:
+        self.limits = limits
+        self.workers: list[WorkerProcess] = []
+        self.agents: dict[Replica, HostedAgent] = {}
+        self.wanted: Counter[Replica] = Counter()
+        self.activating: dict[Replica, asyncio.Task[None]] = {}
+        self.events = {"activations": 0, "passivations": 0, "shared": 0}
+        self.is_open = True
+
+    def add(self, agent: HostedAgent) -> None:
+        """Take in an agent that was activated."""
+        self.agents[agent.replica] = agent.worker.agents[agent.replica] = agent
+        self.events["activations"] += 1
+
+    def worker_of(self, leader: Replica) -> WorkerProcess | None:
+        """The process of the agents with that leader."""
+        return next((worker for worker in self.workers if worker.holds(leader)), None)
+
+    def in_use(self) -> list[WorkerProcess]:
+        """Processes for any agent that are not empty."""
+        return [worker for worker in self.workers if not worker.is_own and not worker.is_empty]
+
+    def spares(self) -> list[WorkerProcess]:
+        """Empty processes for any agent, prepared ones first."""
+        empty = (worker for worker in self.workers if not worker.is_own and worker.is_empty)
+        return sorted(empty, key=lambda worker: not worker.is_ready)
+
+    def passivate(self, agents: Iterable[HostedAgent]) -> list[int]:
+        """Take agents out for being idle: no message can be sent to them from now on.
+
+        Returns:
+            Their slots, for the caller to pass on to their process.
+        """
+        slots = []
+        for agent in agents:
+            self._take_out(agent, IDLE)
+            self.events["passivations"] += 1
+            slots.append(agent.slot)
+        return slots
+
+    def lose(self, worker: WorkerProcess) -> None:
+        """End a process that was found dead, and take out all agents in it."""
+        for agent in list(worker.agents.values()):
+            self._take_out(agent, LOST)
+        self.end(worker)
+
+    def end(self, worker: WorkerProcess) -> None:
+        """End an empty process. One that is starting is killed as soon as it runs."""
+        if worker.is_over:
+            return
+        worker.is_over = True
+        self.workers.remove(worker)
+        if worker.is_own and not worker.started.done():
+            worker.started.cancel()
+        worker.started.add_done_callback(lambda _: worker.kill())
+
+    def forget(self, link: Link) -> None:
+        """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""
+        for agent in self.agents.values():
+            if link in (agent, agent.idle_link):
+                self.lose(agent.worker)
+                return
+
+    def live(self) -> list[tuple[Replica, Link]]:
+        """All agents that live, with links that do not count as use."""
+        return [(agent.replica, agent.idle_link) for agent in self.agents.values()]
+
+    def counts(self) -> dict[str, int]:
+        """`hosts` (processes with agents), `spares` (prepared ones without), and how often each event has happened."""
+        spares = self.spares()
+        ready = sum(worker.is_ready for worker in spares)
+        return {"hosts": len(self.workers) - len(spares), "spares": ready, **self.events}
+
+    def spare_pids(self) -> list[int]:
+        """The process ids of processes in which no agent lives."""
+        return [worker.pid for worker in self.workers if not worker.agents and worker.pid]
+
+    def _take_out(self, agent: HostedAgent, reason: str) -> None:
+        agent.over = reason
+        del self.agents[agent.replica]
+        del agent.worker.agents[agent.replica]

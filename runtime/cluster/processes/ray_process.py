@@ -1,0 +1,68 @@
+"""A process for agents, as the Runner commands it over Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+
+from actors.errors import ActorLostError, ClusterError
+from runtime.cluster.transport.link import Handle, RayLink, last_line
+
+
+class RayProcess:
+    """Implements `runtime.cluster.processes.worker_process.Process` with an AgentHost.
+
+    Args:
+        handle: the host.
+        definitions: packed definitions of all agents.
+        modules: slow imports to preload.
+        start_timeout_s: how long the host may take to prepare, or to activate an agent.
+    """
+
+    def __init__(self, handle: Handle, definitions: Mapping[str, bytes], modules: Sequence[str], start_timeout_s: float) -> None:
+        self._handle = handle
+        self._definitions = definitions
+        self._modules = modules
+        self._start_timeout_s = start_timeout_s
+
+    async def prepare(self) -> int:
+        """Load what agents will need. Returns the process id. Raises ActorLostError, ClusterError."""
+        return await self._reply("a process for agents", self._handle.prepare.remote(self._modules))
+
+    async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> int:
+        """Passivate the agents in the slots `leaving`, then activate another one. Returns the process id.
+
+        Raises:
+            ActorLostError: the process is gone, or does not answer.
+            ClusterError: the agent's definition cannot be loaded there.
+        """
+        reply: ray.ObjectRef[int] = self._handle.activate.remote(slot, self._definitions[agent], leaving)
+        return await self._reply(f"agent {agent!r}", reply)
+
+    async def _reply(self, what: str, reply: Awaitable[int]) -> int:
+        try:
+            async with asyncio.timeout(self._start_timeout_s):
+                return await reply
+        except RayActorError as error:
+            raise ActorLostError(what, last_line(error)) from error
+        except TimeoutError as error:
+            raise ActorLostError(what, f"its process did not answer within {self._start_timeout_s} s") from error
+        except RayTaskError as error:
+            # Loading runs user modules, so the error may be of any class; the turn fails with one.
+            cause = error.cause or error
+            raise ClusterError(f"{what} could not be started: {type(cause).__name__}: {cause}") from error
+
+    def passivate(self, slots: Sequence[int]) -> None:
+        """Stop agents, without waiting for it."""
+        self._handle.passivate.remote(slots)
+
+    def link(self, agent: str, slot: int) -> RayLink:
+        """A link to an agent that lives in the process."""
+        return RayLink(self._handle, f"agent {agent!r}", slot=slot)
+
+    def kill(self) -> None:
+        """End the process at once, and every agent in it."""
+        ray.kill(self._handle)

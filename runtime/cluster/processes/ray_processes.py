@@ -1,0 +1,88 @@
+"""Starts the processes of a deployment's agents on Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+from actors.definitions.tree.process_groups import ProcessGroup
+from actors.errors import ClusterError, RaygroveError
+from actors.interfaces.stores import ArtifactStore
+from runtime.cluster.packing.definitions import PackedTree
+from runtime.cluster.processes.agent_host import AgentHost
+from runtime.cluster.processes.environment import build_environment
+from runtime.cluster.processes.placing import is_free, ray_options, start_placed
+from runtime.cluster.processes.ray_process import RayProcess
+from runtime.cluster.transport.clients import CoreHandles
+from runtime.cluster.transport.link import Handle
+from runtime.cluster.transport.ray_actors import SPREAD, start_actor
+from runtime.settings import Settings
+
+
+class RayProcesses:
+    """Implements `runtime.cluster.processes.worker_process.ProcessSource` with Ray actors of class AgentHost.
+
+    Args:
+        tree: the agents.
+        core: handles of the actors to which agents send messages.
+        artifact_store: URL or store.
+        host_name: gives the name of a process by its number.
+        settings: the deployment's.
+    """
+
+    def __init__(
+        self,
+        tree: PackedTree,
+        core: CoreHandles,
+        artifact_store: str | ArtifactStore,
+        host_name: Callable[[str], str],
+        settings: Settings,
+    ) -> None:
+        self._tree = tree
+        self._core = core
+        self._artifact_store = artifact_store
+        self._host_name = host_name
+        self._settings = settings
+        # Processes of a lost Runner may still have their names, so each Runner begins its names differently.
+        self._prefix = uuid.uuid4().hex[:8]
+        self._numbers = count(1)
+
+    async def start(self, group: ProcessGroup | None) -> RayProcess:
+        """Start a process for a group, or with None one in which any agent can live.
+
+        Raises:
+            ActorLostError: the process was lost as soon as it was started.
+            ClusterError: it cannot be started; a PlacementError says that no node has what the group asks for.
+        """
+        settings = self._settings
+        name = self._host_name(f"{self._prefix}-{next(self._numbers)}")
+        begin: Callable[..., Handle] = partial(
+            start_actor,
+            AgentHost,
+            name,
+            settings.namespace,
+            settings.max_concurrency,
+            partial(build_environment, self._core, self._artifact_store, settings),
+            name,
+            self._core.all(),
+            settings.tool_threads,
+        )
+        try:
+            if group is None:
+                # Starting a named actor waits for Ray's control service, so it is done in a thread.
+                handle = await asyncio.to_thread(begin, **SPREAD)
+            else:
+                handle = await start_placed(partial(begin, **ray_options(group.placement)), group, settings)
+        except RaygroveError:
+            raise
+        except Exception as error:
+            # Ray raises many classes, also for options that it refuses; the turn fails with one.
+            raise ClusterError(f"a process for agents could not be started: {type(error).__name__}: {error}") from error
+        return RayProcess(handle, self._tree.definitions, self._tree.modules, settings.start_timeout_s)
+
+    async def is_free(self, group: ProcessGroup) -> bool:
+        """Whether some node has free now what a group asks for."""
+        return await is_free(group)

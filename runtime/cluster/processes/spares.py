@@ -1,0 +1,78 @@
+"""The warm pool: processes that are prepared before an agent needs them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.errors import ActorLostError, ClusterError
+from actors.rules.capacity.process_choice import spares_wanted
+from runtime.cluster.processes.process_table import ProcessTable
+from runtime.cluster.processes.starting import ProcessStarter
+from runtime.cluster.processes.worker_process import WorkerProcess
+
+ACTIVATIONS_S = 0.5
+"""How long the start of a spare waits at most for activations that are under way."""
+
+
+class SpareProcesses:
+    """Keeps as many processes prepared as the limits want, as far as agents without a process could use them.
+
+    Attributes:
+        starting: starts spares in the background; None before the first.
+    """
+
+    def __init__(self, table: ProcessTable, starter: ProcessStarter) -> None:
+        self._table = table
+        self._starter = starter
+        self.starting: asyncio.Task[None] | None = None
+
+    def take(self) -> WorkerProcess:
+        """A process without agents: a prepared one, else one that is starting, else a new one."""
+        return next(iter(self._table.spares()), None) or self._starter.start(None)
+
+    def start_spares(self) -> None:
+        """End spares that are too many, and begin to start those that are missing."""
+        table = self._table
+        if not table.is_open:
+            return
+        for worker in table.spares()[self._wanted() :]:
+            table.end(worker)
+        if self._missing() > 0 and (self.starting is None or self.starting.done()):
+            self.starting = asyncio.create_task(self._start_missing())
+
+    def reuse_or_end(self, worker: WorkerProcess) -> None:
+        """Keep a process that has become empty as a spare if one is missing and it is fit for it; otherwise end it."""
+        if worker.is_empty and not worker.is_over:
+            worker.is_ready = worker.process() is not None
+            if worker.is_own or worker.is_worn or not worker.is_ready or self._missing() < 0:
+                self._table.end(worker)
+
+    async def _start_missing(self) -> None:
+        """Start spares one at a time; activations go first."""
+        table = self._table
+        while True:
+            if table.activating:
+                await asyncio.wait(list(table.activating.values()), timeout=ACTIVATIONS_S)
+            await asyncio.sleep(table.limits.spare_delay_s)
+            if self._missing() <= 0:
+                return
+            worker = self._starter.start(None)
+            try:
+                worker.pid = await (await self._starter.started(worker)).prepare()
+            except ActorLostError:
+                table.lose(worker)
+                return
+            except ClusterError:
+                # The cluster has no room for a spare now. An activation that needs a process will report the error.
+                table.end(worker)
+                return
+            worker.is_ready = True
+
+    def _missing(self) -> int:
+        """How many spares are missing; below 0 there are too many."""
+        return self._wanted() - len(self._table.spares())
+
+    def _wanted(self) -> int:
+        limits, in_use = self._table.limits, self._table.in_use()
+        without = limits.agents - sum(len(worker.agents) for worker in in_use)
+        return spares_wanted(limits.spares, without=without, room=limits.max_processes - len(in_use))

@@ -1,0 +1,59 @@
+"""Starts processes, and makes room for those whose resources are not free."""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.definitions.tree.process_groups import ProcessGroup
+from actors.rules.capacity.process_choice import least_used
+from runtime.cluster.processes.process_table import ProcessTable
+from runtime.cluster.processes.worker_process import Process, ProcessSource, WorkerProcess
+
+MAKE_ROOM_S = 0.5
+"""Time between two idle processes that are ended for one that waits for their resources."""
+
+SLOW_START_S = 5.0
+"""If a process is still not up after this long, assume that its resources were taken and free some."""
+
+
+class ProcessStarter:
+    """Starts the processes of a pool.
+
+    A process that waits for resources gets those of idle ones of the same kind, which are ended one after the other.
+    """
+
+    def __init__(self, source: ProcessSource, table: ProcessTable) -> None:
+        self._source = source
+        self._table = table
+
+    def start(self, group: ProcessGroup | None) -> WorkerProcess:
+        """Begin to start a process for a group, or with None one for any agent."""
+
+        async def start() -> Process:
+            if group is not None and not await self._source.is_free(group):
+                worker.lacks_resources = True
+                self._make_room()
+            return await self._source.start(group)
+
+        worker = WorkerProcess(asyncio.create_task(start()), is_own=group is not None)
+        self._table.workers.append(worker)
+        return worker
+
+    async def started(self, worker: WorkerProcess) -> Process:
+        """The process, as soon as it runs. Raises as `ProcessSource.start`."""
+        while worker.is_own and not worker.started.done():
+            await asyncio.wait({worker.started}, timeout=MAKE_ROOM_S if worker.lacks_resources else SLOW_START_S)
+            if not worker.started.done():
+                self._make_room()
+        # Shielded, because several activations may wait for the same process.
+        return await asyncio.shield(worker.started)
+
+    def _make_room(self) -> None:
+        """End the process with resources of its own that is idle for longest, if there is one."""
+        table = self._table
+        loads = [(worker, worker.load(table.wanted)) for worker in table.workers if worker.is_own and worker.agents]
+        idle = [(worker, load) for worker, load in loads if not load.in_use]
+        if idle:
+            worker, _ = idle[least_used([load for _, load in idle])]
+            table.passivate(worker.idle(table.wanted))
+            table.end(worker)
