@@ -47,7 +47,7 @@ class LimiterClient:
         self._work: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def before(self, model: Model, session: SessionKey) -> Model:
+    def limited(self, model: Model, session: SessionKey) -> Model:
         """The model as it is to be asked for a session."""
         return RateLimitedModel(model, session, self)
 

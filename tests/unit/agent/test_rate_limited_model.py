@@ -66,7 +66,7 @@ class Desk:
         self.gate = LimiterClient(self.ref, self.limits)
 
     async def ask(self, model: Any, request: LlmRequest | None = None) -> list[str]:
-        asked = self.gate.before(model, KEY).generate(request or LlmRequest(), stream=True)
+        asked = self.gate.limited(model, KEY).generate(request or LlmRequest(), stream=True)
         async with aclosing(cast(Any, asked)) as responses:
             return [response.content.text async for response in responses]
 
@@ -121,7 +121,7 @@ async def test_what_the_service_advises_is_what_is_waited() -> None:
 
 async def test_who_leaves_in_the_middle_of_an_answer_gives_its_permit_back() -> None:
     desk = Desk(max_concurrency=1)
-    async with aclosing(cast(Any, desk.gate.before(Playing("hi"), KEY).generate(LlmRequest(), stream=True))) as responses:
+    async with aclosing(cast(Any, desk.gate.limited(Playing("hi"), KEY).generate(LlmRequest(), stream=True))) as responses:
         await anext(responses)
         assert (await desk.counts())["running"] == 1
     assert (await desk.counts())["running"] == 0

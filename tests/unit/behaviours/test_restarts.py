@@ -38,7 +38,6 @@ class Stage:
         self.is_resumed = progress is not None
         self.progress: Mapping[str, Any] = progress or {}
         self.noted_seq = noted_seq
-        self.escalated = False
         self.clock = ManualClock(now_s=100)
         self.notes: dict[int, dict[str, Any]] = {}
         self.ran: list[tuple[str, bool, float]] = []
@@ -51,9 +50,7 @@ class Stage:
             await self.note(progress)
         self.ran.append((name, resume, self.clock.now_s()))
         await asyncio.sleep(0)
-        outcome = self._ends[name].pop(0)
-        self.escalated = self.escalated or outcome.escalated
-        return outcome
+        return self._ends[name].pop(0)
 
     async def note(self, progress: Mapping[str, Any], custom_metadata: dict[str, Any] | None = None) -> None:
         self._head += 1
