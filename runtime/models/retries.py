@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from actors.rules.capacity.rate_limiter import LONGEST_ADVICE_S
+from actors.rules.capacity.rate_limiter import MAX_RETRY_AFTER_S
 
 LONGEST_BACKOFF_S = 60.0
 """Where doubling ends."""
@@ -55,7 +55,7 @@ class Backoff(msgspec.Struct, frozen=True):
             attempt: how many attempts have failed, from 1.
             retry_after_s: what the service asked for. It replaces the doubling wait.
         """
-        if attempt > self.retries or (retry_after_s or 0.0) > LONGEST_ADVICE_S:
+        if attempt > self.retries or (retry_after_s or 0.0) > MAX_RETRY_AFTER_S:
             return None
         if retry_after_s is not None:
             return retry_after_s
