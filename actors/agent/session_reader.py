@@ -59,10 +59,10 @@ class SessionReader:
         """
         if self._is_stale:
             await self._catch_up()
-        if self._view.view.lacks(answered):
-            self._view.begin_anew()
+        if self._view.history.lacks(answered):
+            self._view.begin_again()
             await self._catch_up()
-        return self._view.view
+        return self._view.history
 
     async def _catch_up(self) -> None:
         self._is_stale = False

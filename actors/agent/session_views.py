@@ -55,7 +55,7 @@ class SessionViews:
             view = self._views[place] = SessionView(self._spec.name, message.branch, compiled, latest_only=latest_only)
             if tool_root(message.branch) is not None:
                 # Nothing before the question is seen there, so it need not be read.
-                view.begin_before(message.user_event, message.generation)
+                view.skip_before(message.user_event, message.generation)
         return view
 
     def end_run(self, message: p.Invoke) -> None:
@@ -64,7 +64,7 @@ class SessionViews:
         view = self._views.get(place)
         if view is None:
             return
-        view.rest()
+        view.end_run()
         cache = self._of_turns if tool_root(message.branch) is None else self._of_tools
         now_s = asyncio.get_running_loop().time()
         cache.use(place, view.weight, now_s)
