@@ -134,7 +134,7 @@ class AgentActor(Actor):
         return self._model if limiter is None else limiter.limited(self._model, message.turn.key)
 
     async def _fail(self, run: Invocation, error: BaseException) -> p.AnyOutcome:
-        """Leave the one event of the failure."""
+        """Store the one event of the failure."""
         failed = failure(error)
         try:
             await run.writer.record(Event(error_code=failed.error_code, error_message=failed.error_message))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -79,11 +80,16 @@ class EventWriter:
         Args:
             context: the run, as plugins' callbacks get to know it.
         """
-        return await self.record(await self._shown_to_plugins(context, event), is_last=is_last)
+        hooks = self._spec.hooks("on_event_callback")
+        if hooks:
+            event = await self._shown_to(hooks, context, event)
+        return await self.record(event, is_last=is_last)
 
     async def emit_both(self, context: Context, first: Event, second: Event) -> Event:
         """Show two events to plugins, and store them together: see Context."""
-        events = [self._addressed(await self._shown_to_plugins(context, event)) for event in (first, second)]
+        hooks = self._spec.hooks("on_event_callback")
+        shown = [await self._shown_to(hooks, context, event) if hooks else event for event in (first, second)]
+        events = [self._addressed(event) for event in shown]
         if any(event.actions.state_delta for event in events):
             # Rare, and state has its own way into the log.
             return [await self.record(event) for event in events][-1]
@@ -132,14 +138,11 @@ class EventWriter:
             # User code may catch its cancellation and go on, while the turn around it is not fenced.
             raise FencedError(self._turn.invocation_id, self._turn.epoch)
 
-    async def _shown_to_plugins(self, context: Context, event: Event) -> Event:
+    async def _shown_to(self, hooks: Sequence[Callable[..., Any]], context: Context, event: Event) -> Event:
         """Return the event, or what a plugin puts in its place."""
-        functions = self._spec.hooks("on_event_callback")
-        if not functions:
-            return event
         event = self._addressed(event)
         actions = Actions()
-        replaced = await first_result(functions, callback_context(context, actions), event)
+        replaced = await first_result(hooks, callback_context(context, actions), event)
         if replaced is not None:
             event = _replacement(replaced, event)
         if actions.freeze() == NO_ACTIONS:

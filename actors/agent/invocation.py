@@ -26,9 +26,9 @@ _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
 
 
 class Invocation:
-    """The facts of one run; reading, writing and running others is done by the three that it has for it.
+    """The facts of one run, and what its behaviour can have done: by a reader, a writer, and the children's runs.
 
-    Implements `SupervisorContext` of actors.interfaces.context, whose attributes it has.
+    Implements `SupervisorContext` of actors.interfaces.context; the attributes that are not listed here are described there.
 
     Args:
         spec: the agent.
@@ -38,10 +38,10 @@ class Invocation:
         counts: the actor's figures.
 
     Attributes:
-        reader: its way to the log and the state.
-        writer: its events.
-        children: the runs of other agents that it asks for.
-        llm_budget: its model calls.
+        reader: reads the log and the state.
+        writer: writes the run's events.
+        children: has other agents run.
+        llm_budget: counts model calls.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Invocation:
         self.progress: JsonMapping = message.progress
         self.noted_seq = message.noted_seq
         kind = spec.definition.kind
-        reads_state = kind == "custom" or any(map(spec.hooks, _HOOKS))
+        reads_state = kind == "custom" or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
         self.reader = SessionReader(session, message, view, compiles=kind == "llm", reads_state=reads_state)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.llm_budget = LlmBudget(message, runner, counts)
 
     async def begin(self, since: int) -> None:
-        """Read what the run has to know before it begins.
+        """Read what the behaviour has to know before it begins.
 
         Args:
             since: the place in the log after which the run began, if it is resumed.

@@ -21,8 +21,8 @@ class SessionReader:
         session: the Session actor.
         message: what is to be run.
         view: what the agent's actor remembers of the session.
-        compiles: the agent needs the compiled log: an LLM agent.
-        reads_state: code that is called during the run may read the state.
+        compiles: the compiled log is needed, because a model drives the agent.
+        reads_state: the user's code may read the state during the run; of an agent that compiles the log it plays no part.
 
     Attributes:
         state: session state by prefixed keys, as of the last event.
@@ -100,7 +100,7 @@ class SessionReader:
             self._is_stale = True
 
     def add_foreign(self) -> None:
-        """Somebody else writes into the session: the log has to be fetched before it is looked at again."""
+        """Note that the log has an event that was not taken in: the next `view` fetches it."""
         self._is_stale = True
 
     async def events(self, after_seq: int) -> AsyncIterator[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import aclosing
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -121,7 +121,7 @@ class ModelCall:
                     complete = response
         return model_answer.fit(complete, self._model_name)
 
-    def _replacement(self, given: Any) -> LlmResponse:
+    def _replacement(self, given: object) -> LlmResponse:
         """What a callback returned in place of a response."""
         return model_answer.fit(as_response(given), self._model_name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from actors.behaviours.callbacks import call
@@ -68,7 +69,7 @@ class Templates:
             instructions.identity(self._spec.name, agent.description),
         ]
 
-    async def filled_in(self, given: Any) -> str:
+    async def filled_in(self, given: str | Callable[..., Any]) -> str:
         """Return the text of an instruction: a template, or a function of a ReadonlyContext, whose result is no template."""
         if not given:
             return ""

@@ -160,7 +160,6 @@ def test_limits_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
         ModelLimits(**wrong)
 
 
-# ------------------------------------------------------------------------------------------------------- whatever happens
 class Play:
     """Calls of some sessions that begin, fail and end at random, and what has to hold all the time."""
 

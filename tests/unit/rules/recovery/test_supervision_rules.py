@@ -105,10 +105,8 @@ def test_a_decision_is_told_as_a_line_and_metadata_of_models_are_not() -> None:
     event = Event(custom_metadata=metadata, actions=EventActions(agent_state={"child": "a"}))
     assert list(describe(event)) == [("supervision", "a failed with ValueError: restart 1 of 3 within 60 s begins in 0.5 s")]
     assert decision_text(Event(custom_metadata=metadata)) is None
-    assert (
-        decision_text(Event(content=Content.of_text("hi"), custom_metadata=metadata, actions=EventActions(agent_state={})))
-        is None
-    )
+    said = Event(content=Content.of_text("hi"), custom_metadata=metadata, actions=EventActions(agent_state={}))
+    assert decision_text(said) is None
     assert decision_text(Event(custom_metadata={"supervision": "x"}, actions=EventActions(agent_state={}))) is None
 
 
