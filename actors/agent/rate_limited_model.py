@@ -1,10 +1,10 @@
-"""What stands before limited models in every process: a call goes through when the deployment's limits let it.
+"""Limited models in an agent's process: a call begins when the deployment's rate limiter grants it a permit.
 
-A model that no limits are given for is asked as if there were no gate. For a limited one there are two messages a call: one is
-answered when the call may begin, and nobody waits for the other, which tells that it is over. A call whose failure may pass is
-made again here, and by nobody else, so that the budget holds: see `once` below.
+A model without limits is called directly. A call of a limited one costs two messages: the reply to the first says when it may
+begin, and nothing waits for the second, which says that it is over. Failed calls are repeated here and nowhere else, within the
+limiter's budget: see `_without_retries`.
 
-Should the actor that holds the limits be gone for good, calls go through unlimited, and the log says so.
+If the limiter's actor is gone for good, calls go through unlimited, and the log says so.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Coroutine, Mapping
-from contextlib import aclosing
-from typing import Any, cast
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import cast
 
 from actors.errors import ActorLostError, ModelServiceError, RaygroveError
 from actors.interfaces.model import Model, name_of
@@ -29,171 +29,177 @@ logger = logging.getLogger(__name__)
 
 
 class LimiterClient:
-    """One per process. All that it does happens on one event loop.
+    """Acquires, renews and releases the permits of one process. It belongs to one event loop.
 
     Args:
-        permits: the actor that holds the limits.
+        ref: the client of the limiter's actor.
         limits: of models, by name or pattern.
-        holder: a name of the process that no other one has; by default made up.
+        holder: a name of the process that no other one has; by default a random one.
     """
 
-    def __init__(self, permits: LimiterRef, limits: Mapping[str, ModelLimits], holder: str = "") -> None:
-        self._permits = permits
+    def __init__(self, ref: LimiterRef, limits: Mapping[str, ModelLimits], holder: str = "") -> None:
+        self._ref = ref
         self._limits = limits
         self._holder = holder or uuid.uuid4().hex
-        self._models: dict[str, bool] = {}
-        # With the model of those that were granted.
-        self._calls: dict[str, str | None] = {}
-        self._work: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._is_limited: dict[str, bool] = {}
+        # Permits that were asked for, with their model once they are granted.
+        self._permits: dict[str, str | None] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+        self._renewal: asyncio.TimerHandle | None = None
 
-    def before(self, model: Model, session: SessionKey) -> Model:
-        """The model as it is to be asked for a session."""
+    def limited(self, model: Model, session: SessionKey) -> Model:
+        """Return a model whose calls for a session wait for permits."""
         return RateLimitedModel(model, session, self)
 
     def is_limited(self, model: str) -> bool:
-        """True for the name of a model that is not asked just like that."""
-        if model not in self._models:
-            self._models[model] = limits_of(model, self._limits) is not None
-        return self._models[model]
+        """True for the name of a model that has limits."""
+        if model not in self._is_limited:
+            self._is_limited[model] = limits_of(model, self._limits) is not None
+        return self._is_limited[model]
 
-    async def enter(self, model: str, session: SessionKey) -> str:
-        """Wait until a call may begin. Returns what it is known by."""
+    async def acquire(self, model: str, session: SessionKey) -> str:
+        """Wait until a call may begin. Returns its permit, to be released."""
         permit = uuid.uuid4().hex
-        await self._ask(p.AcquirePermit(permit=permit, holder=self._holder, model=model, session=session))
+        await self._acquire(p.AcquirePermit(permit=permit, holder=self._holder, model=model, session=session))
         return permit
 
-    async def enter_again(self, permit: str, model: str, session: SessionKey, trouble: FailedAttempt) -> bool:
-        """Wait until a call may be made again that has failed; False: it may not, and is over."""
-        return await self._ask(
+    async def acquire_retry(self, permit: str, model: str, session: SessionKey, failed: FailedAttempt) -> bool:
+        """Wait until a failed call may be repeated; False if it may not, and its permit is released."""
+        return await self._acquire(
             p.AcquirePermit(
                 permit=permit,
                 holder=self._holder,
                 model=model,
                 session=session,
-                attempt=trouble.attempt,
-                status=trouble.status,
-                retry_after_s=trouble.retry_after_s,
+                attempt=failed.attempt,
+                status=failed.status,
+                retry_after_s=failed.retry_after_s,
             )
         )
 
-    async def _ask(self, message: p.AcquirePermit) -> bool:
-        self._calls[message.permit] = None
+    async def _acquire(self, message: p.AcquirePermit) -> bool:
+        self._permits[message.permit] = None
         self._renew_later()
         try:
-            granted = await self._permits.acquire(message)
+            is_granted = await self._ref.acquire(message)
         except ActorLostError as error:
             logger.error("nobody limits model %r any more: %s", message.model, error)
-            granted = not message.attempt
+            is_granted = not message.attempt
         except BaseException:
-            # Above all cancellation: its place in the line is free, or its permit, if that is on its way.
-            self.leave(message.permit)
+            # Above all cancellation: its place in the queue is free, or its permit, if that is on its way.
+            self.release(message.permit)
             raise
-        if granted:
-            self._calls[message.permit] = message.model
+        if is_granted:
+            self._permits[message.permit] = message.model
         else:
-            self._calls.pop(message.permit, None)
-        return granted
+            self._permits.pop(message.permit, None)
+        return is_granted
 
-    def leave(self, permit: str, tokens: int = 0, *, answered: bool = False) -> None:
-        """A call is over. Nobody waits until that is known."""
-        if permit in self._calls:
-            del self._calls[permit]
-            self._do(self._permits.release(p.ReleasePermit(permit=permit, tokens=tokens, answered=answered)))
+    def release(self, permit: str, tokens: int = 0, *, answered: bool = False) -> None:
+        """Give a permit back, without waiting for it.
+
+        Args:
+            tokens: what the call has used.
+            answered: the service has responded.
+        """
+        if permit in self._permits:
+            del self._permits[permit]
+            self._send(self._ref.release(p.ReleasePermit(permit=permit, tokens=tokens, answered=answered)))
 
     def _renew_later(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(RENEW_S, self._renew)
+        if self._renewal is None:
+            self._renewal = asyncio.get_running_loop().call_later(RENEW_S, self._renew)
 
     def _renew(self) -> None:
-        self._timer = None
-        if self._calls:
-            held = {permit: model for permit, model in self._calls.items() if model is not None}
-            self._do(self._permits.renew(p.RenewPermits(holder=self._holder, held=held)))
+        self._renewal = None
+        if self._permits:
+            held = {permit: model for permit, model in self._permits.items() if model is not None}
+            self._send(self._ref.renew(p.RenewPermits(holder=self._holder, held=held)))
             self._renew_later()
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._told(work))
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-
-    async def _told(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except RaygroveError as error:
-            # Its lease ends by itself.
-            logger.warning("the end of a model call could not be told: %s", error)
+    def _send(self, sending: Awaitable[None]) -> None:
+        task = asyncio.create_task(_sent(sending))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
     async def close(self) -> None:
-        """Nothing is asked any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._work:
-            await asyncio.wait(self._work)
+        """Stop renewing, and wait until what was released is sent."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+        if self._sending:
+            await asyncio.wait(self._sending)
+
+
+async def _sent(sending: Awaitable[None]) -> None:
+    try:
+        await sending
+    except RaygroveError as error:
+        # The limiter takes the permit back by itself when its lease ends.
+        logger.warning("the end of a model call could not be told: %s", error)
 
 
 class RateLimitedModel:
-    """A model whose calls wait for permits, and are repeated within the limiter's budget."""
+    """Implements `Model`: calls wait for permits, and are repeated within the limiter's budget."""
 
-    def __init__(self, model: Model, session: SessionKey, gate: LimiterClient) -> None:
+    def __init__(self, model: Model, session: SessionKey, limiter: LimiterClient) -> None:
         self._model = model
         self._session = session
-        self._gate = gate
+        self._limiter = limiter
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
-        """Ask, when that is allowed."""
+        """Call the model when the limiter allows it: see Model."""
         name = request.model or name_of(self._model)
-        if not self._gate.is_limited(name):
+        if not self._limiter.is_limited(name):
             async with _responses(self._model, request, stream) as responses:
                 async for response in responses:
                     yield response
             return
-        permit = await self._gate.enter(name, self._session)
-        asked = _once(self._model)
+        permit = await self._limiter.acquire(name, self._session)
+        model = _without_retries(self._model)
         tokens, answered, attempt = 0, False, 0
         try:
             while not answered:
                 has_begun = False
                 try:
-                    async with _responses(asked, request, stream) as responses:
+                    async with _responses(model, request, stream) as responses:
                         async for response in responses:
                             has_begun = True
-                            tokens = max(tokens, _used(response))
+                            tokens = max(tokens, _tokens_of(response))
                             yield response
                     answered = True
                 except Exception as error:
-                    # Somebody else's client: what its errors mean is told by what they are, or have.
+                    # The model's client may be any: what its errors mean is told by their types and attributes.
                     attempt += 1
-                    trouble = _trouble(error, attempt)
-                    if has_begun or trouble is None:
+                    failed = _failed_attempt(error, attempt)
+                    if has_begun or failed is None:
                         raise
-                    if not await self._gate.enter_again(permit, name, self._session, trouble):
+                    if not await self._limiter.acquire_retry(permit, name, self._session, failed):
                         raise
         finally:
-            self._gate.leave(permit, tokens, answered=answered)
+            self._limiter.release(permit, tokens, answered=answered)
 
 
-def _responses(model: Model, request: LlmRequest, stream: bool) -> aclosing[Any]:
+def _responses(model: Model, request: LlmRequest, stream: bool) -> AbstractAsyncContextManager[AsyncGenerator[LlmResponse, None]]:
     return aclosing(cast("AsyncGenerator[LlmResponse, None]", model.generate(request, stream=stream)))
 
 
-def _once(model: Model) -> Model:
-    """The model, as it is when it makes no call again by itself."""
+def _without_retries(model: Model) -> Model:
+    """The model without its own retries, so that the limiter's budget bounds them: see Model.once."""
     once = getattr(model, "once", None)
     return once() if callable(once) else model
 
 
-def _used(response: LlmResponse) -> int:
+def _tokens_of(response: LlmResponse) -> int:
     usage = getattr(response, "usage", None)
     return getattr(usage, "total_token_count", None) or 0
 
 
-def _trouble(error: Exception, attempt: int) -> FailedAttempt | None:
-    """What has happened, if it may pass."""
+def _failed_attempt(error: Exception, attempt: int) -> FailedAttempt | None:
+    """How an attempt has failed; None if repeating it would not help."""
     if isinstance(error, ModelServiceError):
-        passes = error.code is None or error.code in RETRYABLE
-        return FailedAttempt(attempt=attempt, status=error.code, retry_after_s=error.retry_after_s) if passes else None
+        is_retryable = error.code is None or error.code in RETRYABLE
+        return FailedAttempt(attempt=attempt, status=error.code, retry_after_s=error.retry_after_s) if is_retryable else None
     if isinstance(error, ConnectionError | TimeoutError):
         return FailedAttempt(attempt=attempt)
     # The name that most clients have for it.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from actors.messages.codec import decode, decode_event
 from actors.messages.event import Event
+from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.log import Fetched
 from actors.rules.prompt.history import History
@@ -16,16 +16,17 @@ EVENT_OVERHEAD = 500
 
 
 class SessionView:
-    """The compiled log of a session up to place `seq`, and the session's state as last told.
+    """The compiled log of a session up to the event `seq`, and the session's state as it was last read.
+
+    Args:
+        make: makes the history of an agent on a branch that the log is compiled to.
+        latest_only: the agent sees only the latest contents, so no more is kept between runs.
 
     Attributes:
         seq: the last event taken in.
-        generation: which log that was.
+        generation: of the log, which a rewind changes.
+        history: the compiled log.
         state: all scopes by prefixed keys.
-
-    Args:
-        make: what the log is compiled with, for an agent on a branch.
-        latest_only: the agent sees no more than the latest contents, so no more is kept.
     """
 
     def __init__(
@@ -35,67 +36,68 @@ class SessionView:
         self._branch = branch
         self._make = make
         self._latest_only = latest_only
-        self._is_whole = False
-        self._begins_behind = 0
+        self._keeps_all = False
+        self._begins_after = 0
         self._size = 0
         self.seq = 0
         self.generation = ""
-        self.view = make(agent, branch)
-        self.state: dict[str, Any] = {}
+        self.history = make(agent, branch)
+        self.state: JsonObject = {}
+        # The turn and its epoch in which the state was read, and the last change that is in it.
         self._state_of: tuple[str, int] | None = None
         self._state_seq = 0
 
-    def begin_before(self, stored: StoredEvent, generation: str) -> None:
-        """Leave out everything before that event."""
-        self.seq = self._begins_behind = stored.seq - 1
+    def skip_before(self, stored: StoredEvent, generation: str) -> None:
+        """Leave out everything before an event."""
+        self.seq = self._begins_after = stored.seq - 1
         self.generation = generation
 
-    def begin_anew(self) -> None:
-        """Something is needed that was not kept: the log has to be read again, and all of it kept until the run is over."""
+    def begin_again(self) -> None:
+        """Forget everything, so that the log is read again, and keep all of it until the run is over."""
         self._clear()
-        self.seq = self._begins_behind
-        self._is_whole = True
+        self.seq = self._begins_after
+        self._keeps_all = True
 
-    def rest(self) -> None:
-        """The run is over: keep what the next one will need."""
-        self._is_whole = False
-        self._cut()
+    def end_run(self) -> None:
+        """Keep only what the next run will need."""
+        self._keeps_all = False
+        self._drop_unseen()
 
     @property
     def weight(self) -> int:
         """About how many bytes of memory it takes."""
-        return self._size + EVENT_OVERHEAD * len(self.view)
+        return self._size + EVENT_OVERHEAD * len(self.history)
 
     def take_in(self, fetched: Fetched) -> None:
-        """Take in what is new, or everything anew after a rewind."""
+        """Take in a page of new events; after a rewind, everything from the log's start."""
         if fetched.generation != self.generation:
             self._clear()
             self.generation = fetched.generation
-            self.seq = self._begins_behind = 0
+            self.seq = self._begins_after = 0
         for stored in fetched.events:
             self._add(stored)
-        if not self._is_whole:
+        if not self._keeps_all:
             # A long log comes in pages: no more than one of them is ever held.
-            self._cut()
+            self._drop_unseen()
         self.state = decode(fetched.state, dict)
 
     def can_follow(self, stored: StoredEvent, generation: str) -> bool:
-        """True when the event is the next one."""
+        """True if the event is the next one."""
         return self.seq == stored.seq - 1 and self.generation == generation
 
     def follow(self, stored: StoredEvent, state: bytes) -> None:
-        """Take in the next event, with the state as it is behind it."""
+        """Take in the next event, and the encoded state as it is after it."""
         self._add(stored)
         self.state = decode(state, dict)
 
     def add_own(self, event: Event, size: int) -> bool:
-        """Take in an event of the agent's own, of so many bytes, if it is the next one."""
+        """Take in an event of the agent's own, of `size` bytes; False if it is not the next one."""
         if event.seq != self.seq + 1:
             return False
         self._take(event, size)
         return True
 
-    def read_state(self, turn: TurnRef, fetched: Fetched) -> dict[str, Any]:
+    def read_state(self, turn: TurnRef, fetched: Fetched) -> JsonObject:
         """Take in the state alone, and return it."""
         self.state = decode(fetched.state, dict)
         self._state_of = (turn.invocation_id, turn.epoch)
@@ -103,13 +105,18 @@ class SessionView:
         return self.state
 
     def changed_state(self, seq: int, before_seq: int) -> None:
-        """The agent has changed the state itself, at place `seq`; before that it had been changed at `before_seq`."""
+        """The agent has changed the state itself.
+
+        Args:
+            seq: the place of the change.
+            before_seq: the place of the last change before it. If that is not known here, the state has to be read again.
+        """
         self._state_seq = seq if before_seq == self._state_seq else -1
 
     def knows_state(self, turn: TurnRef, state_seq: int) -> bool:
-        """True when the state was read in this turn, and nobody is known to have changed it behind that.
+        """True if the state was read in this turn, and the last known change, at `state_seq`, is in it.
 
-        Of another turn it says nothing: other sessions may have changed the user's state, and the app's, since.
+        A state that was read in another turn may be outdated: other sessions change the user's and the app's state.
         """
         return self._state_of == (turn.invocation_id, turn.epoch) and state_seq <= self._state_seq
 
@@ -117,18 +124,18 @@ class SessionView:
         self._take(decode_event(stored.raw, stored.seq), len(stored.raw))
 
     def _take(self, event: Event, size: int) -> None:
-        entries = len(self.view)
-        self.view.add(event)
+        entries = len(self.history)
+        self.history.add(event)
         self.seq = event.seq
-        if len(self.view) > entries:
+        if len(self.history) > entries:
             self._size += size
 
-    def _cut(self) -> None:
-        if self._latest_only and (entries := len(self.view)):
-            self.view.keep_latest()
-            # Which of them were the large ones is not known.
-            self._size = self._size * len(self.view) // entries
+    def _drop_unseen(self) -> None:
+        if self._latest_only and (entries := len(self.history)):
+            self.history.keep_latest()
+            # Which of the entries were the large ones is not known.
+            self._size = self._size * len(self.history) // entries
 
     def _clear(self) -> None:
-        self.view = self._make(self._agent, self._branch)
+        self.history = self._make(self._agent, self._branch)
         self._size = 0

@@ -1,4 +1,4 @@
-"""How user callbacks are called."""
+"""How user callbacks are called, and what they may return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.messages.model import LlmResponse
 
 
 async def first_result(functions: Sequence[Callable[..., Any]], *args: Any) -> Any:
-    """Call one function after the other until one returns something other than None, and return that."""
+    """Call the functions in order until one returns something other than None, and return that."""
     for function in functions:
         result = await call(function, *args)
         if result is not None:
@@ -20,16 +20,16 @@ async def first_result(functions: Sequence[Callable[..., Any]], *args: Any) -> A
 
 
 async def call(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a sync or async function."""
+    """Call a sync or async function, and return its result."""
     result = function(*args)
     return await result if inspect.isawaitable(result) else result
 
 
-def as_content(given: Any) -> Content:
-    """What a callback returned as the content of an event.
+def as_content(given: object) -> Content:
+    """Convert what a callback returned to the content of an event.
 
     Raises:
-        TypeError: it is neither a Content nor a text.
+        TypeError: it is neither a Content, ours or google-genai's, nor a text.
     """
     if isinstance(given, str):
         return Content.of_text(given, role="model")
@@ -40,6 +40,6 @@ def as_content(given: Any) -> Content:
     raise TypeError(f"a callback must return a Content, a text or None, not {type(given).__name__}")
 
 
-def as_response(given: Any) -> LlmResponse:
-    """What a callback returned as the response of a model. Raises TypeError like `as_content`."""
+def as_response(given: object) -> LlmResponse:
+    """Convert what a callback returned to the response of a model. Raises TypeError like `as_content`."""
     return given if isinstance(given, LlmResponse) else LlmResponse(content=as_content(given))

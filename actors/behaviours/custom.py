@@ -1,4 +1,4 @@
-"""What a custom agent does: whatever its author wrote."""
+"""What a custom agent does: run the generator that its author wrote."""
 
 from __future__ import annotations
 
@@ -6,32 +6,82 @@ from collections import deque
 from contextlib import aclosing
 from typing import cast
 
+import msgspec
+
 from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.context import Context
+from actors.errors import UnknownAgentError
+from actors.errors.suggestions import did_you_mean
+from actors.interfaces.context import SupervisorContext
 from actors.messages.event import Event
+from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
 
 
-async def run_custom(spec: AgentSpec, context: Context) -> AnyOutcome:
-    """Run the generator to its end, making every event known as it comes.
+async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
+    """Run the generator to its end, and store each of its events as it comes.
 
-    A run that was lost begins again, since nobody can tell where in its code it was; but what it says again is not stored again:
-    the first events count as those that the log has.
+    A lost run begins again, because where its code was is not known; the first events that it yields then are taken for those
+    that the log has, and are not stored again.
     """
     definition = cast(CustomAgent, spec.definition)
-    done = deque(event for event in context.done if event.content is not None)
-    to: Transfer | None = None
+    stored_before = deque(event for event in context.done if event.content is not None)
+    given = CustomContext(spec, context)
+    outcome: AnyOutcome = Finished()
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.
-    async with aclosing(definition.run(context)) as events:  # type: ignore[type-var]
+    async with aclosing(definition.run(given)) as events:  # type: ignore[type-var]
         async for event in events:
             if not isinstance(event, Event):
                 raise TypeError(f"{type(definition).__name__}.run must yield Events, not {type(event).__name__}")
-            if done and event.partial:
+            if stored_before and event.partial:
                 continue
-            stored = done.popleft() if done and event.content is not None else await context.emit(event)
+            is_repeated = stored_before and event.content is not None
+            stored = stored_before.popleft() if is_repeated else await context.emit(event)
             if stored.actions.transfer_to_agent is not None:
-                to = Transfer(to=stored.actions.transfer_to_agent, seq=stored.seq)
-    if to is None and context.waiting:
-        return Paused(call_ids=tuple(context.waiting))
-    return to or Finished()
+                outcome = Transfer(to=stored.actions.transfer_to_agent, seq=stored.seq)
+    if isinstance(outcome, Finished) and given.waiting:
+        outcome = Paused(call_ids=given.waiting)
+    return msgspec.structs.replace(outcome, escalated=given.has_escalated)
+
+
+class CustomContext:
+    """Implements `actors.interfaces.context.InvocationContext`, and keeps how the agents ended that the user's code ran.
+
+    Attributes:
+        waiting: the open calls for which these agents wait.
+        has_escalated: one of them has escalated.
+    """
+
+    def __init__(self, spec: AgentSpec, context: SupervisorContext) -> None:
+        self.agent_name = context.agent_name
+        self.invocation_id = context.invocation_id
+        self.user_id = context.user_id
+        self.session_id = context.session_id
+        self.branch = context.branch
+        self.user_content = context.user_content
+        self.artifacts = context.artifacts
+        self.memory = context.memory
+        self.waiting: tuple[str, ...] = ()
+        self.has_escalated = False
+        self._children = spec.children
+        self._context = context
+        self._ran: set[str] = set()
+
+    @property
+    def state(self) -> JsonMapping:
+        """Session state by prefixed keys, as of the last event."""
+        return self._context.state
+
+    async def run_agent(self, name: str) -> AnyOutcome:
+        """Run a child: see InvocationContext."""
+        if name not in self._children:
+            known = f" {self.agent_name!r} has the children: {', '.join(self._children) or 'none'}."
+            raise UnknownAgentError(name, known + did_you_mean(name, self._children))
+        # The log does not tell several runs of a child apart: only the first may be one that the lost run had begun.
+        resume = self._context.is_resumed and name not in self._ran
+        self._ran.add(name)
+        outcome = await self._context.run_child(name, resume=resume)
+        self.has_escalated = self.has_escalated or outcome.escalated
+        if isinstance(outcome, Paused):
+            self.waiting = (*self.waiting, *outcome.call_ids)
+        return outcome

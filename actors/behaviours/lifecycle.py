@@ -16,6 +16,7 @@ from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
 from actors.rules.routing import resumption
 
 KeepOutput = Callable[[Event, Actions], None]
+"""Notes what an event says as the agent's output. Raises OutputSchemaError."""
 
 
 async def run_lifecycle(
@@ -23,25 +24,27 @@ async def run_lifecycle(
 ) -> AnyOutcome:
     """Run the callbacks around `body`.
 
-    A run that goes on after a pause or a loss was begun before: its before_agent callback is not called again. after_agent is
-    called only when the run is really over.
+    before_agent is called when the run begins, and not again when it goes on after a pause or a loss. after_agent is called when
+    the run is over, and not when it pauses or fails.
 
     Args:
-        keep_output: what to do with content that before_agent gives in place of the run.
+        keep_output: takes the content that before_agent gives in place of the run.
     """
     if context.done and resumption.is_failure(context.done[-1]):
-        return failed_before(context.done[-1])
+        return stored_failure(context.done[-1])
     has_begun = bool(context.resume_at or context.done)
-    if not has_begun and await content_of(spec.hooks("before_agent_callback"), context, keep_output):
+    if not has_begun and await emit_content_of(spec.hooks("before_agent_callback"), context, keep_output):
         return Finished()
     outcome = await body()
     if isinstance(outcome, Finished):
-        await content_of(spec.hooks("after_agent_callback"), context)
+        await emit_content_of(spec.hooks("after_agent_callback"), context)
     return outcome
 
 
-async def content_of(functions: Sequence[Callable[..., Any]], context: Context, keep_output: KeepOutput | None = None) -> bool:
-    """Call the functions of a point around a run; True when one gave the content of an event."""
+async def emit_content_of(
+    functions: Sequence[Callable[..., Any]], context: Context, keep_output: KeepOutput | None = None
+) -> bool:
+    """Call callbacks, and emit what they return or change. Returns True if one returned content."""
     if not functions:
         return False
     actions = Actions()
@@ -57,13 +60,13 @@ async def content_of(functions: Sequence[Callable[..., Any]], context: Context, 
     return True
 
 
-def failed_before(event: Event) -> Failed:
-    """The outcome of a run whose failure is in the log, and was not heard of since the process was lost."""
+def stored_failure(event: Event) -> Failed:
+    """The outcome of a run whose failure was stored before its process was lost."""
     return Failed(error_code=event.error_code or "", error_message=event.error_message or "")
 
 
-def where(context: Context) -> dict[str, Any]:
-    """What every context of user code tells of the run."""
+def facts_for_user_code(context: Context) -> dict[str, Any]:
+    """The arguments that every context of user code is made with."""
     return {
         "agent_name": context.agent_name,
         "invocation_id": context.invocation_id,
@@ -76,4 +79,4 @@ def where(context: Context) -> dict[str, Any]:
 
 def callback_context(context: Context, actions: Actions) -> CallbackContext:
     """The context of a callback that writes into `actions`."""
-    return CallbackContext(artifacts=context.artifacts, memory=context.memory, actions=actions, **where(context))
+    return CallbackContext(artifacts=context.artifacts, memory=context.memory, actions=actions, **facts_for_user_code(context))

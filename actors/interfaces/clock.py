@@ -1,4 +1,4 @@
-"""The seam between what waits and the time that passes."""
+"""The seam to time: the machine's clock, or one that a test advances."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from actors.messages.event import now_s
 
 
 class Clock(Protocol):
-    """Tells the time, and lets it pass."""
+    """Tells the time, and waits."""
 
     def now_s(self) -> float:
-        """Seconds since the epoch: also who goes on in another process has to know what they mean."""
+        """Return seconds since the epoch, which mean the same in every process."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return when so much time has passed, at once for none or less."""
+        """Return after so many seconds, at once for none or less."""
         ...
 
 
 class WallClock:
-    """Implements `Clock`: the machine's."""
+    """Implements `Clock` with the machine's clock."""
 
     def now_s(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return now_s()
 
     async def sleep(self, seconds: float) -> None:
-        """Return when so much time has passed, at once for none or less."""
+        """Return after so many seconds, at once for none or less."""
         await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""The seam between a behaviour and the actor that carries it out: one run of one agent in one turn."""
+"""The seam between a behaviour and the agent's actor: what a behaviour knows of its run, and what it can have done."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from actors.interfaces.clock import Clock
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
+from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.rules.prompt.history import History
@@ -16,31 +17,31 @@ from actors.rules.prompt.task_history import TaskHistory
 
 
 class ArtifactAccess(Protocol):
-    """Artifacts of one session."""
+    """The artifacts of one session."""
 
     async def save(self, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises ArtifactError."""
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
         ...
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:
-        """The part of that version, or the latest; None when there is none."""
+        """Return the part of a version, or of the latest one; None if there is none."""
         ...
 
     async def keys(self) -> list[str]:
-        """The names of all artifacts that the session sees, sorted."""
+        """Return the names of all artifacts that the session sees, sorted."""
         ...
 
 
 class MemoryAccess(Protocol):
-    """What is remembered of one user."""
+    """The memory of one user."""
 
     async def search(self, query: str) -> list[MemoryEntry]:
-        """What has a word in common with the query, the best first, at most 10. Raises NoMemoryError or StoreError."""
+        """Return entries that share a word with the query, best match first, at most 10. Raises NoMemoryError, StoreError."""
         ...
 
 
 class Offload(Protocol):
-    """Where tools run that need more than their agent's process has."""
+    """Runs tools that need more resources than their agent's process has."""
 
     async def __call__(self, function: Callable[..., Any], arguments: Mapping[str, Any], needs: Mapping[str, Any]) -> Any:
         """Call a function, sync or async, away from the agent's event loop, and return its result.
@@ -54,18 +55,8 @@ class Offload(Protocol):
         ...
 
 
-class InvocationContext(Protocol):
-    """What a CustomAgent is given.
-
-    Attributes:
-        agent_name: the agent that runs.
-        invocation_id: the turn.
-        user_id, session_id: whose conversation.
-        branch: the parallel branch it runs on, None outside of any.
-        user_content: the message that opened the turn.
-        artifacts: the session's artifacts.
-        memory: what is remembered of the user.
-    """
+class RunFacts(Protocol):
+    """What InvocationContext and Context have in common; its attributes are described at InvocationContext."""
 
     agent_name: str
     invocation_id: str
@@ -77,15 +68,31 @@ class InvocationContext(Protocol):
     memory: MemoryAccess
 
     @property
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event; to change it, yield an event with a state_delta."""
         ...
 
+
+class InvocationContext(RunFacts, Protocol):
+    """What a CustomAgent is given.
+
+    Attributes:
+        agent_name: the agent that runs.
+        invocation_id: the turn.
+        user_id, session_id: whose conversation.
+        branch: the parallel branch it runs on, None outside of any.
+        user_content: the message that opened the turn.
+        artifacts: the session's artifacts.
+        memory: the user's memory.
+        state: session state by prefixed keys, as of the last event.
+    """
+
     async def run_agent(self, name: str) -> AnyOutcome:
-        """Run an agent that stands directly below this one, and return how its run ended.
+        """Run an agent directly below this one, and return how its run ended.
 
         When that is Paused, the agent waits for the answer to a long-running call: return, and the turn is paused. With the
-        answer `run` begins again; what it has said before is not said again, and an agent that has finished is not run again.
+        answer `run` begins again; events that it yielded before are not stored again, and an agent that has finished is not run
+        again.
 
         Raises:
             UnknownAgentError: there is no such child; the message names the nearest.
@@ -94,19 +101,17 @@ class InvocationContext(Protocol):
         ...
 
 
-class Context(InvocationContext, Protocol):
+class Context(RunFacts, Protocol):
     """What a behaviour is given.
 
     Attributes:
-        streaming: deliver answers in pieces as well.
-        resume_at: a run that goes on after a pause: the children at which it does, or the agent itself when it is the one
-            whose question was answered. Empty when the run begins.
+        streaming: deliver model responses in partial events as well.
+        resume_at: where a run goes on after a pause: at these children, or at the agent itself if its own question was
+            answered. Empty when the run begins.
         is_resumed: the run was begun before, and was lost with its process.
-        done: what it had said until then, without its notes of progress.
-        user_seq: the place of the user's event that opened the turn last.
-        escalated: some event of the run, or below it, had `actions.escalate`.
-        waiting: ids of the calls whose answers agents wait for that `run_agent` has run.
-        offload: where tools run that need resources of their own.
+        done: its events until then, oldest first, without its notes of progress.
+        user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
+        offload: runs tools that need resources of their own.
     """
 
     streaming: bool
@@ -115,20 +120,22 @@ class Context(InvocationContext, Protocol):
     is_resumed: bool
     done: Sequence[Event]
     user_seq: int
-    escalated: bool
-    waiting: Sequence[str]
 
     async def view(self) -> History:
-        """The log as the agent sees it, up to and with the last event emitted."""
+        """Return the log as the agent sees it, up to and with the last event emitted."""
         ...
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
-        """Make an event of the run known: a complete one is stored first, a partial one only delivered.
+        """Store a complete event of the run; only deliver a partial one.
 
-        With `is_last` the run ends with this event, and does nothing more but return that it is finished.
+        Author, ids, timestamp and branch are filled in where they are empty. `temp:` keys of its state_delta are kept for the
+        turn and not stored.
 
-        Author, ids, timestamp and branch are filled in where they are empty. `temp:` keys of its state_delta
-        are kept for the turn and not stored. Returns the event as it was stored.
+        Args:
+            is_last: the run ends with this event: it returns Finished next, and does nothing else.
+
+        Returns:
+            The event as it was stored.
 
         Raises:
             NotEncodableError: something in it has no wire form.
@@ -137,15 +144,15 @@ class Context(InvocationContext, Protocol):
         ...
 
     async def emit_both(self, first: Event, second: Event) -> Event:
-        """Make two complete events of the run known that are stored together, or neither: see `emit`. Returns the second."""
+        """Store two complete events together, or neither. Returns the second as it was stored. Raises like `emit`."""
         ...
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[AnyOutcome, str]:
         """Run an agent that this one has as a tool, on a branch of its own.
 
         Args:
-            call_id: the call that asks it.
-            content: what it is asked, as the user's message.
+            call_id: the tool call for which it runs.
+            content: the question, which it is given as the user's message.
 
         Returns:
             How the run ended, and the text of its last final response, "" without one.
@@ -162,34 +169,34 @@ class Context(InvocationContext, Protocol):
 
 
 class SupervisorContext(Context, Protocol):
-    """What the behaviour of a workflow agent is given.
+    """What the behaviour of an agent is given that runs its children: a workflow agent, or a custom one.
 
     Attributes:
-        progress: what it last noted, when the run goes on after a pause or a loss; else empty.
+        progress: its last note, when the run goes on after a pause or a loss; else empty.
         noted_seq: the place of its last note, 0 without one.
         clock: the time by which it waits before it runs a child again.
     """
 
-    progress: Mapping[str, Any]
+    progress: JsonMapping
     noted_seq: int
     clock: Clock
 
     async def run_child(
-        self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None, resume: bool = False
+        self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False
     ) -> AnyOutcome:
         """Run a child, on the branch given or the supervisor's own, and return how its run ended.
 
         Args:
-            progress: noted while the child begins.
-            resume: it may have been begun before this run was lost: what the log has of it counts as done.
+            progress: is noted while the child begins.
+            resume: it may have been begun before this run was lost: then the log says how far it is.
 
         Raises:
             FencedError: the turn was taken over or has ended.
         """
         ...
 
-    async def note(self, progress: Mapping[str, Any], custom_metadata: dict[str, Any] | None = None) -> None:
-        """Leave in the log how far the run is, with what people are to read of it, if anything."""
+    async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
+        """Store how far the run is, and with it `custom_metadata` for people who read the log."""
         ...
 
     async def stop_branch(self, branch: str) -> None:
@@ -198,25 +205,15 @@ class SupervisorContext(Context, Protocol):
 
 
 class WorkContext(Context, Protocol):
-    """What an agent is given that works in a flow, for one round.
-
-    Attributes:
-        llm_calls: model calls made so far.
-    """
-
-    llm_calls: int
+    """What an agent that works in a flow is given for one round."""
 
     @property
-    def work(self) -> Work:
-        """What is wanted."""
-        ...
-
-    async def plan(self, definition: str) -> Any:
-        """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
+    def llm_calls(self) -> int:
+        """Model calls that the run has made so far."""
         ...
 
     async def task_view(self) -> TaskHistory:
-        """The log as an agent sees it that works in flows."""
+        """Return the log as an agent sees it that works in flows."""
         ...
 
 
@@ -224,23 +221,15 @@ class ControllerContext(Context, Protocol):
     """What the controller of a flow is given.
 
     Attributes:
-        progress: what it last noted in this turn, when the run goes on; else empty.
-        opened_seq: the place in the log of the message that it was asked with.
-        noted_seq: the place in the log of its last note.
-        is_turn: the end of the run is the end of the turn.
+        progress: its last note in this turn, when the run goes on; else empty.
+        noted_seq: the place of its last note, 0 without one.
     """
 
-    progress: Mapping[str, Any]
+    progress: JsonMapping
     noted_seq: int
-    opened_seq: int
-    is_turn: bool
-
-    async def plan(self, definition: str) -> Any:
-        """The definition of a flow, a FlowPlan. Raises FlowNotFoundError."""
-        ...
 
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
-        """Like `emit`, for events that plugins are not shown."""
+        """Like `emit`, but plugins do not see the event."""
         ...
 
     async def work_round(self, agent: str, work: Work) -> AnyOutcome:
@@ -248,9 +237,9 @@ class ControllerContext(Context, Protocol):
         ...
 
     async def stop_rounds(self) -> None:
-        """Stop the rounds that are under way; returns when they have ended."""
+        """Stop all rounds that this run began; returns when they have ended."""
         ...
 
     async def marks(self, run: str, after_seq: int) -> list[tuple[str, FlowMark]]:
-        """What the log behind a place says of a run of a flow: authors and marks, in order."""
+        """Return the authors and marks of a flow's run that stand in the log after a place, in order."""
         ...

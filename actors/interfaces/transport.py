@@ -1,4 +1,4 @@
-"""The seam between actors: how one reaches another, and how an agent's actor comes to be."""
+"""The seam between actors: how one sends to another, and how the Runner finds the actors of agents."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ class Link(Protocol):
     async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         """Deliver an encoded message and return the encoded reply.
 
-        To an actor that is started again when its process is lost, the message is sent again, too: it may arrive twice.
+        An actor that is restarted when its process is lost gets the message again, so it may arrive twice.
 
         Args:
             once: do not send it again.
 
         Raises:
             ActorLostError: the actor's process is gone, or went before it replied.
-            ActorRestartsError: the same, and it is being started again; only with `once`.
+            ActorRestartsError: the same, and the actor is being restarted; only with `once`.
         """
         ...
 
 
 class Directory(Protocol):
-    """Who makes agents' actors live. Only the Runner asks it.
+    """Finds the actors of agents for the Runner, and activates them.
 
     Attributes:
-        obstacles: what keeps an agent from running at all here, such as a missing API key: its model and the reason, by agent.
+        obstacles: why agents cannot run here at all, for example without an API key: their model and the reason, by agent.
     """
 
     obstacles: Mapping[str, tuple[str, str]]
 
     async def link(self, agent: str, key: SessionKey) -> Link:
-        """A way to the agent's actor, which is made to live if it does not. Of several replicas, that which serves the session.
+        """Return a way to the agent's actor, activating it if needed; of several replicas, to the one that serves the session.
 
-        The first message has to be sent with it at once, before anything else is awaited: until then the actor is not in use.
+        Send the first message at once, before anything else is awaited: until then the actor does not count as used.
 
         Raises:
             ActorLostError: its process was lost as soon as it was started.
@@ -47,33 +47,32 @@ class Directory(Protocol):
         ...
 
     def forget(self, agent: str, link: Link) -> None:
-        """The agent's actor behind that link was found dead, or does not listen; the next `link` leads to another.
+        """End the process of an actor that is dead or does not respond; the next `link` activates another.
 
-        Whoever lives in the same process is gone with it.
-
-        Somebody else may have found it before, and what lives now is another one already: that is left alone.
+        Other agents in that process are ended with it. If the actor was replaced already, nothing happens.
         """
         ...
 
     def live(self) -> Sequence[tuple[str, Link]]:
-        """All agents that live now, and ways to them that do not count as use.
+        """Return all active agents, and ways to them that do not count as use.
 
-        Of several replicas all but the first have a number behind their name: `agent/1`, `agent/2` …
+        Of several replicas all but the first have a number after their name: `agent/1`, `agent/2` …
         """
         ...
 
     def counts(self) -> Mapping[str, int]:
-        """How many processes there are with agents in them (`hosts`), and how many that stand ready for some (`spares`).
+        """Return figures of processes and agents.
 
-        And how often an agent has begun to live (`activations`), has been put to sleep because it was idle (`passivations`), and
-        has moved in with another because there were enough processes (`shared`).
+        `hosts`: processes with agents in them; `spares`: processes that stand ready; `activations`: how often an agent was
+        activated; `passivations`: how often one was passivated because it was idle; `shared`: how often one was activated in the
+        process of another because there were enough processes.
         """
         ...
 
     def spare_pids(self) -> Sequence[int]:
-        """The process ids of spares."""
+        """Return the process ids of the spares."""
         ...
 
     async def close(self) -> None:
-        """Stop every agent's actor."""
+        """Stop all agents' actors."""
         ...

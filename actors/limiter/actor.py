@@ -1,9 +1,9 @@
-"""The actor that says who may ask a model: one for a deployment, and only where models are limited.
+"""The actor that limits model calls: one for a deployment, and only if models have limits.
 
-Whoever asks names a permit of its own making, and is answered when the call may begin. It keeps nothing that it could not do
-without: when its process is lost Ray starts it again, those that wait ask again, and those whose calls are under way tell it so
-within `RENEW_S`. Until then more calls than `max_concurrency` may be under way, and those of the last minute are not known.
-A permit is leased: a process that has not been heard of for `LEASE_S` is gone, and what it held is free again.
+Clients name the permits that they ask for, and the reply comes when the call may begin. The actor keeps nothing that cannot be
+rebuilt: when its process is lost and started again, waiting clients ask again, and the permits of running calls come with the
+next renewal, within `RENEW_S`. Until then more calls than `max_concurrency` may run, and those of the last minute are not known.
+A permit is leased: what a process holds is free again when it has not renewed for `LEASE_S`.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.rules.capacity.rate_limiter import LEASE_S, FailedAttempt, RateLimiter, limits_of
 
-LEFT = 10_000
-"""Permits that were given back before they were asked for: messages may overtake each other. So many are remembered."""
+MAX_EARLY_RELEASES = 10_000
+"""How many permits are remembered that were released before they were asked for: messages may overtake each other."""
 
 
-class _Asked(NamedTuple):
+class _Permit(NamedTuple):
+    """A permit that is waited for or held; `granted` is None if it came with a renewal."""
+
     model: str
     holder: str
     attempt: int
-    answer: asyncio.Future[bool] | None
+    granted: asyncio.Future[bool] | None
 
 
 class LimiterActor(Actor):
-    """See the head of this file.
+    """Grants permits for model calls, one rate limiter for each model, and takes back those whose lease has ended.
 
     Args:
         limits: of models, by name or pattern.
         name: for messages and statistics.
         clock: seconds that only go forward; by default those of the event loop.
-        chance: gives numbers from 0 to 1, by which waits are spread.
+        chance: returns numbers from 0 to 1, by which waits are spread.
     """
 
     def __init__(
@@ -51,12 +53,12 @@ class LimiterActor(Actor):
         self._limits = limits
         self._clock = clock
         self._chance = chance
-        self._models: dict[str, RateLimiter] = {}
-        self._asked: dict[str, _Asked] = {}
-        self._heard_s: dict[str, float] = {}
-        self._left: dict[str, None] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._watch: asyncio.TimerHandle | None = None
+        self._limiters: dict[str, RateLimiter] = {}
+        self._permits: dict[str, _Permit] = {}
+        self._renewed_s: dict[str, float] = {}
+        self._early_releases: dict[str, None] = {}
+        self._grant_timers: dict[str, asyncio.TimerHandle] = {}
+        self._lease_timer: asyncio.TimerHandle | None = None
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """The messages that the actor takes."""
@@ -68,117 +70,114 @@ class LimiterActor(Actor):
             p.Stop: self.stop,
         }
 
-    # ------------------------------------------------------------------------------------------------- permits
     async def acquire(self, message: p.AcquirePermit) -> p.PermitReply:
-        """Answer when the call may begin."""
+        """Reply when the call may begin, or at once if it may not be repeated."""
         permit = message.permit
-        if permit in self._left:
-            del self._left[permit]
+        if permit in self._early_releases:
+            del self._early_releases[permit]
             return p.PermitReply(granted=False)
-        known = self._asked.get(permit)
-        if known is not None and known.answer is not None and known.attempt == message.attempt:
-            # Sent again, since nobody was there to hear the answer.
-            return p.PermitReply(granted=await asyncio.shield(known.answer))
-        permits = self._permits(message.model)
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._asked[permit] = _Asked(message.model, message.holder, message.attempt, answer)
-        self._hear(message.holder)
+        known = self._permits.get(permit)
+        if known is not None and known.granted is not None and known.attempt == message.attempt:
+            # The message was sent again because its reply was lost.
+            return p.PermitReply(granted=await asyncio.shield(known.granted))
+        limiter = self._limiter(message.model)
+        granted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._permits[permit] = _Permit(message.model, message.holder, message.attempt, granted)
+        self._renew_lease(message.holder)
         if message.attempt:
-            trouble = FailedAttempt(attempt=message.attempt, status=message.status, retry_after_s=message.retry_after_s)
-            if not permits.retry(permit, message.session, trouble, self._now_s(), self._chance()):
-                del self._asked[permit]
-                answer.set_result(False)
+            failed = FailedAttempt(attempt=message.attempt, status=message.status, retry_after_s=message.retry_after_s)
+            if not limiter.retry(permit, message.session, failed, self._now_s(), self._chance()):
+                del self._permits[permit]
+                granted.set_result(False)
         else:
-            permits.ask(permit, message.session)
-        self._settle(message.model)
-        return p.PermitReply(granted=await answer)
+            limiter.enqueue(permit, message.session)
+        self._grant_waiting(message.model)
+        return p.PermitReply(granted=await granted)
 
     async def release(self, message: p.ReleasePermit) -> p.Ack:
-        """Take a permit back, or its owner out of the line."""
-        if message.permit in self._asked:
-            self._let_go([message.permit], message.tokens, answered=message.answered)
+        """Take a permit back, or its call out of the queue."""
+        if message.permit in self._permits:
+            self._free([message.permit], message.tokens, answered=message.answered)
         else:
-            self._left[message.permit] = None
-            if len(self._left) > LEFT:
-                del self._left[next(iter(self._left))]
+            self._early_releases[message.permit] = None
+            if len(self._early_releases) > MAX_EARLY_RELEASES:
+                del self._early_releases[next(iter(self._early_releases))]
         return p.Ack()
 
     async def renew(self, message: p.RenewPermits) -> p.Ack:
-        """Hear that a process lives, and which calls of it are under way: some may not be known here."""
-        self._hear(message.holder)
-        self._look_after()
+        """Renew a process's lease, and take in permits that an earlier process of this actor has granted."""
+        self._renew_lease(message.holder)
+        self._end_leases()
         for permit, model in message.held.items():
-            if permit not in self._asked and permit not in self._left:
-                self._asked[permit] = _Asked(model, message.holder, 0, None)
-                self._permits(model).hold(permit)
+            if permit not in self._permits and permit not in self._early_releases:
+                self._permits[permit] = _Permit(model, message.holder, 0, None)
+                self._limiter(model).hold(permit)
         return p.Ack()
 
-    def _let_go(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False) -> None:
-        """Calls are over. None of them is granted in place of another."""
+    def _free(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False) -> None:
+        """End calls. The limiter grants none of these permits in place of another."""
         models: dict[str, None] = {}
         for permit in permits:
-            asked = self._asked.pop(permit)
-            if asked.answer is not None and not asked.answer.done():
-                asked.answer.set_result(False)
-            self._permits(asked.model).end(permit, self._now_s(), tokens, answered=answered)
-            models[asked.model] = None
+            ended = self._permits.pop(permit)
+            if ended.granted is not None and not ended.granted.done():
+                ended.granted.set_result(False)
+            self._limiter(ended.model).end(permit, self._now_s(), tokens, answered=answered)
+            models[ended.model] = None
         for model in models:
-            self._settle(model)
+            self._grant_waiting(model)
 
-    def _permits(self, model: str) -> RateLimiter:
-        permits = self._models.get(model)
-        if permits is None:
-            permits = self._models[model] = RateLimiter(limits_of(model, self._limits) or ModelLimits())
-        return permits
+    def _limiter(self, model: str) -> RateLimiter:
+        limiter = self._limiters.get(model)
+        if limiter is None:
+            limiter = self._limiters[model] = RateLimiter(limits_of(model, self._limits) or ModelLimits())
+        return limiter
 
-    def _settle(self, model: str) -> None:
-        """Let those go who may, and come back when others may."""
-        permits, now_s = self._models[model], self._now_s()
-        for permit in permits.grant(now_s):
-            answer = self._asked[permit].answer
-            if answer is not None and not answer.done():
-                answer.set_result(True)
-        timer = self._timers.pop(model, None)
+    def _grant_waiting(self, model: str) -> None:
+        """Grant what may begin now, and come back when more may."""
+        limiter, now_s = self._limiters[model], self._now_s()
+        for permit in limiter.grant(now_s):
+            granted = self._permits[permit].granted
+            if granted is not None and not granted.done():
+                granted.set_result(True)
+        timer = self._grant_timers.pop(model, None)
         if timer is not None:
             timer.cancel()
-        wait_s = permits.wait_s(now_s)
+        wait_s = limiter.wait_s(now_s)
         if wait_s is not None:
-            self._timers[model] = asyncio.get_running_loop().call_later(wait_s, self._settle, model)
+            self._grant_timers[model] = asyncio.get_running_loop().call_later(wait_s, self._grant_waiting, model)
 
-    # ------------------------------------------------------------------------------------------------- leases
-    def _hear(self, holder: str) -> None:
-        self._heard_s[holder] = self._now_s()
-        if self._watch is None:
-            self._watch = asyncio.get_running_loop().call_later(LEASE_S / 3, self._look_after)
+    def _renew_lease(self, holder: str) -> None:
+        self._renewed_s[holder] = self._now_s()
+        if self._lease_timer is None:
+            self._lease_timer = asyncio.get_running_loop().call_later(LEASE_S / 3, self._end_leases)
 
-    def _look_after(self) -> None:
-        """Take back what processes hold that are gone, and come back to see."""
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+    def _end_leases(self) -> None:
+        """Take back what processes hold that have not renewed, and come back to look again."""
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
+            self._lease_timer = None
         now_s = self._now_s()
-        gone = {holder for holder, heard_s in self._heard_s.items() if now_s - heard_s >= LEASE_S}
-        self._let_go([permit for permit, asked in self._asked.items() if asked.holder in gone])
+        gone = {holder for holder, renewed_s in self._renewed_s.items() if now_s - renewed_s >= LEASE_S}
+        self._free([permit for permit, held in self._permits.items() if held.holder in gone])
         for holder in gone:
-            del self._heard_s[holder]
-        if self._heard_s:
-            self._watch = asyncio.get_running_loop().call_later(LEASE_S / 3, self._look_after)
+            del self._renewed_s[holder]
+        if self._renewed_s:
+            self._lease_timer = asyncio.get_running_loop().call_later(LEASE_S / 3, self._end_leases)
 
     def _now_s(self) -> float:
         return self._clock() if self._clock is not None else asyncio.get_running_loop().time()
 
-    # ------------------------------------------------------------------------------------------------- everything else
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
-        """Tell what each model has been asked."""
+        """Return figures of each model's calls."""
         models = {
-            model: {**permits.counts, "running": permits.running, "waiting": permits.waiting}
-            for model, permits in self._models.items()
+            model: {**limiter.counts, "running": limiter.running, "waiting": limiter.waiting}
+            for model, limiter in self._limiters.items()
         }
         return p.Statistics(actor=self.name, pid=os.getpid(), models=models)
 
     async def stop(self, _: p.Stop) -> p.Ack:
-        """Let nobody wait any more."""
-        self._let_go(list(self._asked))
-        for timer in (*self._timers.values(), *([self._watch] if self._watch is not None else [])):
+        """Refuse all calls that wait."""
+        self._free(list(self._permits))
+        for timer in (*self._grant_timers.values(), *([self._lease_timer] if self._lease_timer is not None else [])):
             timer.cancel()
         return p.Ack()

@@ -1,4 +1,4 @@
-"""The client of the actor that limits models."""
+"""The client of the actor that limits model calls."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from actors.refs.base import Ref
 
 
 class LimiterRef(Ref):
-    """A client of the actor."""
+    """A client of the actor that limits model calls."""
 
     async def acquire(self, message: p.AcquirePermit) -> bool:
-        """Wait until a call may begin, or may be repeated; False: it may not be repeated, or was given up meanwhile."""
+        """Wait until a call may begin or be repeated; False if it may not be repeated, or was released meanwhile."""
         return (await self._ask(message, p.PermitReply)).granted
 
     async def release(self, message: p.ReleasePermit) -> None:
-        """A call is over, or is not wanted any more."""
+        """Give a permit back, whether it was granted or is still waited for."""
         await self._ask(message, p.Ack)
 
     async def renew(self, message: p.RenewPermits) -> None:
-        """A process lives, and holds these permits."""
+        """Renew the lease of a process, and of the permits that it holds."""
         await self._ask(message, p.Ack)
 
     async def statistics(self) -> p.Statistics:
-        """What each model has been asked."""
+        """Return figures of each model's calls."""
         return await self._ask(p.GetStatistics(), p.Statistics)
 
     async def stop(self) -> None:
-        """Let nobody wait any more."""
+        """Refuse all calls that wait."""
         await self._ask(p.Stop(), p.Ack)

@@ -35,7 +35,7 @@ def describe(event: Event) -> Iterator[tuple[Kind, str]]:
         yield from _flow(event.author, event.flow)
     if event.actions.rewind_before_invocation_id:
         yield "rewind", f"to before turn {event.actions.rewind_before_invocation_id}"
-    if (decision := supervision.told(event)) is not None:
+    if (decision := supervision.decision_text(event)) is not None:
         yield "supervision", decision
     if event.error_code:
         yield "error", f"{event.error_code}: {event.error_message or ''}"

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.rules.capacity.rate_limiter import LONGEST_ADVICE_S
+from actors.rules.capacity.rate_limiter import MAX_RETRY_AFTER_S
 from actors.rules.recovery.backoff import Backoff
 
 LONGEST_BACKOFF_S = 60.0
@@ -57,9 +57,9 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         Args:
             attempt: how many attempts have failed, from 1.
             retry_after_s: the wait that the service asked for, which replaces the backoff. The call is not repeated when it is
-                longer than LONGEST_ADVICE_S.
+                longer than MAX_RETRY_AFTER_S.
         """
-        if attempt > self.retries or (retry_after_s or 0.0) > LONGEST_ADVICE_S:
+        if attempt > self.retries or (retry_after_s or 0.0) > MAX_RETRY_AFTER_S:
             return None
         if retry_after_s is not None:
             return retry_after_s

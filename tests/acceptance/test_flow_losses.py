@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from actors import Agent, Event, Flow, FlowAgent, LlmAgent, RunConfig, SequentialAgent, Task
 from actors.testing import PatternModel
 from runtime.driver.flows import TaskResult
-from tests.support.flow_fixture import Diligent
+from tests.support.flow_fixture import DiggingModel
 from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy
 from tests.support.runtimes import say
 
@@ -30,7 +30,7 @@ def dig() -> str:
 
 def office(name: str = "works") -> Flow:
     """Two tasks side by side, a third that needs both, and a fourth that two may do."""
-    agents = [LlmAgent(name=each, model=Diligent(), tools=[dig]) for each in ("a", "b")]
+    agents = [LlmAgent(name=each, model=DiggingModel(), tools=[dig]) for each in ("a", "b")]
     tasks = [
         Task("1", name="t1", agents=["a"]),
         Task("2", name="t2", agents=["b"]),

@@ -1,7 +1,7 @@
-"""A flow's actors as plain classes over a real Session actor, whose log can be made to stop anywhere.
+"""A flow's actors as plain classes over a real Session actor, whose log can be cut off anywhere.
 
-What the Runner does for a flow, to pass rounds on and to stop agents, is done here by a switchboard, so that a controller can be
-started again on a turn that was never closed.
+A stand-in for the Runner passes rounds on and stops agents, so that a controller can be started again on a turn that was never
+closed.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from tests.support.session_fixture import KEY, FailingStore
 TURN = "e-1"
 
 
-class Diligent:
-    """A model without a state of its own: it digs first, then finishes the first of its tasks, and says beside both for which.
+class DiggingModel:
+    """A stateless model: it calls `dig` first, then finishes the first of its tasks, and names its tasks with both.
 
     Attributes:
-        requests: what it was asked.
+        requests: the requests that it was given.
     """
 
     def __init__(self) -> None:
         self.requests: list[LlmRequest] = []
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer by what stands in the request alone."""
+        """Respond by the request alone."""
         self.requests.append(request)
         last = next(request.contents[-1].function_responses(), None)
         finishes = [tool.name for tool in request.tools if tool.name.startswith("succeed_")]
@@ -54,12 +54,12 @@ class Diligent:
         yield LlmResponse(content=Content(role="model", parts=[Part(text=said), Part(function_call=made)]))
 
 
-class Switchboard(Actor):
-    """Takes what a controller asks of the Runner."""
+class RoundRunner(Actor):
+    """Stands in for the Runner: does what a controller asks of it."""
 
-    def __init__(self, house: FlowHouse) -> None:
-        super().__init__("switchboard")
-        self._house = house
+    def __init__(self, actors: FlowFixture) -> None:
+        super().__init__("runner")
+        self._actors = actors
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """Rounds, and stopping."""
@@ -68,21 +68,21 @@ class Switchboard(Actor):
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Have the agent do its round."""
         assert message.work is not None
-        return await self._house.invoke(message.child, work=message.work, llm_calls=1)
+        return await self._actors.invoke(message.child, work=message.work, llm_calls=1)
 
     async def stop_branch(self, message: p.StopBranch) -> p.Ack:
         """Stop what all agents but the controller do."""
-        for name, agent in self._house.agents.items():
-            if name != self._house.flow.name:
+        for name, agent in self._actors.agents.items():
+            if name != self._actors.flow.name:
                 await agent.stop_run(p.StopRun(turn=p.TurnRef(KEY, TURN, 1), runs=(0,)))
         return p.Ack()
 
 
-class FlowHouse:
-    """Everybody who takes part in one turn of a flow.
+class FlowFixture:
+    """The actors that take part in one turn of a flow.
 
     Args:
-        plan: what the agents are told of the flow; by default its own.
+        plan: the definition that the agents find; by default the flow's own.
     """
 
     def __init__(self, flow: Flow, folder: Path, plan: FlowPlan | None = None) -> None:
@@ -91,13 +91,13 @@ class FlowHouse:
         self._plan = plan or flow.plan
         self._artifacts = FsspecArtifactStore(f"file://{folder}/artifacts")
         self.session = SessionRef(LocalLink(SessionActor(FailingStore("sqlite://"), self._tree.topology)))
-        self._runner = RunnerRef(LocalLink(Switchboard(self)))
+        self._runner = RunnerRef(LocalLink(RoundRunner(self)))
         self.agents: dict[str, AgentActor] = {}
         self._asked = p.StoredEvent(0, b"")
         self._generation = ""
 
     async def open(self, events: Sequence[bytes] = ()) -> None:
-        """Open the turn, with a log that goes so far."""
+        """Open the turn, and store the first events of its log."""
         raw = encode(Event(id="asked", invocation_id=TURN, author=USER, timestamp=1.0, content=Content.of_text("go")))
         opened = await self.session.open_turn(p.OpenTurn(key=KEY, invocation_id=TURN, event=raw, auto_create=True))
         assert isinstance(opened, p.TurnBegun)
@@ -118,15 +118,15 @@ class FlowHouse:
         return self._plan
 
     async def control(self) -> p.AnyOutcome:
-        """Start the controller, with what it noted in the log."""
+        """Run the controller, with its last note in the log."""
         noted = [event.actions.agent_state for event in await self.log() if event.actions.agent_state is not None]
         return await self.invoke(self.flow.name, progress=noted[-1] if noted else {})
 
     async def raw(self) -> list[bytes]:
-        """The log behind the user's message."""
+        """The log after the user's message, encoded."""
         found = (await self.session.get_session(p.GetSessionRequest(key=KEY))).session
         return [stored.raw for stored in found.events if stored.seq > self._asked.seq] if found is not None else []
 
     async def log(self) -> list[Event]:
-        """The same, read."""
+        """The log after the user's message."""
         return [decode_event(raw, 0) for raw in await self.raw()]

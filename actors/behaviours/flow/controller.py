@@ -1,27 +1,28 @@
-"""What the controller of a flow does (seed 003; semantics.md section 7).
+"""What the controller of a flow does (semantics.md section 7).
 
 Round by round: which tasks are ready, who may work on them, whose turn it is; then that agent does one round in its own actor,
 and what comes of it decides what is next. Agents whose tasks are ready at the same time work side by side.
 
-It decides nothing out of memory: its board is folded from the marks of events that are in the log, so that a controller which is
-started again on the same turn reads them and goes on. What an agent has in hand then, it takes up by itself.
+It decides nothing from memory: its board is folded from the marks of events that are in the log, so a controller that is started
+again on the same turn reads them and goes on. Agents continue their open calls themselves.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 
-from actors.behaviours.lifecycle import failed_before
-from actors.definitions.flows.plan import FlowPlan
+from actors.behaviours.flow.prompt import result_text
+from actors.behaviours.lifecycle import stored_failure
+from actors.definitions.flows.plan import FlowPlan, PlanSource
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FlowLimitExceededError, FlowStalledError
 from actors.interfaces.context import ControllerContext
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, new_event_id
 from actors.messages.flow import FlowMark, TaskChange, Work
+from actors.messages.json_types import Progress
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.flow.board import Board
 from actors.rules.flow.turn_order import Assignment, TurnRules, next_rounds, peers
@@ -31,43 +32,45 @@ DEFINITION = "definition"
 RUN = "run"
 SINCE = "since"
 AGENTS = "agents"
-"""Keys of what it notes: under which name the flow's definition is found, which run this is, the place in the log behind which
-that began, and while it waits for the user, the agents that wait."""
+"""Keys of the controller's notes: the name of the flow's definition, the id of the run, the place in the log after which it
+began, and while it waits for the user, the agents that wait."""
 
 
-async def run_flow(spec: AgentSpec, context: ControllerContext) -> AnyOutcome:
-    """One run of a flow, or the rest of one that was interrupted or paused."""
+async def run_flow(spec: AgentSpec, context: ControllerContext, plans: PlanSource) -> AnyOutcome:
+    """One run of a flow, or the rest of one that was lost or paused."""
     if context.done and is_failure(context.done[-1]):
-        return failed_before(context.done[-1])
+        return stored_failure(context.done[-1])
     if context.is_resumed and context.noted_seq and not context.progress:
-        # Its last note is in the log: it was over, and only nobody had heard of it.
+        # Its last note is in the log: the run had finished, and only its outcome was lost.
         return Finished()
     definition = str(context.progress.get(DEFINITION) or spec.name)
-    return await _FlowRun(spec, context, definition, await context.plan(definition)).run()
+    return await _FlowRun(spec, context, definition, await plans(definition)).run()
 
 
 class _FlowRun:
+    """One run of a flow: its board, the rounds that are under way, and the agents that wait for the user."""
+
     def __init__(self, spec: AgentSpec, context: ControllerContext, definition: str, plan: FlowPlan) -> None:
         self._spec = spec
         self._context = context
         self._plan = plan
         self._board = Board()
         self._run = str(context.progress.get(RUN) or new_event_id())
-        since = int(context.progress.get(SINCE, context.opened_seq))
-        self._progress: dict[str, Any] = {DEFINITION: definition, RUN: self._run, SINCE: since}
+        since = int(context.progress.get(SINCE, context.user_seq))
+        self._progress: Progress = {DEFINITION: definition, RUN: self._run, SINCE: since}
         self._rules: TurnRules = msgspec.structs.replace(plan.rules, seed=self._run)
-        self._lanes: dict[asyncio.Task[AnyOutcome], Assignment] = {}
+        self._rounds: dict[asyncio.Task[AnyOutcome], Assignment] = {}
         self._waiting: dict[str, tuple[str, ...]] = {}
-        self._started = 0
+        self._rounds_begun = 0
 
     async def run(self) -> AnyOutcome:
         """The run from where it is to its end, or to where it waits for the user."""
         await self._begin()
         try:
-            stopped = await self._rounds()
+            stopped = await self._run_rounds()
         finally:
-            for lane in self._lanes:
-                lane.cancel()
+            for running in self._rounds:
+                running.cancel()
         if stopped is not None:
             await self._context.stop_rounds()
             return stopped
@@ -83,20 +86,20 @@ class _FlowRun:
         raise FlowStalledError(self._plan.name, ", ".join(left))
 
     async def _begin(self) -> None:
-        """Tell the log of the tasks; or read there how far they are, and tell that those who follow this turn only now."""
+        """Store the tasks; or read in the log how far they are, and store that for subscribers who begin here."""
         if RUN in self._context.progress:
             for author, mark in await self._context.marks(self._run, self._progress[SINCE]):
                 self._board.add(author, mark)
-        self._started = self._board.rounds
+        self._rounds_begun = self._board.rounds
         if self._board.nodes:
             nodes = tuple(self._board.nodes.values())
-            mark = FlowMark(run=self._run, goal=self._board.goal(), created=nodes, changes=self._so_far())
+            mark = FlowMark(run=self._run, goal=self._board.goal(), created=nodes, changes=self._changes_so_far())
         else:
             mark = FlowMark(run=self._run, goal=self._plan.goal, created=self._plan.nodes)
             self._board.add(self._spec.name, mark)
         await self._context.record(self._event(mark, self._progress))
 
-    def _so_far(self) -> dict[str, TaskChange]:
+    def _changes_so_far(self) -> dict[str, TaskChange]:
         board = self._board
         return {
             task: TaskChange(status=status, result=board.results.get(task), reason=board.reasons.get(task, ""))
@@ -104,19 +107,18 @@ class _FlowRun:
             if status != "pending"
         }
 
-    def _event(self, mark: FlowMark, progress: dict[str, Any] | None = None) -> Event:
+    def _event(self, mark: FlowMark, progress: Progress | None = None) -> Event:
         return Event(flow=mark, actions=EventActions(agent_state=progress))
 
-    # ------------------------------------------------------------------------------------------------------- rounds
-    async def _rounds(self) -> AnyOutcome | None:
-        """Rounds, until none is under way and none can begin. Returns what ended them, if they did not come to that."""
+    async def _run_rounds(self) -> AnyOutcome | None:
+        """Run rounds until none is under way and none can begin; or return the outcome of a round that ends the flow."""
         while True:
-            await self._deal()
-            if not self._lanes:
+            await self._begin_rounds()
+            if not self._rounds:
                 return None
-            done, _ = await asyncio.wait(self._lanes, return_when=asyncio.FIRST_COMPLETED)
-            for lane in done:
-                agent, outcome = self._lanes.pop(lane).agent, lane.result()
+            done, _ = await asyncio.wait(self._rounds, return_when=asyncio.FIRST_COMPLETED)
+            for ended in done:
+                agent, outcome = self._rounds.pop(ended).agent, ended.result()
                 if outcome.mark is not None:
                     self._board.add(agent, outcome.mark)
                 if isinstance(outcome, Paused):
@@ -125,80 +127,77 @@ class _FlowRun:
                 elif not isinstance(outcome, Finished):
                     return outcome
 
-    async def _deal(self) -> None:
-        """Have rounds begin, and tell the log what has changed by what is known now."""
+    async def _begin_rounds(self) -> None:
+        """Begin the rounds that can begin, and store what has changed by what is known now."""
+        await self._record_consequences()
         board = self._board
-        changes: dict[str, TaskChange] = {}
-        while settled := {**board.used_up(), **board.spread()}:
-            board.add(self._spec.name, FlowMark(run=self._run, changes=settled))
-            changes.update(settled)
-        if changes:
-            # Before any round begins: whoever works now is told what became of the tasks before.
-            await self._context.record(self._event(FlowMark(run=self._run, changes=changes)))
         turns: dict[str, tuple[str, ...]] = {}
-        for each in next_rounds(self._rules, board, list(self._lanes.values()), self._waiting.keys()):
+        for assigned in next_rounds(self._rules, board, list(self._rounds.values()), self._waiting.keys()):
             if self._limit_reached() is not None:
                 break
-            self._start(each)
-            if each.begins or board.turns.get(each.agent) != each.tasks:
-                turns[each.agent] = each.tasks
+            self._begin_round(assigned)
+            if assigned.begins or board.turns.get(assigned.agent) != assigned.tasks:
+                turns[assigned.agent] = assigned.tasks
         mark = FlowMark(run=self._run, ready=board.newly_ready(), turns=turns)
         if mark.ready or mark.turns:
             board.add(self._spec.name, mark)
             # The rounds are on their way by now: this note costs them no time.
             await self._context.record(self._event(mark))
 
-    def _start(self, assigned: Assignment) -> None:
-        self._started += 1
+    async def _record_consequences(self) -> None:
+        """Store the changes that follow for other tasks, before any round begins: its agent is briefed about them."""
+        board = self._board
+        changes: dict[str, TaskChange] = {}
+        while following := {**board.used_up(), **board.spread()}:
+            board.add(self._spec.name, FlowMark(run=self._run, changes=following))
+            changes.update(following)
+        if changes:
+            await self._context.record(self._event(FlowMark(run=self._run, changes=changes)))
+
+    def _begin_round(self, assigned: Assignment) -> None:
+        self._rounds_begun += 1
         work = Work(
             definition=self._progress[DEFINITION],
             run=self._run,
-            round=self._started,
+            round=self._rounds_begun,
             tasks=assigned.tasks,
             peers=peers(self._board, assigned.agent, assigned.tasks),
             begins=assigned.begins,
         )
-        self._lanes[asyncio.create_task(self._context.work_round(assigned.agent, work))] = assigned
+        self._rounds[asyncio.create_task(self._context.work_round(assigned.agent, work))] = assigned
 
     def _limit_reached(self) -> tuple[str, int] | None:
         """The limit that keeps another round from beginning: field and value."""
         plan = self._plan
-        if 0 < plan.max_rounds <= self._started:
+        if 0 < plan.max_rounds <= self._rounds_begun:
             return "max_rounds", plan.max_rounds
-        if 0 < plan.max_llm_calls <= self._board.llm_calls + len(self._lanes):
+        if 0 < plan.max_llm_calls <= self._board.llm_calls + len(self._rounds):
             return "max_llm_calls", plan.max_llm_calls
         return None
 
-    # ------------------------------------------------------------------------------------------------------- the end
     async def _finish(self) -> AnyOutcome:
-        """Tell the results of the tasks that no other needs: they are what the flow was for."""
-        whole = Board()
+        """Emit the results of the tasks that no other needs: they are what the flow was for."""
+        # The marks in outcomes are without results: these are read from the log.
+        board = Board()
         for author, mark in await self._context.marks(self._run, self._progress[SINCE]):
-            whole.add(author, mark)
-        told = _told(whole)
+            board.add(author, mark)
+        text = _results_text(board)
         event = self._event(FlowMark(run=self._run), {})
-        if told:
-            event = msgspec.structs.replace(event, content=Content.of_text(told, role="model"))
-        is_last = self._context.is_turn and not self._spec.hooks("after_agent_callback")
-        await self._context.emit(event, is_last=is_last)
+        if text:
+            event = msgspec.structs.replace(event, content=Content.of_text(text, role="model"))
+        await self._context.emit(event, is_last=not self._spec.hooks("after_agent_callback"))
         return Finished()
 
 
-def _told(board: Board) -> str:
+def _results_text(board: Board) -> str:
     """What came of the tasks that no other needs; of a single one, its result alone."""
     needed = {task for other in board.in_work() for task in board.needs(other)}
     last = [task for task in board.in_work() if task not in needed]
     if len(last) == 1 and board.status[last[0]] == "successful":
-        return _text(board.results.get(last[0]))
+        return result_text(board.results.get(last[0]))
     lines = []
     for task in last:
-        told = _text(board.results.get(task)) or board.reasons.get(task, "")
-        how = "" if board.status[task] == "successful" else f" {board.status[task]}"
-        lines.append(f"{task}{how}: {told}" if told else f"{task}: {board.status[task]}")
+        text = result_text(board.results.get(task)) or board.reasons.get(task, "")
+        status = "" if board.status[task] == "successful" else f" {board.status[task]}"
+        lines.append(f"{task}{status}: {text}" if text else f"{task}: {board.status[task]}")
     return "\n".join(lines)
-
-
-def _text(result: Any) -> str:
-    if result is None:
-        return ""
-    return result if isinstance(result, str) else msgspec.json.encode(result).decode()

@@ -1,119 +1,127 @@
-"""What an agent does in one round of a flow: ask its model once about its tasks, and run the tools that it calls.
+"""What an agent does in one round of a flow: call its model once about its tasks, and run the tools that the model calls.
 
-Everything that the round decides stands on the event that answers the calls, so that a task is done exactly when that event is
-in the log. A round that was interrupted between the model's answer and that event is taken up at the calls.
+Everything that the round decides stands on the event with the tools' responses, so that a task is done exactly when that event is
+in the log. A round that was lost between the model's response and that event goes on at the calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import msgspec
 
-from actors.behaviours.lifecycle import content_of, failed_before
-from actors.behaviours.llm.run import LlmRun
-from actors.behaviours.llm.tool_calls import response_event, run_calls
+from actors.behaviours.flow.prompt import TaskPrompt
+from actors.behaviours.lifecycle import emit_content_of, stored_failure
+from actors.behaviours.llm.model_call import ModelCall
+from actors.behaviours.llm.tool_calls import Decisions, ToolCalls, pending_ids, response_event
+from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tools.tasks import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
 from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.context import Context, WorkContext
+from actors.interfaces.context import WorkContext
 from actors.interfaces.model import Model
-from actors.messages.content import Content, FunctionCall
-from actors.messages.event import USER, Event
-from actors.messages.flow import COMPLETE, FlowMark, TaskNode
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.content import FunctionCall
+from actors.messages.event import Event
+from actors.messages.flow import COMPLETE, FlowMark, Work
+from actors.messages.json_types import JsonObject
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.checks import confirmation
 from actors.rules.flow.board import Board
 from actors.rules.flow.tool_names import is_controllers
-from actors.rules.prompt import instructions
-from actors.rules.prompt.task_briefing import Brief, Known, briefing
 from actors.rules.prompt.task_history import OpenCall
 from actors.rules.routing.resumption import is_failure
 
-GO_ON = "Go on with your tasks."
-"""Said to a model that has spoken last itself: models answer only to somebody."""
+
+async def run_round(spec: AgentSpec, model: Model, context: WorkContext, work: Work, plan: FlowPlan) -> AnyOutcome:
+    """Do one round of an LLM agent in a flow.
+
+    Args:
+        work: the round.
+        plan: the flow's definition.
+
+    Returns:
+        Finished, or Paused while calls of the agent wait for responses. Its `mark` tells the controller what the round decided.
+    """
+    board = (await context.task_view()).board(work.run)
+    return await _Round(spec, model, context, work, plan, board).run()
 
 
-async def run_round(spec: AgentSpec, model: Model, context: WorkContext) -> AnyOutcome:
-    """One round of an LLM agent in a flow."""
-    plan: FlowPlan = await context.plan(context.work.definition)
-    board = (await context.task_view()).board(context.work.run)
-    return await _Round(spec, model, context, plan, board).run()
+class RoundTools(NamedTuple):
+    """The tools of a round, and the decisions that the controller's tools among them note."""
+
+    by_name: dict[str, Tool]
+    decisions: RoundDecisions
 
 
-def task_tools(own: Sequence[Tool], plan: FlowPlan, board: Board, tasks: Sequence[str], peers: Sequence[str]) -> _Tools:
-    """The tools of a round: the agent's own, those of its tasks, and the controller's; with the desk that the latter write on."""
-    desk = RoundDecisions(tasks, board, plan.rules.agents)
+def task_tools(own: Sequence[Tool], plan: FlowPlan, board: Board, tasks: Sequence[str], peers: Sequence[str]) -> RoundTools:
+    """The tools of a round: the agent's own, those of its tasks, and the controller's."""
+    decisions = RoundDecisions(tasks, board, plan.rules.agents)
     tools: dict[str, Tool] = {}
     for tool in (*own, *(tool for task in tasks for tool in plan.tools.get(task, ()))):
-        tools.setdefault(tool.name, tool.at(desk) if isinstance(tool, CreateTasksTool) else tool)
+        tools.setdefault(tool.name, tool.at(decisions) if isinstance(tool, CreateTasksTool) else tool)
     for task in tasks:
         result = plan.result_type(board.nodes[task])
         schema = None if result.is_none else result.schema
-        for made in (SucceedTool(desk, task, schema, result.checked), FailTool(desk, task)):
-            tools[made.name] = made
+        for ending in (SucceedTool(decisions, task, schema, result.checked), FailTool(decisions, task)):
+            tools[ending.name] = ending
     if peers:
-        tools[EndTurnTool.name] = EndTurnTool(desk, peers)
-    return _Tools(tools, desk)
+        tools[EndTurnTool.name] = EndTurnTool(decisions, peers)
+    return RoundTools(tools, decisions)
 
 
-class _Tools(msgspec.Struct):
-    by_name: dict[str, Tool]
-    desk: RoundDecisions
+class _Round:
+    """One round. See `run_round` for the arguments; `board` is how far the flow is."""
 
-
-class _Round(LlmRun):
-    def __init__(self, spec: AgentSpec, model: Model, context: WorkContext, plan: FlowPlan, board: Board) -> None:
-        super().__init__(spec, model, cast(Context, context))
-        self._at_work = context
-        self._work = context.work
-        self._plan = plan
+    def __init__(self, spec: AgentSpec, model: Model, context: WorkContext, work: Work, plan: FlowPlan, board: Board) -> None:
+        self._spec = spec
+        self._context = context
+        self._work = work
         self._board = board
-        made = task_tools(self._agent.tools, plan, board, self._work.tasks, self._work.peers)
-        self._tools, self._desk = made.by_name, made.desk
+        by_name, self._decisions = task_tools(cast(LlmAgent, spec.definition).tools, plan, board, work.tasks, work.peers)
+        self._tools = ToolCalls(spec, context, by_name)
+        # What an agent says in a flow is not kept as its output: its tasks have the results.
+        self._model_call = ModelCall(spec, model, context, TaskPrompt(spec, context, work, plan, board), self._tools)
 
     async def run(self) -> AnyOutcome:
         """The round from its beginning to its end."""
         # What the log has of this round, when it was lost with its process.
         before = [event for event in self._context.done if self._is_of_round(event)]
         if before and is_failure(before[-1]):
-            return failed_before(before[-1])
-        outcome = await self._taken_up() or (Finished() if before else await self._new())
+            return stored_failure(before[-1])
+        outcome = await self._run_open_calls() or (Finished() if before else await self._call_model())
         mark = _merged([event.flow for event in before if event.flow is not None], self._mark())
         if mark.ends_turn or any(change.status in COMPLETE for change in mark.changes.values()):
-            await content_of(self._spec.hooks("after_agent_callback"), self._context)
+            await emit_content_of(self._spec.hooks("after_agent_callback"), self._context)
         without_results = {task: msgspec.structs.replace(change, result=None) for task, change in mark.changes.items()}
         return msgspec.structs.replace(outcome, mark=msgspec.structs.replace(mark, changes=without_results))
 
     def _is_of_round(self, event: Event) -> bool:
         return event.flow is not None and (event.flow.run, event.flow.round) == (self._work.run, self._work.round)
 
-    async def _new(self) -> AnyOutcome:
-        if self._work.begins and await content_of(self._spec.hooks("before_agent_callback"), self._context):
+    async def _call_model(self) -> AnyOutcome:
+        if self._work.begins and await emit_content_of(self._spec.hooks("before_agent_callback"), self._context):
             return Finished()
-        # That there was a round has to stand in the log also when nothing was said.
-        answer = await self._asked() or Event(flow=self._mark())
-        calls = list(answer.function_calls())
+        # The log has to say that there was a round, also when the model returned nothing.
+        response = msgspec.structs.replace(await self._model_call.run() or Event(), flow=self._mark())
+        calls = list(response.function_calls())
         if calls and all(is_controllers(call.name) for call in calls):
-            # These calls touch nothing but the desk, so that they and their answers can be stored in one go.
-            return await self._answer_calls(calls, {}, together_with=answer)
-        await self._context.emit(answer)
-        return await self._answer_calls(calls, {}) if calls else Finished()
+            # These calls only note decisions, so they and their responses are stored in one go.
+            return await self._run_calls(calls, {}, together_with=response)
+        await self._context.emit(response)
+        return await self._run_calls(calls, {}) if calls else Finished()
 
-    async def _taken_up(self) -> AnyOutcome | None:
-        """Settle calls that the agent has made before and that are open; None when there are none."""
+    async def _run_open_calls(self) -> AnyOutcome | None:
+        """Run or answer the calls that the agent made in earlier rounds and that are open; None if there are none."""
         waiting: list[str] = []
         calls: list[FunctionCall] = []
-        decided: dict[str, dict[str, Any] | None] = {}
-        for made in (await self._at_work.task_view()).open_calls(self._work.run):
+        decided: dict[str, JsonObject | None] = {}
+        for made in (await self._context.task_view()).open_calls(self._work.run):
             call_id = made.call.id or ""
-            if self._is_settled(made):
+            if self._is_over(made):
                 continue
-            if self._may_wait(made.call) and made.answer is None:
+            if self._tools.may_wait(made.call) and made.answer is None:
                 waiting.append(call_id)
                 continue
             calls.append(made.call)
@@ -121,26 +129,27 @@ class _Round(LlmRun):
                 refused = confirmation.refusal(made.call.name, made.answer.response)
                 decided[call_id] = {"error": refused} if refused is not None else None
         if calls:
-            outcome = await self._answer_calls(calls, decided)
+            outcome = await self._run_calls(calls, decided)
             return Paused(call_ids=tuple(waiting)) if waiting else outcome
         return Paused(call_ids=tuple(waiting)) if waiting else None
 
-    def _is_settled(self, made: OpenCall) -> bool:
-        """True for a long-running call to which the user has said all, or whose tasks were done without its answer."""
+    def _is_over(self, made: OpenCall) -> bool:
+        """True for a long-running call that the user has answered for good, or whose tasks were completed without the answer."""
         if all(map(self._board.is_complete, made.origin.tasks)):
             return True
-        tool = self._tools.get(made.call.name)
+        tool = self._tools.by_name.get(made.call.name)
         return made.answer is not None and not (tool is not None and tool.require_confirmation)
 
-    async def _answer_calls(
-        self,
-        calls: Sequence[FunctionCall],
-        decided: Mapping[str, dict[str, Any] | None],
-        together_with: Event | None = None,
+    async def _run_calls(
+        self, calls: Sequence[FunctionCall], decided: Decisions, together_with: Event | None = None
     ) -> AnyOutcome:
-        """Run the tools and store what came of them, with what was decided about the tasks."""
-        answers = await run_calls(self._spec, self._tools, calls, self._tool_context, decided)
-        event = response_event(answers) or Event()
+        """Run tools, and store their responses with what was decided about the tasks.
+
+        Args:
+            together_with: the event that makes the calls, if it is not stored yet.
+        """
+        results = await self._tools.run(calls, decided)
+        event = response_event(results) or Event()
         # A transfer has nowhere to go in a flow: the turn stays with the controller.
         actions = msgspec.structs.replace(event.actions, transfer_to_agent=None)
         mark = msgspec.structs.replace(self._mark(), llm_calls=0)
@@ -149,85 +158,25 @@ class _Round(LlmRun):
             await self._context.emit(event)
         else:
             await self._context.emit_both(together_with, event)
-        pending = tuple(answer.call.id or "" for answer in answers if answer.response is None)
+        pending = pending_ids(results)
         return Paused(call_ids=pending) if pending else Finished()
 
     def _mark(self) -> FlowMark:
-        desk = self._desk
+        decisions = self._decisions
         return FlowMark(
             run=self._work.run,
             tasks=self._work.tasks,
             round=self._work.round,
-            llm_calls=self._at_work.llm_calls,
-            created=tuple(desk.created.values()),
-            changes=dict(desk.changes),
-            ends_turn=desk.ends_turn,
-            next_agent=desk.next_agent,
+            llm_calls=self._context.llm_calls,
+            created=tuple(decisions.created.values()),
+            changes=dict(decisions.changes),
+            ends_turn=decisions.ends_turn,
+            next_agent=decisions.next_agent,
         )
-
-    def _finished_event(self, response: LlmResponse, actions: Actions) -> Event:
-        return msgspec.structs.replace(super()._finished_event(response, actions), flow=self._mark())
-
-    def _keep_output(self, event: Event, actions: Actions) -> None:
-        """What an agent says in a flow is no answer: its tasks have the results."""
-
-    # ------------------------------------------------------------------------------------------------------- the request
-    async def _request(self, context: CallbackContext) -> LlmRequest:
-        request = await super()._request(context)
-        # The form of an agent's answers is not that of its tasks' results, and would keep it from calling anything.
-        request.output_schema = None
-        return request
-
-    async def _contents(self) -> list[Content]:
-        contents = (await self._at_work.task_view()).contents_for(self._work.run, self._work.tasks)
-        if not contents or contents[-1].role != USER:
-            contents.append(Content.of_text(GO_ON))
-        return contents
-
-    async def _system_instruction(self) -> str:
-        return instructions.join(
-            [
-                await self._instruction(self._spec.global_instruction),
-                await self._instruction(self._agent.instruction),
-                instructions.identity(self._spec.name, self._agent.description),
-                await self._briefing(),
-            ]
-        )
-
-    async def _briefing(self) -> str:
-        board, tasks = self._board, self._work.tasks
-        briefs = [await self._brief(board.nodes[task]) for task in tasks]
-        before = board.upstream(tasks) - set(tasks)
-        known = [await self._known(board.nodes[task]) for task in board.nodes if task in before and board.is_complete(task)]
-        return briefing(briefs, known, self._work.peers)
-
-    async def _brief(self, node: TaskNode) -> Brief:
-        parent = self._board.nodes.get(node.parent) if node.parent is not None else None
-        return Brief(
-            name=node.name,
-            objective=await self._objective(node),
-            result=self._plan.result_type(node).told(),
-            parent=f"`{parent.name}`: {await self._objective(parent)}" if parent is not None else "",
-        )
-
-    async def _known(self, node: TaskNode) -> Known:
-        board = self._board
-        result = board.results.get(node.name)
-        told = "" if result is None else result if isinstance(result, str) else msgspec.json.encode(result).decode()
-        return Known(
-            name=node.name,
-            objective=await self._objective(node),
-            status=board.status[node.name],
-            told=told or board.reasons.get(node.name, ""),
-        )
-
-    async def _objective(self, node: TaskNode) -> str:
-        """What is to be achieved. Only what a definition says is a template; an agent may write braces as it likes."""
-        return await self._instruction(node.objective) if node.name in self._plan.results else node.objective
 
 
 def _merged(before: Sequence[FlowMark], last: FlowMark) -> FlowMark:
-    """What a round says of the flow all in all."""
+    """What all events of a round say of the flow."""
     marks = [*before, last]
     return msgspec.structs.replace(
         last,

@@ -1,36 +1,49 @@
-"""Running the calls of one model response: all at once, answered in one event (semantics.md 5.6)."""
+"""The tool calls of one model response: all run at once, and have their responses in one event (semantics.md 5.6)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from actors.behaviours.callbacks import first_result
+from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, ToolContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotEncodableError
 from actors.errors.suggestions import did_you_mean
-from actors.errors.user_code import code_of, is_cancellation
-from actors.errors.user_code import told as told_of
+from actors.errors.user_code import code_of, is_cancellation, told
+from actors.interfaces.context import Context
 from actors.messages.codec import decode, encode, flaw, plain, plain_sized
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
+from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration
-from actors.rules.checks import sizes as limits
-from actors.rules.checks import state
+from actors.rules.checks import sizes, state
 from actors.rules.checks.model_answer import MALFORMED
 
+Decisions = Mapping[str, JsonObject | None]
+"""The calls that the user has decided on, by id: the response without running the tool, or None to run it."""
 
-class Answer(msgspec.Struct):
-    """What came of one call; `response` None: there is no answer yet. `size`: bytes of it, with the state it changes."""
+_CALL_HOOKS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
+"""The hooks that see a call, or its event."""
+
+
+class ToolResult(msgspec.Struct):
+    """What came of one call.
+
+    Attributes:
+        actions: what the tool has done besides.
+        response: None if there is none yet.
+        size: bytes of the response, and of the state that it changes.
+    """
 
     call: FunctionCall
     actions: Actions
-    response: dict[str, Any] | None
+    response: JsonObject | None
     size: int = 0
 
 
@@ -42,93 +55,133 @@ class _CallbackFailure(Exception):
         self.error = error
 
 
-async def run_calls(
-    spec: AgentSpec,
-    tools: Mapping[str, Tool],
-    calls: Sequence[FunctionCall],
-    tool_context: Callable[[str, Actions], ToolContext],
-    decided: Mapping[str, dict[str, Any] | None],
-) -> list[Answer]:
-    """Run all calls at the same time. One that needs the user's consent is not run before that is given.
+class ToolCalls:
+    """The tools that an agent has in one run, and the calls of its model.
 
     Args:
         spec: the agent, whose hooks are called.
-        tools: by name.
-        tool_context: makes the context of a call from its id and its actions.
-        decided: by id the calls that the user has decided on: how they are answered without being run, or None to run them.
-
-    Returns:
-        The answers, in the order of the calls. A call that failed is answered with `{"error": …}`, and so are those whose
-        answers are too large to be stored together.
-
-    Raises:
-        BaseException: whatever a callback raises.
+        context: the run.
+        by_name: the tools.
     """
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_answer(spec, tools, call, tool_context, decided)) for call in calls]
-    except ExceptionGroup as failures:
-        # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
-        first = failures.exceptions[0]
-        raise first.error if isinstance(first, _CallbackFailure) else first from None
-    # A tool may cancel the task it runs in: it has no answer then, and nobody else is concerned.
-    answers = [
-        Answer(call, Actions(), {"error": f"{call.name} was cancelled by itself"}) if task.cancelled() else task.result()
-        for call, task in zip(calls, tasks, strict=True)
-    ]
-    for index in limits.left_out([answer.size for answer in answers], spec.limits):
-        call, size = answers[index].call, answers[index].size
-        answers[index] = Answer(call, Actions(), {"error": limits.told_too_large(call.name, size, spec.limits)})
-    return answers
+
+    def __init__(self, spec: AgentSpec, context: Context, by_name: Mapping[str, Tool]) -> None:
+        self._spec = spec
+        self._context = context
+        self.by_name = by_name
+
+    def may_wait(self, call: FunctionCall) -> bool:
+        """True if the response to a call may come in a later turn: of a long-running tool, or of one that needs consent."""
+        tool = self.by_name.get(call.name)
+        return tool is not None and (tool.is_long_running or tool.require_confirmation)
+
+    def long_running_ids(self, content: Content | None) -> tuple[str, ...]:
+        """Return the ids of the calls in a content that may wait."""
+        calls = content.function_calls() if content is not None else ()
+        return tuple(call.id for call in calls if call.id and self.may_wait(call))
+
+    def only_decide(self, calls: Sequence[FunctionCall]) -> bool:
+        """True if the calls have no effect beyond the actions of their event, and no hook sees them."""
+        tools = [self.by_name.get(call.name) for call in calls]
+        return all(tool is not None and tool.only_decides for tool in tools) and not any(map(self._spec.hooks, _CALL_HOOKS))
+
+    async def run(self, calls: Sequence[FunctionCall], decided: Decisions) -> list[ToolResult]:
+        """Run all calls at the same time. One that needs the user's consent is not run before that is given.
+
+        Returns:
+            The results, in the order of the calls. A call that failed has the response `{"error": …}`, and so have those whose
+            responses are too large to be stored together.
+
+        Raises:
+            BaseException: whatever a callback raises.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._result(call, decided)) for call in calls]
+        except ExceptionGroup as failures:
+            # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
+            first = failures.exceptions[0]
+            raise first.error if isinstance(first, _CallbackFailure) else first from None
+        # A tool may cancel the task it runs in: it has no response then, and no other call is concerned.
+        results = [
+            ToolResult(call, Actions(), {"error": f"{call.name} was cancelled by itself"}) if task.cancelled() else task.result()
+            for call, task in zip(calls, tasks, strict=True)
+        ]
+        for index in sizes.left_out([result.size for result in results], self._spec.limits):
+            call, size = results[index].call, results[index].size
+            error = sizes.told_too_large(call.name, size, self._spec.limits)
+            results[index] = ToolResult(call, Actions(), {"error": error})
+        return results
+
+    async def _result(self, call: FunctionCall, decided: Decisions) -> ToolResult:
+        try:
+            return await self._checked_result(call, decided)
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
+            raise _CallbackFailure(error) from error
+
+    async def _checked_result(self, call: FunctionCall, decided: Decisions) -> ToolResult:
+        actions = Actions()
+        if call.args and MALFORMED in call.args:
+            return ToolResult(
+                call, actions, {"error": f"the arguments of {call.name} are no JSON object: {call.args[MALFORMED]}"}
+            )
+        tool = self.by_name.get(call.name) or _MissingTool(call.name, self._unknown(call.name))
+        if tool.require_confirmation:
+            response = decided.get(call.id or "")
+            if response is not None or call.id not in decided:
+                return ToolResult(call, actions, response)
+        try:
+            result = await self._call(tool, dict(call.args or {}), self._tool_context(call.id or "", actions))
+            if result is None and tool.is_long_running:
+                return ToolResult(call, actions, None)
+            data, size = plain_sized(result)
+            response = data if isinstance(data, dict) else {"result": data}
+            if (wrong := flaw(response, is_finite=True)) is not None:
+                raise NotEncodableError(type(result).__name__, wrong)
+            return ToolResult(call, actions, response, size + _check_actions(actions))
+        except (NotEncodableError, InvalidIdError) as error:
+            # Nothing of such a call can be stored, its state included: the event would fail as a whole.
+            return ToolResult(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {told(error)}"})
+
+    def _unknown(self, name: str) -> str:
+        available = ", ".join(self.by_name) if self.by_name else "none"
+        return f"there is no tool {name!r}.{did_you_mean(name, self.by_name)} Available tools: {available}"
+
+    async def _call(self, tool: Tool, args: JsonObject, context: ToolContext) -> Any:
+        """Run a tool, with the callbacks around it."""
+        hooks = self._spec.hooks
+        result = await first_result(hooks("before_tool_callback"), tool, args, context)
+        if result is None:
+            try:
+                result = await tool.run(args, context)
+            except (FencedError, ActorLostError):
+                # Not the tool's fault: an agent that it has asked cannot go on here.
+                raise
+            except BaseException as error:  # A tool is the user's code: whatever it raises, the model is told and goes on.
+                if is_cancellation(error):
+                    raise
+                result = await first_result(hooks("on_tool_error_callback"), tool, args, context, error)
+                if result is None:
+                    return {"error": f"{code_of(error)}: {told(error)}"}
+        replaced = await first_result(hooks("after_tool_callback"), tool, args, context, result)
+        return result if replaced is None else replaced
+
+    def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
+        context = self._context
+        return ToolContext(
+            function_call_id=call_id,
+            ask=context.ask_agent,
+            offload=context.offload,
+            artifacts=context.artifacts,
+            memory=context.memory,
+            actions=actions,
+            **facts_for_user_code(context),
+        )
 
 
-async def _answer(
-    spec: AgentSpec,
-    tools: Mapping[str, Tool],
-    call: FunctionCall,
-    tool_context: Callable[[str, Actions], ToolContext],
-    decided: Mapping[str, dict[str, Any] | None],
-) -> Answer:
-    try:
-        return await _answered(spec, tools, call, tool_context, decided)
-    except BaseException as error:
-        if is_cancellation(error):
-            raise
-        raise _CallbackFailure(error) from error
-
-
-async def _answered(
-    spec: AgentSpec,
-    tools: Mapping[str, Tool],
-    call: FunctionCall,
-    tool_context: Callable[[str, Actions], ToolContext],
-    decided: Mapping[str, dict[str, Any] | None],
-) -> Answer:
-    actions = Actions()
-    if call.args and MALFORMED in call.args:
-        return Answer(call, actions, {"error": f"the arguments of {call.name} are no JSON object: {call.args[MALFORMED]}"})
-    tool = tools.get(call.name) or _MissingTool(call.name, _unknown(call.name, tools))
-    if tool.require_confirmation:
-        answer = decided.get(call.id or "")
-        if answer is not None or call.id not in decided:
-            return Answer(call, actions, answer)
-    context = tool_context(call.id or "", actions)
-    try:
-        result = await _call(spec, tool, dict(call.args or {}), context)
-        if result is None and tool.is_long_running:
-            return Answer(call, actions, None)
-        told, size = plain_sized(result)
-        response = told if isinstance(told, dict) else {"result": told}
-        if (wrong := flaw(response, is_finite=True)) is not None:
-            raise NotEncodableError(type(result).__name__, wrong)
-        return Answer(call, actions, response, size + _settle(actions))
-    except (NotEncodableError, InvalidIdError) as error:
-        # Nothing of such a call can be stored, its state included: the event would fail as a whole.
-        return Answer(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {told_of(error)}"})
-
-
-def _settle(actions: Actions) -> int:
-    """See that what a tool has done besides can be stored, and return its bytes. Raises NotEncodableError, InvalidIdError."""
+def _check_actions(actions: Actions) -> int:
+    """Check that what a tool has done besides can be stored; return its bytes. Raises NotEncodableError, InvalidIdError."""
     if actions.freeze() == NO_ACTIONS:
         return 0
     actions.state_delta = plain(actions.state_delta)
@@ -151,46 +204,25 @@ class _MissingTool(Tool):
     def declaration(self) -> FunctionDeclaration:
         raise LookupError(self._reason)
 
-    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
+    async def run(self, args: JsonObject, context: ToolContext) -> Any:
         raise LookupError(self._reason)
 
 
-async def _call(spec: AgentSpec, tool: Tool, args: dict[str, Any], context: ToolContext) -> Any:
-    result = await first_result(spec.hooks("before_tool_callback"), tool, args, context)
-    if result is None:
-        try:
-            result = await tool.run(args, context)
-        except (FencedError, ActorLostError):
-            # Not the tool's fault: an agent that it has asked cannot go on here.
-            raise
-        except BaseException as error:  # A tool is the user's code: whatever it raises, the model is told and goes on.
-            if is_cancellation(error):
-                raise
-            result = await first_result(spec.hooks("on_tool_error_callback"), tool, args, context, error)
-            if result is None:
-                return {"error": f"{code_of(error)}: {told_of(error)}"}
-    replaced = await first_result(spec.hooks("after_tool_callback"), tool, args, context, result)
-    return result if replaced is None else replaced
-
-
-def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
-    available = ", ".join(tools) if tools else "none"
-    return f"there is no tool {name!r}.{did_you_mean(name, tools)} Available tools: {available}"
-
-
-def response_event(answers: Sequence[Answer]) -> Event | None:
-    """The one event that answers the calls, in their order; None when no call has an answer yet."""
+def response_event(results: Sequence[ToolResult]) -> Event | None:
+    """The one event with the responses, in the order of the calls; None if no call has a response yet."""
     parts = [
-        Part(function_response=FunctionResponse(id=answer.call.id, name=answer.call.name, response=answer.response))
-        for answer in answers
-        if answer.response is not None
+        Part(function_response=FunctionResponse(id=result.call.id, name=result.call.name, response=result.response))
+        for result in results
+        if result.response is not None
     ]
     actions = Actions()
-    for answer in answers:
-        actions.merge(answer.actions)
+    for result in results:
+        actions.merge(result.actions)
     if not parts and actions.freeze() == NO_ACTIONS:
         return None
-    return Event(
-        content=Content(role=USER, parts=parts) if parts else None,
-        actions=actions.freeze(),
-    )
+    return Event(content=Content(role=USER, parts=parts) if parts else None, actions=actions.freeze())
+
+
+def pending_ids(results: Sequence[ToolResult]) -> tuple[str, ...]:
+    """The ids of the calls that have no response yet."""
+    return tuple(result.call.id or "" for result in results if result.response is None)

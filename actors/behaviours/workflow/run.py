@@ -1,14 +1,13 @@
-"""What supervisors do: run their children one after the other, again and again, or at once (seed 004; semantics.md section 4).
+"""What workflow agents do: run their children one after the other, again and again, or at once (semantics.md section 4).
 
-No event passes through them: each child stores its own. A supervisor sees outcomes, and leaves its progress in the log, so that a
-workflow goes on where it was instead of beginning again.
+No event passes through them: each child stores its own. A workflow sees outcomes, and stores how far it is, so that it goes on
+there after a pause or a loss.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -16,113 +15,132 @@ from actors.behaviours.workflow.restarts import ChildRestarts
 from actors.definitions.agents.workflow import LoopAgent
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import SupervisorContext
+from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 
 
 async def run_sequential(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
-    """Run each child once. An escalation cuts nothing, it travels up."""
-    return await _in_order(spec, context, ChildRestarts(spec, context), {}, stop_on_escalation=False) or Finished()
+    """Run each child once. An escalation does not end the sequence; its outcome says that there was one."""
+    return await _Sequence(spec, context, stop_on_escalation=False).run({})
 
 
 async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run the children in order, again and again, until one escalates or the last iteration is done."""
     definition = cast(LoopAgent, spec.definition)
-    watch = ChildRestarts(spec, context)
+    sequence = _Sequence(spec, context, stop_on_escalation=True)
     iteration = int(context.progress.get("iteration", 0))
     while spec.children and (not definition.max_iterations or iteration < definition.max_iterations):
-        stopped = await _in_order(spec, context, watch, {"iteration": iteration}, stop_on_escalation=True)
-        if stopped is not None or context.escalated:
-            if definition.on_escalate == "absorb":
-                # Also of a run that is only paused, or the loop around it would end when the answer has come.
-                context.escalated = False
-                stopped = stopped and msgspec.structs.replace(stopped, escalated=False)
-            return stopped or Finished()
+        outcome = await sequence.run({"iteration": iteration})
+        if not isinstance(outcome, Finished) or outcome.escalated:
+            # Also a pause says nothing of an absorbed escalation: it would end the loop around this one after the answer.
+            return msgspec.structs.replace(outcome, escalated=False) if definition.on_escalate == "absorb" else outcome
         iteration += 1
     return Finished()
 
 
-async def _in_order(
-    spec: AgentSpec, context: SupervisorContext, watch: ChildRestarts, where: dict[str, Any], *, stop_on_escalation: bool
-) -> AnyOutcome | None:
-    """Run the children from the first on, or from the one at which the run goes on.
+class _Sequence:
+    """Runs the children of a workflow in order: once, or once in each iteration of a loop.
 
-    Returns:
-        The outcome that ended it, if one did that is not Finished.
+    Args:
+        stop_on_escalation: no child begins after one that has escalated.
     """
-    children = list(spec.children)
-    begun = _begun(context)
-    if begun is not None:
-        del children[: children.index(begun)]
-        context.escalated = context.escalated or bool(context.progress.get("escalated"))
-    for child in children:
-        if child != begun:
-            watch.turns_to_next()
-            noted = {**where, "child": child, "escalated": context.escalated, **watch.kept()}
+
+    def __init__(self, spec: AgentSpec, context: SupervisorContext, *, stop_on_escalation: bool) -> None:
+        self._children = spec.children
+        self._context = context
+        self._stop_on_escalation = stop_on_escalation
+        self._restarts = ChildRestarts(spec, context)
+        # The child at which a run goes on; None once it has.
+        self._resumed: str | None = None
+        if context.resume_at:
+            self._resumed = context.resume_at[0]
+        elif context.is_resumed:
+            self._resumed = context.progress.get("child")
+
+    async def run(self, position: JsonMapping) -> AnyOutcome:
+        """Run the children, from the first one or from the one at which the run goes on.
+
+        Args:
+            position: how far the workflow is, for its notes.
+
+        Returns:
+            Finished when each child is; else the outcome that ended the sequence.
+        """
+        resumed, self._resumed = self._resumed, None
+        restarts = self._restarts
+        children = self._children if resumed is None else self._children[self._children.index(resumed) :]
+        for child in children:
+            outcome = await self._run_child(child, position, is_resumed=child == resumed)
+            if isinstance(outcome, Paused) and outcome.escalated:
+                # The run goes on with the answer, and has to know then that this child has escalated already.
+                since = restarts.begun.get(child, 0)
+                await self._context.note(
+                    {**position, "child": child, "escalated": True, "since": since, **restarts.progress(child)}
+                )
+            if not isinstance(outcome, Finished):
+                return msgspec.structs.replace(outcome, escalated=restarts.has_escalated)
+            if self._stop_on_escalation and restarts.has_escalated:
+                break
+        return Finished(escalated=restarts.has_escalated)
+
+    async def _run_child(self, child: str, position: JsonMapping, *, is_resumed: bool) -> AnyOutcome:
+        context, restarts = self._context, self._restarts
+        outcome: AnyOutcome
+        if not is_resumed:
+            restarts.forget_finished()
+            noted = {**position, "child": child, "escalated": restarts.has_escalated, **restarts.progress()}
             outcome = await context.run_child(child, progress=noted)
-            watch.begun[child] = context.noted_seq
-        elif child in watch.skipped:
+            restarts.begun[child] = context.noted_seq
+        elif child in restarts.skipped:
             outcome = Finished()
         else:
             # Its beginning is in the log, and so is what it has done since.
-            await watch.until_due(child)
+            await restarts.wait_until_due(child)
             outcome = await context.run_child(child, resume=context.is_resumed)
-        outcome = await watch.settled(child, outcome, where)
-        if isinstance(outcome, Paused) and outcome.escalated:
-            # A child that is paused is not over: that it has escalated already counts when it is.
-            since = watch.begun.get(child, 0)
-            await context.note({**where, "child": child, "escalated": True, "since": since, **watch.kept(child)})
-        begun = None
-        if not isinstance(outcome, Finished):
-            return outcome
-        if stop_on_escalation and context.escalated:
-            break
-    return None
-
-
-def _begun(context: SupervisorContext) -> str | None:
-    """The child at which the run goes on, or None. It is told once: in a later iteration the children begin with the first."""
-    begun = context.resume_at[0] if context.resume_at else context.progress.get("child") if context.is_resumed else None
-    context.resume_at = ()
-    context.progress = {**context.progress, "child": None}
-    return begun
+        return await restarts.supervise(child, outcome, position)
 
 
 async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
-    """Run all children at once, each on its own branch; of a run that goes on, those that have been answered.
+    """Run all children at once, each on its own branch; after a pause, those whose calls were answered.
 
-    The first whose failure goes up ends the others. It is done when every child is.
+    It finishes when every child has. A failure that is not restarted or skipped stops the other children.
     """
-    watch = ChildRestarts(spec, context)
-    paused: Mapping[str, list[str]] = context.progress.get("waiting", {})
+    restarts = ChildRestarts(spec, context)
+    paused: dict[str, list[str]] = dict(context.progress.get("waiting", {}))
     waiting = dict(paused)
-    context.escalated = context.escalated or bool(context.progress.get("escalated"))
     branch = f"{context.branch}.{spec.name}" if context.branch else spec.name
-    # When the whole run was lost, each child tells by what the log has of it whether it was done.
+    # A lost run begins all its children again: each finds in the log whether it was done.
     children = tuple(waiting) if context.is_resumed and waiting else context.resume_at or spec.children
 
-    async def run_supervised(child: str) -> AnyOutcome:
-        on = f"{branch}.{child}"
-        await watch.until_due(child)
-        outcome = await context.run_child(child, branch=on, resume=context.is_resumed)
-        return await watch.settled(child, outcome, {"waiting": paused}, on)
+    async def run_child(child: str) -> AnyOutcome:
+        on_branch = f"{branch}.{child}"
+        await restarts.wait_until_due(child)
+        outcome = await context.run_child(child, branch=on_branch, resume=context.is_resumed)
+        return await restarts.supervise(child, outcome, {"waiting": paused}, on_branch)
 
-    runs = {asyncio.create_task(run_supervised(child)): child for child in children if child not in watch.skipped}
+    runs = {asyncio.create_task(run_child(child)): child for child in children if child not in restarts.skipped}
     try:
-        stopped = await _all(runs, waiting)
+        stopped = await _wait_for_all(runs, waiting)
     finally:
         for run in runs:
             run.cancel()
     if stopped is not None:
         await context.stop_branch(branch)
-        return stopped
+        return msgspec.structs.replace(stopped, escalated=restarts.has_escalated)
     if not waiting:
-        return Finished()
-    await context.note({"waiting": waiting, "escalated": context.escalated, **watch.kept()})
-    return Paused(call_ids=tuple(call_id for call_ids in waiting.values() for call_id in call_ids))
+        return Finished(escalated=restarts.has_escalated)
+    await context.note({"waiting": waiting, "escalated": restarts.has_escalated, **restarts.progress()})
+    call_ids = tuple(call_id for call_ids in waiting.values() for call_id in call_ids)
+    return Paused(call_ids=call_ids, escalated=restarts.has_escalated)
 
 
-async def _all(runs: dict[asyncio.Task[AnyOutcome], str], waiting: dict[str, list[str]]) -> AnyOutcome | None:
-    """Wait until all have finished or paused, or one has not. `waiting` is brought up to date: who waits for which calls."""
+async def _wait_for_all(runs: dict[asyncio.Task[AnyOutcome], str], waiting: dict[str, list[str]]) -> AnyOutcome | None:
+    """Wait until every run has finished or paused; return the first outcome that is neither.
+
+    Args:
+        runs: tasks, by child.
+        waiting: is brought up to date: the children that are paused, with the calls they wait for.
+    """
     pending = set(runs)
     while pending:
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)

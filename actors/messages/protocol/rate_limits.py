@@ -6,16 +6,15 @@ from actors.messages.protocol.base import Message
 from actors.messages.session import SessionKey
 
 
-# ------------------------------------------------------------------------------------------------- driver -> anybody
 class AcquirePermit(Message, frozen=True, kw_only=True):
     """Wait until a call of a limited model may begin, or be repeated.
 
     Attributes:
-        permit: what the call is known by, made by whoever makes it.
-        holder: the process that makes it.
-        session: whose call it is: sessions have their turns one after the other.
-        attempt: how many attempts have failed; 0 when it begins.
-        status, retry_after_s: how the last has failed, see `actors.rules.capacity.rate_limiter.Trouble`.
+        permit: an id that the caller has made for the call.
+        holder: the caller's process.
+        session: whose call it is: waiting sessions have their turns one after the other.
+        attempt: how many attempts of the call have failed; 0 when it begins.
+        status, retry_after_s: how the last attempt has failed: see `actors.rules.capacity.rate_limiter.FailedAttempt`.
     """
 
     permit: str
@@ -34,7 +33,12 @@ class PermitReply(Message, frozen=True):
 
 
 class ReleasePermit(Message, frozen=True, kw_only=True):
-    """A call is over, after so many tokens; or nobody waits for it any more. `answered`: the service has answered it."""
+    """End a call, or give up waiting for its permit.
+
+    Attributes:
+        tokens: what the call has used.
+        answered: the service has responded.
+    """
 
     permit: str
     tokens: int = 0
@@ -42,7 +46,7 @@ class ReleasePermit(Message, frozen=True, kw_only=True):
 
 
 class RenewPermits(Message, frozen=True, kw_only=True):
-    """A process lives. `held`: its calls that are under way, by permit, each with its model."""
+    """Renew the lease of a process. `held`: the models of its running calls, by permit."""
 
     holder: str
     held: dict[str, str]

@@ -1,17 +1,17 @@
-"""Who may ask a model next: so many at once, so often a minute, all sessions by turns, and repetitions only out of a budget.
+"""Which calls of a model may begin: limited at a time and by the minute, fair between sessions, with retries from a budget.
 
 Rules of this file:
 
-- There is no clock and no waiting here: whoever asks says what time it is, and is told who may go, and when to ask again.
-- Sessions that wait have their turns one after the other, however many calls each of them has waiting: a session is served at
-  the latest when every other one that waits has been served once.
-- In no minute do more calls begin than `requests_per_minute` says. That is exact: the beginnings of the last minute are kept.
-- What a call uses is known when it is over. So calls are held back as long as what was used in the last minute, and what those
-  that are under way will use if they are like the others, reaches `tokens_per_minute`. It may be overshot by what is not like
-  them. Before the first has told, there is one at a time.
-- A repetition costs 1 out of a budget to which each call adds `retry_ratio`: a service that is in trouble is not asked many times
-  over by everybody. It takes its place in the line again when its time has come.
-- A service that says that it is asked too often is not asked by anybody for a while: as long as it says, or longer each time.
+- There is no clock and no waiting here: the caller passes the time, and learns which calls may begin and when to ask again.
+- Waiting sessions take turns, however many calls each of them has waiting: a session is served at the latest when every other
+  waiting session was served once.
+- In no minute do more calls begin than `requests_per_minute`. That is exact: the beginnings of the last minute are kept.
+- What a call uses is known when it is over. So calls are held back while the tokens of the last minute, and what the running
+  calls will use if they are average, reach `tokens_per_minute`. Calls above the average may overshoot it. Until the first call is
+  over, calls run one at a time.
+- A retry costs 1 from a budget to which each call adds `retry_ratio`, so that a service in trouble is not flooded with retries.
+  It queues again when its backoff is over.
+- A service that responds with 429 is not called by any session for a while: as long as it asks for, or longer each time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from actors.rules.recovery.backoff import Backoff
 MINUTE_S = 60.0
 
 TOO_MANY_REQUESTS = 429
-"""The HTTP status with which a service says that it is asked too often."""
+"""The HTTP status with which a service says that it is called too often."""
 
 RETRYABLE = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
 """HTTP statuses that may be gone the next time."""
@@ -45,8 +45,11 @@ LONGEST_BACKOFF_S = 60.0
 BACKOFF = Backoff(1.0, LONGEST_BACKOFF_S)
 """Waits before a call is repeated, unless the service says how long to wait."""
 
-LONGEST_ADVICE_S = 120.0
-"""A service that asks for more patience than this gets none: the call fails at once instead of hanging."""
+MAX_RETRY_AFTER_S = 120.0
+"""A call fails at once, instead of hanging, when the service wants it to wait longer than this."""
+
+MAX_IN_A_ROW = 16
+"""So many 429s in a row lengthen the backoff; further ones do not."""
 
 
 class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +57,7 @@ class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         attempt: how many attempts of the call have failed, from 1.
-        status: HTTP status; None when no answer came at all.
+        status: HTTP status; None when no response came at all.
         retry_after_s: how long the service wants to be left alone; None when it does not say.
     """
 
@@ -63,173 +66,192 @@ class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
 
 
-class _Waiting(NamedTuple):
+class _Retry(NamedTuple):
+    """A retry that waits for its backoff; the number keeps those due at the same time in order."""
+
     due_s: float
     number: int
     permit: str
     session: Hashable
 
 
-class RateLimiter:
-    """The calls of one model, those under way and those that wait. See the head of this file.
+class _Usage:
+    """What the calls of the last minute have used.
 
     Attributes:
-        counts: figures since it was made: calls that were granted, repetitions that were granted, and refused ones.
+        tokens: in the last minute.
+        average: of a call; None until the first one is over.
+    """
+
+    def __init__(self) -> None:
+        self._by_call: deque[tuple[float, int]] = deque()
+        self.tokens = 0
+        self.average: float | None = None
+
+    def add(self, now_s: float, tokens: int) -> None:
+        """A call is over."""
+        self._by_call.append((now_s, tokens))
+        self.tokens += tokens
+        self.average = self.tokens / len(self._by_call)
+
+    def forget(self, now_s: float) -> None:
+        """Drop the calls that ended more than a minute ago. The average stays until another call is over."""
+        while self._by_call and self._by_call[0][0] + MINUTE_S <= now_s:
+            self.tokens -= self._by_call.popleft()[1]
+
+    def next_change_s(self) -> float | None:
+        """When the oldest call will be a minute ago."""
+        return self._by_call[0][0] + MINUTE_S if self._by_call else None
+
+
+class RateLimiter:
+    """The calls of one model: those that run, and those that wait for a permit.
+
+    Attributes:
+        counts: permits granted, for calls and retries; retries accepted; retries refused.
     """
 
     def __init__(self, limits: ModelLimits) -> None:
         self._limits = limits
         self._running: set[str] = set()
-        # Sessions in the order of their turns, each with its calls.
-        self._line: OrderedDict[Hashable, deque[str]] = OrderedDict()
+        # By session, in the order of their turns.
+        self._queues: OrderedDict[Hashable, deque[str]] = OrderedDict()
         self._session_of: dict[str, Hashable] = {}
-        # Repetitions whose time has not come.
-        self._later: list[_Waiting] = []
+        # A heap by due time.
+        self._retries: list[_Retry] = []
         self._number = 0
-        self._begun: deque[float] = deque()
-        self._used: deque[tuple[float, int]] = deque()
-        self._tokens = 0
-        self._usual: float | None = None
+        self._begun_s: deque[float] = deque()
+        self._usage = _Usage()
         self._budget = float(limits.retry_reserve)
         self._paused_until_s = 0.0
-        self._refused_in_a_row = 0
+        self._too_many_in_a_row = 0
         self.counts = {"granted": 0, "retried": 0, "retries_refused": 0}
 
-    # ------------------------------------------------------------------------------------------------- asking
-    def ask(self, permit: str, session: Hashable) -> None:
-        """A call wants to begin. Asked again, it keeps its place."""
+    def enqueue(self, permit: str, session: Hashable) -> None:
+        """Have a call wait for its permit. One that waits already keeps its place."""
         if permit not in self._running and permit not in self._session_of:
             self._budget = min(self._budget + self._limits.retry_ratio, max(self._limits.retry_reserve, 1.0))
-            self._stand_in_line(permit, session)
+            self._enqueue(permit, session)
 
-    def _stand_in_line(self, permit: str, session: Hashable) -> None:
+    def _enqueue(self, permit: str, session: Hashable) -> None:
         self._session_of[permit] = session
-        self._line.setdefault(session, deque()).append(permit)
+        self._queues.setdefault(session, deque()).append(permit)
 
-    def retry(self, permit: str, session: Hashable, trouble: FailedAttempt, now_s: float, chance: float) -> bool:
-        """An attempt has failed, and the call wants to be made again. It is over for now; False: for good.
+    def retry(self, permit: str, session: Hashable, failed: FailedAttempt, now_s: float, chance: float) -> bool:
+        """End a failed attempt, and have the call wait to be repeated; False if it may not be.
 
         Args:
-            chance: anything from 0 to 1: by how much its wait is shortened, to half of it at most. So a herd is spread.
+            chance: from 0 to 1; shortens the backoff, at 1 to half, so that calls which failed together are spread.
         """
         self._running.discard(permit)
-        wait_s = self._wait_s(trouble, chance)
-        if trouble.status == TOO_MANY_REQUESTS and wait_s <= LONGEST_ADVICE_S:
+        wait_s = self._backoff_s(failed, chance)
+        if failed.status == TOO_MANY_REQUESTS and wait_s <= MAX_RETRY_AFTER_S:
             self._paused_until_s = max(self._paused_until_s, now_s + wait_s)
-        if wait_s > LONGEST_ADVICE_S or trouble.attempt > self._limits.max_retries or self._budget < 1:
+        if wait_s > MAX_RETRY_AFTER_S or failed.attempt > self._limits.max_retries or self._budget < 1:
             self.counts["retries_refused"] += 1
             return False
         self._budget -= 1
         self.counts["retried"] += 1
         self._number += 1
         self._session_of[permit] = session
-        heappush(self._later, _Waiting(now_s + wait_s, self._number, permit, session))
+        heappush(self._retries, _Retry(now_s + wait_s, self._number, permit, session))
         return True
 
-    def _wait_s(self, trouble: FailedAttempt, chance: float) -> float:
-        times = trouble.attempt
-        if trouble.status == TOO_MANY_REQUESTS:
-            self._refused_in_a_row += 1
-            times = max(times, min(self._refused_in_a_row, 16))
-        if trouble.retry_after_s is not None:
-            return trouble.retry_after_s
-        return BACKOFF.after_attempts(times, chance)
+    def _backoff_s(self, failed: FailedAttempt, chance: float) -> float:
+        attempts = failed.attempt
+        if failed.status == TOO_MANY_REQUESTS:
+            self._too_many_in_a_row += 1
+            attempts = max(attempts, min(self._too_many_in_a_row, MAX_IN_A_ROW))
+        if failed.retry_after_s is not None:
+            return failed.retry_after_s
+        return BACKOFF.after_attempts(attempts, chance)
 
     def hold(self, permit: str) -> None:
-        """A call is under way that was granted by somebody who is not there any more."""
-        self.give_up(permit)
+        """Count a running call that was granted by a limiter before this one."""
+        self.withdraw(permit)
         self._running.add(permit)
 
-    # ------------------------------------------------------------------------------------------------- granting
     def grant(self, now_s: float) -> list[str]:
-        """Who may begin now, in order."""
+        """Grant all permits that can be granted now, and return them in order."""
         self._forget(now_s)
-        while self._later and self._later[0].due_s <= now_s:
-            due = heappop(self._later)
+        while self._retries and self._retries[0].due_s <= now_s:
+            due = heappop(self._retries)
             if due.permit in self._session_of:
-                self._stand_in_line(due.permit, due.session)
+                self._enqueue(due.permit, due.session)
         granted = []
-        while self._line and self._has_room(now_s):
-            session, calls = next(iter(self._line.items()))
-            permit = calls.popleft()
-            if calls:
-                self._line.move_to_end(session)
+        while self._queues and self._has_room(now_s):
+            session, permits = next(iter(self._queues.items()))
+            permit = permits.popleft()
+            if permits:
+                self._queues.move_to_end(session)
             else:
-                del self._line[session]
+                del self._queues[session]
             del self._session_of[permit]
             self._running.add(permit)
-            self._begun.append(now_s)
+            self._begun_s.append(now_s)
             granted.append(permit)
         self.counts["granted"] += len(granted)
         return granted
 
     def _has_room(self, now_s: float) -> bool:
         limits = self._limits
-        if now_s < self._paused_until_s:
+        if now_s < self._paused_until_s or self._is_minute_full():
             return False
         if limits.max_concurrency is not None and len(self._running) >= limits.max_concurrency:
             return False
-        if limits.requests_per_minute is not None and len(self._begun) >= limits.requests_per_minute:
-            return False
         if limits.tokens_per_minute is None:
             return True
-        if self._usual is None:
+        if self._usage.average is None:
             return not self._running
-        return self._tokens + self._usual * len(self._running) < limits.tokens_per_minute
+        return self._usage.tokens + self._usage.average * len(self._running) < limits.tokens_per_minute
 
     def wait_s(self, now_s: float) -> float | None:
-        """When to ask again whom to grant, in seconds from now; None: when a call has ended, or another one asks."""
-        times = [each.due_s for each in self._later[:1]]
-        if self._line:
+        """Seconds until `grant` may grant more; None if only the end of a call, or another call, can change that."""
+        times = [each.due_s for each in self._retries[:1]]
+        if self._queues:
             times += [self._paused_until_s] if now_s < self._paused_until_s else []
-            times += [self._begun[0] + MINUTE_S] if self._is_full() else []
-            times += [self._used[0][0] + MINUTE_S] if self._used else []
+            times += [self._begun_s[0] + MINUTE_S] if self._is_minute_full() else []
+            usage_changes_s = self._usage.next_change_s()
+            times += [usage_changes_s] if usage_changes_s is not None else []
         later = [time - now_s for time in times if time > now_s]
         return min(later) if later else None
 
-    def _is_full(self) -> bool:
-        return self._limits.requests_per_minute is not None and len(self._begun) >= self._limits.requests_per_minute
+    def _is_minute_full(self) -> bool:
+        return self._limits.requests_per_minute is not None and len(self._begun_s) >= self._limits.requests_per_minute
 
     def _forget(self, now_s: float) -> None:
-        """Let go of what was more than a minute ago."""
-        while self._begun and self._begun[0] + MINUTE_S <= now_s:
-            self._begun.popleft()
-        while self._used and self._used[0][0] + MINUTE_S <= now_s:
-            self._tokens -= self._used.popleft()[1]
+        """Drop what was more than a minute ago."""
+        while self._begun_s and self._begun_s[0] + MINUTE_S <= now_s:
+            self._begun_s.popleft()
+        self._usage.forget(now_s)
 
-    # ------------------------------------------------------------------------------------------------- ending
     def end(self, permit: str, now_s: float, tokens: int = 0, *, answered: bool = True) -> None:
-        """A call is over, or is not wanted any more.
+        """End a running call, or take a waiting one out of its queue.
 
         Args:
-            answered: the service has answered it.
+            answered: the service has responded.
         """
         if permit in self._running:
             self._running.discard(permit)
             if answered:
-                self._refused_in_a_row = 0
-                self._note_use(now_s, tokens)
+                self._too_many_in_a_row = 0
+                if self._limits.tokens_per_minute is not None:
+                    self._usage.add(now_s, tokens)
         else:
-            self.give_up(permit)
+            self.withdraw(permit)
 
-    def _note_use(self, now_s: float, tokens: int) -> None:
-        if self._limits.tokens_per_minute is not None:
-            self._used.append((now_s, tokens))
-            self._tokens += tokens
-            self._usual = self._tokens / len(self._used)
-
-    def give_up(self, permit: str) -> None:
-        """Take a call out of the line."""
+    def withdraw(self, permit: str) -> None:
+        """Take a waiting call out of its queue."""
         session = self._session_of.pop(permit, None)
-        calls = self._line.get(session)
-        if calls is not None and permit in calls:
-            calls.remove(permit)
-            if not calls:
-                del self._line[session]
+        permits = self._queues.get(session)
+        if permits is not None and permit in permits:
+            permits.remove(permit)
+            if not permits:
+                del self._queues[session]
 
     @property
     def running(self) -> int:
-        """Calls that are under way."""
+        """Calls that run."""
         return len(self._running)
 
     @property

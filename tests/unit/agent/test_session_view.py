@@ -24,7 +24,7 @@ def feed(view: SessionView, pages: Sequence[Sequence[Event]]) -> list[int]:
     for page in pages:
         events = [StoredEvent(view.seq + place, encode(each)) for place, each in enumerate(page, start=1)]
         view.take_in(Fetched(events=events, generation="g", state=encode({})))
-        kept.append(len(view.view))
+        kept.append(len(view.history))
     return kept
 
 
@@ -45,10 +45,10 @@ def test_what_is_read_anew_is_kept_until_the_run_is_over() -> None:
     feed(view, PAGES)
     answer = [event("user", resp("c", "yes"), turn="e-0")]
     feed(view, [answer])
-    assert view.view.lacks(["c"])
-    view.begin_anew()
+    assert view.history.lacks(["c"])
+    view.begin_again()
     assert feed(view, [*PAGES, answer])[-1] == 2_001
-    assert not view.view.lacks(["c"])
-    view.rest()
+    assert not view.history.lacks(["c"])
+    view.end_run()
     feed(view, [[event("me", said("thanks"), turn="e-0")], [event("user", said("bye"), turn="e-1001")]])
-    assert len(view.view) == 1
+    assert len(view.history) == 1

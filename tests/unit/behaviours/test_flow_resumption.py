@@ -19,7 +19,7 @@ from actors.messages.flow import FlowMark, TaskNode
 from actors.messages.protocol.outcomes import Failed, Finished
 from actors.rules.flow.board import Board
 from runtime.driver.flows import task_results
-from tests.support.flow_fixture import Diligent, FlowHouse
+from tests.support.flow_fixture import DiggingModel, FlowFixture
 from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs
 
 
@@ -29,7 +29,7 @@ def dig() -> str:
 
 
 def flow_of(nodes: Sequence[TaskNode]) -> Flow:
-    agents = [LlmAgent(name=name, model=Diligent(), tools=[dig]) for name in AGENTS]
+    agents = [LlmAgent(name=name, model=DiggingModel(), tools=[dig]) for name in AGENTS]
     tasks = [
         Task(node.name, name=node.name, agents=node.agents, depends_on=node.depends_on, parent=node.parent) for node in nodes
     ]
@@ -38,18 +38,18 @@ def flow_of(nodes: Sequence[TaskNode]) -> Flow:
 
 async def whole(flow: Flow) -> list[bytes]:
     with TemporaryDirectory() as folder:
-        house = FlowHouse(flow, Path(folder))
-        await house.open()
-        assert isinstance(await house.control(), Finished)
-        return await house.raw()
+        fixture = FlowFixture(flow, Path(folder))
+        await fixture.open()
+        assert isinstance(await fixture.control(), Finished)
+        return await fixture.raw()
 
 
 async def resumed(flow: Flow, events: Sequence[bytes]) -> list[Event]:
     with TemporaryDirectory() as folder:
-        house = FlowHouse(flow, Path(folder))
-        await house.open(events)
-        assert isinstance(await house.control(), Finished)
-        return await house.log()
+        fixture = FlowFixture(flow, Path(folder))
+        await fixture.open(events)
+        assert isinstance(await fixture.control(), Finished)
+        return await fixture.log()
 
 
 def finished_by_agents(events: Sequence[Event]) -> Counter[str]:
@@ -105,9 +105,9 @@ def test_a_flow_in_which_nobody_can_work_on_a_task_says_so(tmp_path: Path) -> No
     nobody = [msgspec.structs.replace(node, agents=()) if node.name == "t2" else node for node in flow.plan.nodes]
 
     async def run() -> object:
-        house = FlowHouse(flow, tmp_path, replace(flow.plan, nodes=tuple(nobody)))
-        await house.open()
-        return await house.control()
+        fixture = FlowFixture(flow, tmp_path, replace(flow.plan, nodes=tuple(nobody)))
+        await fixture.open()
+        return await fixture.control()
 
     outcome = asyncio.run(run())
     assert isinstance(outcome, Failed)

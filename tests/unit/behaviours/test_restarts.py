@@ -1,4 +1,4 @@
-"""What supervisors note of the children that fail, so that whoever goes on with the run knows it."""
+"""What supervisors note of children that fail, so that a resumed supervisor knows it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KAPUT = Failed(agent="a", error_code="ValueError")
 RESTART = Supervision(strategy="restart", max_restarts=2, backoff_s=5)
 
 
-class Stage:
-    """Implements as much of SupervisorContext as supervisors need: a log, and children whose runs end as they are told.
+class FakeContext:
+    """Implements as much of SupervisorContext as supervisors use: notes, and children whose runs end with the given outcomes.
 
     Attributes:
-        notes: what was noted, by its place in the log.
-        ran: which children were run, whether as resumed ones, and when.
+        notes: by their places in the log.
+        ran: the children that were run, whether they were resumed, and when.
     """
 
     branch = None
@@ -38,7 +38,6 @@ class Stage:
         self.is_resumed = progress is not None
         self.progress: Mapping[str, Any] = progress or {}
         self.noted_seq = noted_seq
-        self.escalated = False
         self.clock = ManualClock(now_s=100)
         self.notes: dict[int, dict[str, Any]] = {}
         self.ran: list[tuple[str, bool, float]] = []
@@ -51,9 +50,7 @@ class Stage:
             await self.note(progress)
         self.ran.append((name, resume, self.clock.now_s()))
         await asyncio.sleep(0)
-        outcome = self._ends[name].pop(0)
-        self.escalated = self.escalated or outcome.escalated
-        return outcome
+        return self._ends[name].pop(0)
 
     async def note(self, progress: Mapping[str, Any], custom_metadata: dict[str, Any] | None = None) -> None:
         self._head += 1
@@ -69,51 +66,51 @@ def spec(kind: type[SequentialAgent | ParallelAgent], supervision: Supervision, 
     return AgentSpec(definition=kind(name="s", supervision=supervision), children=children)
 
 
-def begins(stage: Stage, child: str) -> list[int]:
-    """Behind which place the run of the child begins, as each note in turn tells; the supervisor's own began behind 10."""
-    return [child_after_seq((seq, note), child, 10) for seq, note in stage.notes.items()]
+def begins(context: FakeContext, child: str) -> list[int]:
+    """After which place the run of the child begins, as each note in turn tells; the supervisor's own began after 10."""
+    return [child_after_seq((seq, note), child, 10) for seq, note in context.notes.items()]
 
 
 async def test_in_a_sequence_a_run_begins_behind_the_note_of_its_restart_and_stays_there_when_it_is_given_up() -> None:
-    stage = Stage({"a": [KAPUT, KAPUT, KAPUT]})
-    assert await run_sequential(spec(SequentialAgent, RESTART, "a", "b"), stage) == KAPUT  # type: ignore[arg-type]
-    assert [note.get("decided") for note in stage.notes.values()] == [None, "restart", "restart", "escalate"]
-    assert begins(stage, "a") == [11, 12, 13, 13]
-    assert stage.ran == [("a", False, 100), ("a", False, 105), ("a", False, 115)]
+    context = FakeContext({"a": [KAPUT, KAPUT, KAPUT]})
+    assert await run_sequential(spec(SequentialAgent, RESTART, "a", "b"), context) == KAPUT  # type: ignore[arg-type]
+    assert [note.get("decided") for note in context.notes.values()] == [None, "restart", "restart", "escalate"]
+    assert begins(context, "a") == [11, 12, 13, 13]
+    assert context.ran == [("a", False, 100), ("a", False, 105), ("a", False, 115)]
 
 
 async def test_in_a_parallel_every_note_tells_of_every_child_where_its_run_begins() -> None:
-    stage = Stage({"a": [KAPUT, KAPUT, Finished()], "b": [KAPUT, Finished()], "c": [Paused(call_ids=("c1",))]})
-    await run_parallel(spec(ParallelAgent, RESTART, "a", "b", "c"), stage)  # type: ignore[arg-type]
-    decided = [(note.get("child"), note.get("decided")) for note in stage.notes.values()]
+    context = FakeContext({"a": [KAPUT, KAPUT, Finished()], "b": [KAPUT, Finished()], "c": [Paused(call_ids=("c1",))]})
+    await run_parallel(spec(ParallelAgent, RESTART, "a", "b", "c"), context)  # type: ignore[arg-type]
+    decided = [(note.get("child"), note.get("decided")) for note in context.notes.values()]
     assert decided == [("a", "restart"), ("b", "restart"), ("a", "restart"), (None, None)]
-    assert begins(stage, "a") == [11, 11, 13, 13]
-    assert begins(stage, "b") == [10, 12, 12, 12]
-    assert begins(stage, "c") == [10, 10, 10, 10]
-    assert set(stage.notes[14]["restarts"]) == {"a", "b"}
+    assert begins(context, "a") == [11, 11, 13, 13]
+    assert begins(context, "b") == [10, 12, 12, 12]
+    assert begins(context, "c") == [10, 10, 10, 10]
+    assert set(context.notes[14]["restarts"]) == {"a", "b"}
 
 
 async def test_a_failure_that_is_passed_over_leaves_its_run_where_it_began() -> None:
-    stage = Stage({"a": [KAPUT], "b": [KAPUT], "c": [Finished()]})
+    context = FakeContext({"a": [KAPUT], "b": [KAPUT], "c": [Finished()]})
     skip = Supervision(strategy="skip")
-    assert await run_parallel(spec(ParallelAgent, skip, "a", "b", "c"), stage) == Finished()  # type: ignore[arg-type]
-    assert begins(stage, "a") == begins(stage, "b") == [10, 10]
-    assert stage.notes[12] == {**stage.notes[12], "child": "b", "decided": "skip", "skipped": ["a"]}
+    assert await run_parallel(spec(ParallelAgent, skip, "a", "b", "c"), context) == Finished()  # type: ignore[arg-type]
+    assert begins(context, "a") == begins(context, "b") == [10, 10]
+    assert context.notes[12] == {**context.notes[12], "child": "b", "decided": "skip", "skipped": ["a"]}
 
 
 async def test_a_child_that_has_escalated_before_it_failed_has_escalated() -> None:
-    stage = Stage({"a": [Failed(agent="a", error_code="ValueError", escalated=True), Finished()]})
-    await run_sequential(spec(SequentialAgent, RESTART, "a"), stage)  # type: ignore[arg-type]
-    assert [note["escalated"] for note in stage.notes.values()] == [False, True]
+    context = FakeContext({"a": [Failed(agent="a", error_code="ValueError", escalated=True), Finished()]})
+    await run_sequential(spec(SequentialAgent, RESTART, "a"), context)  # type: ignore[arg-type]
+    assert [note["escalated"] for note in context.notes.values()] == [False, True]
 
 
 @pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent])
 async def test_who_goes_on_with_the_run_waits_what_is_left_of_the_wait(kind: type[SequentialAgent | ParallelAgent]) -> None:
     noted = {"child": "a", "decided": "restart", "restarts": {"a": [90.0, 103.0]}}
-    stage = Stage({"a": [KAPUT]}, noted, noted_seq=12)
+    context = FakeContext({"a": [KAPUT]}, noted, noted_seq=12)
     run = run_sequential if kind is SequentialAgent else run_parallel
-    assert await run(spec(kind, RESTART, "a"), stage) == KAPUT  # type: ignore[arg-type]
-    assert stage.ran == [("a", True, 103)]
+    assert await run(spec(kind, RESTART, "a"), context) == KAPUT  # type: ignore[arg-type]
+    assert context.ran == [("a", True, 103)]
     # Both restarts of before count.
-    assert [note["decided"] for note in stage.notes.values()] == ["escalate"]
-    assert begins(stage, "a") == [12]
+    assert [note["decided"] for note in context.notes.values()] == ["escalate"]
+    assert begins(context, "a") == [12]

@@ -20,8 +20,8 @@ from tests.support.session_fixture import Clock, settled
 LIMITS = {"m*": ModelLimits(max_concurrency=1)}
 
 
-class Office:
-    """The actor, with short ways to use it."""
+class LimiterFixture:
+    """The limiter's actor, with short ways to use it."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -43,106 +43,108 @@ class Office:
 
 
 @pytest.fixture
-async def office() -> AsyncIterator[Office]:
-    made = Office()
+async def limiter() -> AsyncIterator[LimiterFixture]:
+    made = LimiterFixture()
     yield made
     await made.ref.stop()
 
 
-async def test_who_asks_is_answered_when_the_call_may_begin(office: Office) -> None:
-    one, two, other = office.ask("a1"), office.ask("b1"), office.ask("c1", model="m2")
+async def test_who_asks_is_answered_when_the_call_may_begin(limiter: LimiterFixture) -> None:
+    one, two, other = limiter.ask("a1"), limiter.ask("b1"), limiter.ask("c1", model="m2")
     assert await one
     assert await other
     await settled()
     assert not two.done()
-    assert await office.counts() == {"granted": 1, "retried": 0, "retries_refused": 0, "running": 1, "waiting": 1}
-    await office.release("a1", answered=True)
+    assert await limiter.counts() == {"granted": 1, "retried": 0, "retries_refused": 0, "running": 1, "waiting": 1}
+    await limiter.release("a1", answered=True)
     assert await two
 
 
-async def test_who_asks_again_since_the_answer_was_lost_has_the_same_permit(office: Office) -> None:
-    assert await office.ask("a1")
-    assert await office.ask("a1")
-    waiting, again = office.ask("b1"), office.ask("b1")
+async def test_who_asks_again_since_the_answer_was_lost_has_the_same_permit(limiter: LimiterFixture) -> None:
+    assert await limiter.ask("a1")
+    assert await limiter.ask("a1")
+    waiting, again = limiter.ask("b1"), limiter.ask("b1")
     await settled()
-    assert (await office.counts())["waiting"] == 1
-    await office.release("a1")
+    assert (await limiter.counts())["waiting"] == 1
+    await limiter.release("a1")
     assert await waiting
     assert await again
-    assert (await office.counts())["granted"] == 2
+    assert (await limiter.counts())["granted"] == 2
 
 
-async def test_who_is_not_there_any_more_leaves_the_line_also_when_his_messages_overtake_each_other(office: Office) -> None:
-    assert await office.ask("a1")
-    waiting = office.ask("b1")
+async def test_who_is_not_there_any_more_leaves_the_line_also_when_his_messages_overtake_each_other(
+    limiter: LimiterFixture,
+) -> None:
+    assert await limiter.ask("a1")
+    waiting = limiter.ask("b1")
     await settled()
-    await office.release("b1")
+    await limiter.release("b1")
     assert not await waiting
-    await office.release("c1")
-    assert not await office.ask("c1")
-    await office.release("a1")
-    counts = await office.counts()
+    await limiter.release("c1")
+    assert not await limiter.ask("c1")
+    await limiter.release("a1")
+    counts = await limiter.counts()
     assert (counts["running"], counts["waiting"]) == (0, 0)
 
 
-async def test_what_a_process_held_that_is_gone_is_free_again(office: Office) -> None:
-    assert await office.ask("a1", holder="gone")
-    lost, waiting = office.ask("b1", holder="gone"), office.ask("c1", holder="here")
+async def test_what_a_process_held_that_is_gone_is_free_again(limiter: LimiterFixture) -> None:
+    assert await limiter.ask("a1", holder="gone")
+    lost, waiting = limiter.ask("b1", holder="gone"), limiter.ask("c1", holder="here")
     await settled()
     for _ in range(2):
-        office.clock.now_s += LEASE_S / 2
-        await office.renew("here")
+        limiter.clock.now_s += LEASE_S / 2
+        await limiter.renew("here")
     await settled()
     assert waiting.done()
     assert await waiting
     assert not await lost
     # And who renews keeps what he has.
-    office.clock.now_s += LEASE_S / 2
-    await office.renew("here", c1="m")
-    assert (await office.counts())["running"] == 1
+    limiter.clock.now_s += LEASE_S / 2
+    await limiter.renew("here", c1="m")
+    assert (await limiter.counts())["running"] == 1
 
 
-async def test_an_actor_that_was_lost_hears_of_the_calls_that_are_under_way(office: Office) -> None:
-    await office.renew("here", a1="m")
-    waiting = office.ask("b1")
+async def test_an_actor_that_was_lost_hears_of_the_calls_that_are_under_way(limiter: LimiterFixture) -> None:
+    await limiter.renew("here", a1="m")
+    waiting = limiter.ask("b1")
     await settled()
     assert not waiting.done()
-    await office.renew("here", a1="m")
-    await office.release("a1", answered=True)
+    await limiter.renew("here", a1="m")
+    await limiter.release("a1", answered=True)
     assert await waiting
     # One that has ended meanwhile is not held again by a word that was on its way.
-    await office.release("b1")
-    await office.release("d1")
-    await office.renew("here", d1="m")
-    assert (await office.counts())["running"] == 0
+    await limiter.release("b1")
+    await limiter.release("d1")
+    await limiter.renew("here", d1="m")
+    assert (await limiter.counts())["running"] == 0
 
 
-async def test_a_failure_that_may_pass_is_waited_for(office: Office) -> None:
-    assert await office.ask("a1")
-    again = office.ask("a1", attempt=1, status=429, retry_after_s=0.05)
-    other = office.ask("b1")
+async def test_a_failure_that_may_pass_is_waited_for(limiter: LimiterFixture) -> None:
+    assert await limiter.ask("a1")
+    again = limiter.ask("a1", attempt=1, status=429, retry_after_s=0.05)
+    other = limiter.ask("b1")
     await settled()
     assert not again.done()
     assert not other.done()
-    office.clock.now_s += 0.05
+    limiter.clock.now_s += 0.05
     # Its turn comes behind that of the session which has waited meanwhile.
     assert await other
     assert not again.done()
-    await office.release("b1", answered=True)
+    await limiter.release("b1", answered=True)
     assert await again
-    assert (await office.counts())["retried"] == 1
+    assert (await limiter.counts())["retried"] == 1
 
 
-async def test_a_call_that_may_not_be_made_again_is_told_so_at_once_and_is_over(office: Office) -> None:
-    assert await office.ask("a1")
-    assert not await office.ask("a1", attempt=5)
-    assert await office.ask("b1")
-    assert (await office.counts())["retries_refused"] == 1
+async def test_a_call_that_may_not_be_made_again_is_told_so_at_once_and_is_over(limiter: LimiterFixture) -> None:
+    assert await limiter.ask("a1")
+    assert not await limiter.ask("a1", attempt=5)
+    assert await limiter.ask("b1")
+    assert (await limiter.counts())["retries_refused"] == 1
 
 
-async def test_nobody_waits_for_an_actor_that_is_stopped(office: Office) -> None:
-    assert await office.ask("a1")
-    waiting = office.ask("b1")
+async def test_nobody_waits_for_an_actor_that_is_stopped(limiter: LimiterFixture) -> None:
+    assert await limiter.ask("a1")
+    waiting = limiter.ask("b1")
     await settled()
-    await office.ref.stop()
+    await limiter.ref.stop()
     assert not await waiting

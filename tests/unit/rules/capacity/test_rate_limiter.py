@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from actors.messages.limits import ModelLimits
 from actors.rules.capacity.rate_limiter import (
-    LONGEST_ADVICE_S,
+    MAX_RETRY_AFTER_S,
     MINUTE_S,
     TOO_MANY_REQUESTS,
     FailedAttempt,
@@ -18,132 +18,132 @@ from actors.rules.capacity.rate_limiter import (
 )
 
 
-def asked(permits: RateLimiter, *calls: str) -> None:
+def asked(limiter: RateLimiter, *calls: str) -> None:
     """Have calls wait; the letter of each is its session."""
     for call in calls:
-        permits.ask(call, call[0])
+        limiter.enqueue(call, call[0])
 
 
 def test_sessions_have_their_turns_one_after_the_other_however_many_calls_they_have() -> None:
-    permits = RateLimiter(ModelLimits(max_concurrency=1))
-    asked(permits, "a1", "a2", "a3", "b1", "c1", "b2")
+    limiter = RateLimiter(ModelLimits(max_concurrency=1))
+    asked(limiter, "a1", "a2", "a3", "b1", "c1", "b2")
     order = []
     for now_s in range(6):
-        (granted,) = permits.grant(now_s)
+        (granted,) = limiter.grant(now_s)
         order.append(granted)
-        permits.end(granted, now_s)
+        limiter.end(granted, now_s)
     assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
-    assert permits.grant(9.0) == []
-    assert permits.counts["granted"] == 6
+    assert limiter.grant(9.0) == []
+    assert limiter.counts["granted"] == 6
 
 
 def test_calls_begin_as_often_a_minute_as_they_may() -> None:
-    permits = RateLimiter(ModelLimits(requests_per_minute=2))
-    asked(permits, "a1", "a2", "a3", "a4")
-    assert permits.grant(0.0) == ["a1", "a2"]
-    assert permits.wait_s(10.0) == 50.0
-    assert permits.grant(59.9) == []
-    assert permits.grant(60.0) == ["a3", "a4"]
-    assert permits.wait_s(60.0) is None
+    limiter = RateLimiter(ModelLimits(requests_per_minute=2))
+    asked(limiter, "a1", "a2", "a3", "a4")
+    assert limiter.grant(0.0) == ["a1", "a2"]
+    assert limiter.wait_s(10.0) == 50.0
+    assert limiter.grant(59.9) == []
+    assert limiter.grant(60.0) == ["a3", "a4"]
+    assert limiter.wait_s(60.0) is None
 
 
 def test_what_calls_use_holds_others_back_for_a_minute() -> None:
-    permits = RateLimiter(ModelLimits(tokens_per_minute=100))
-    asked(permits, "a1", "a2", "a3", "a4", "a5")
+    limiter = RateLimiter(ModelLimits(tokens_per_minute=100))
+    asked(limiter, "a1", "a2", "a3", "a4", "a5")
     # Nothing is known yet of how much they use.
-    assert permits.grant(0.0) == ["a1"]
-    assert permits.wait_s(0.0) is None
-    permits.end("a1", 1.0, 40)
-    assert permits.grant(1.0) == ["a2", "a3"]
-    permits.end("a2", 2.0, 40)
-    permits.end("a3", 2.0, 80)
-    assert permits.grant(2.0) == []
-    assert permits.wait_s(2.0) == 59.0
-    assert permits.grant(61.0) == []
-    assert permits.grant(62.0) == ["a4", "a5"]
+    assert limiter.grant(0.0) == ["a1"]
+    assert limiter.wait_s(0.0) is None
+    limiter.end("a1", 1.0, 40)
+    assert limiter.grant(1.0) == ["a2", "a3"]
+    limiter.end("a2", 2.0, 40)
+    limiter.end("a3", 2.0, 80)
+    assert limiter.grant(2.0) == []
+    assert limiter.wait_s(2.0) == 59.0
+    assert limiter.grant(61.0) == []
+    assert limiter.grant(62.0) == ["a4", "a5"]
 
 
 def test_a_call_that_is_given_up_leaves_the_line_and_one_that_has_ended_makes_room() -> None:
-    permits = RateLimiter(ModelLimits(max_concurrency=1))
-    asked(permits, "a1", "b1", "b2", "c1")
-    assert permits.grant(0.0) == ["a1"]
-    permits.end("b1", 0.0)
-    permits.end("c1", 0.0)
-    permits.end("never seen", 0.0)
-    assert permits.waiting == 1
-    permits.end("a1", 1.0)
-    assert permits.grant(1.0) == ["b2"]
+    limiter = RateLimiter(ModelLimits(max_concurrency=1))
+    asked(limiter, "a1", "b1", "b2", "c1")
+    assert limiter.grant(0.0) == ["a1"]
+    limiter.end("b1", 0.0)
+    limiter.end("c1", 0.0)
+    limiter.end("never seen", 0.0)
+    assert limiter.waiting == 1
+    limiter.end("a1", 1.0)
+    assert limiter.grant(1.0) == ["b2"]
 
 
 def test_a_service_that_is_asked_too_often_is_left_alone_by_everybody() -> None:
-    permits = RateLimiter(ModelLimits())
-    asked(permits, "a1")
-    assert permits.grant(0.0) == ["a1"]
-    assert permits.retry("a1", "a", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=7.0), 0.0, 0.5)
-    asked(permits, "b1")
-    assert permits.grant(6.9) == []
-    assert permits.wait_s(6.0) == 1.0
-    assert sorted(permits.grant(7.0)) == ["a1", "b1"]
+    limiter = RateLimiter(ModelLimits())
+    asked(limiter, "a1")
+    assert limiter.grant(0.0) == ["a1"]
+    assert limiter.retry("a1", "a", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=7.0), 0.0, 0.5)
+    asked(limiter, "b1")
+    assert limiter.grant(6.9) == []
+    assert limiter.wait_s(6.0) == 1.0
+    assert sorted(limiter.grant(7.0)) == ["a1", "b1"]
     # Without advice, longer each time; and all the same however often each call has failed.
-    assert permits.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 7.0, 0.0)
-    assert permits.wait_s(7.0) == 2.0
-    permits.end("a1", 8.0)
-    assert permits.grant(9.0) == ["b1"]
-    assert permits.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 9.0, 0.0)
-    assert permits.wait_s(9.0) == 1.0
+    assert limiter.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 7.0, 0.0)
+    assert limiter.wait_s(7.0) == 2.0
+    limiter.end("a1", 8.0)
+    assert limiter.grant(9.0) == ["b1"]
+    assert limiter.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 9.0, 0.0)
+    assert limiter.wait_s(9.0) == 1.0
 
 
 def test_other_troubles_are_the_calls_own() -> None:
-    permits = RateLimiter(ModelLimits())
-    asked(permits, "a1")
-    permits.grant(0.0)
-    assert permits.retry("a1", "a", FailedAttempt(attempt=3, status=503), 0.0, 1.0)
-    asked(permits, "b1")
-    assert permits.grant(0.0) == ["b1"]
-    assert permits.wait_s(0.0) == 2.0
-    assert permits.grant(2.0) == ["a1"]
+    limiter = RateLimiter(ModelLimits())
+    asked(limiter, "a1")
+    limiter.grant(0.0)
+    assert limiter.retry("a1", "a", FailedAttempt(attempt=3, status=503), 0.0, 1.0)
+    asked(limiter, "b1")
+    assert limiter.grant(0.0) == ["b1"]
+    assert limiter.wait_s(0.0) == 2.0
+    assert limiter.grant(2.0) == ["a1"]
 
 
 def test_a_call_is_not_repeated_too_often_nor_after_too_long_a_wait_nor_when_it_is_not_wanted() -> None:
-    permits = RateLimiter(ModelLimits(max_retries=2))
-    asked(permits, "a1", "a2", "a3")
-    permits.grant(0.0)
-    assert not permits.retry("a1", "a", FailedAttempt(attempt=3), 0.0, 0.0)
-    assert not permits.retry(
-        "a2", "a", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=LONGEST_ADVICE_S + 1), 0.0, 0.0
+    limiter = RateLimiter(ModelLimits(max_retries=2))
+    asked(limiter, "a1", "a2", "a3")
+    limiter.grant(0.0)
+    assert not limiter.retry("a1", "a", FailedAttempt(attempt=3), 0.0, 0.0)
+    assert not limiter.retry(
+        "a2", "a", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=MAX_RETRY_AFTER_S + 1), 0.0, 0.0
     )
-    assert permits.counts["retries_refused"] == 2
+    assert limiter.counts["retries_refused"] == 2
     # Who asks next is told the same at once, instead of waiting that long.
-    assert permits.wait_s(0.0) is None
-    assert permits.retry("a3", "a", FailedAttempt(attempt=1), 0.0, 0.0)
-    permits.end("a3", 0.5)
-    assert permits.grant(1.0) == []
-    assert (permits.running, permits.waiting) == (0, 0)
+    assert limiter.wait_s(0.0) is None
+    assert limiter.retry("a3", "a", FailedAttempt(attempt=1), 0.0, 0.0)
+    limiter.end("a3", 0.5)
+    assert limiter.grant(1.0) == []
+    assert (limiter.running, limiter.waiting) == (0, 0)
 
 
 def test_repetitions_are_a_part_of_the_calls_and_a_few() -> None:
-    permits = RateLimiter(ModelLimits(retry_ratio=0.5, retry_reserve=2))
-    asked(permits, *(f"a{number}" for number in range(8)))
-    permits.grant(0.0)
+    limiter = RateLimiter(ModelLimits(retry_ratio=0.5, retry_reserve=2))
+    asked(limiter, *(f"a{number}" for number in range(8)))
+    limiter.grant(0.0)
     # A reserve is not saved up beyond its size.
-    assert [permits.retry(f"a{number}", "a", FailedAttempt(attempt=1), 0.0, 0.0) for number in range(4)] == [
+    assert [limiter.retry(f"a{number}", "a", FailedAttempt(attempt=1), 0.0, 0.0) for number in range(4)] == [
         True,
         True,
         False,
         False,
     ]
-    asked(permits, "b1", "b2")
-    permits.grant(0.0)
-    assert [permits.retry(call, "b", FailedAttempt(attempt=1), 0.0, 0.0) for call in ("b1", "b2")] == [True, False]
+    asked(limiter, "b1", "b2")
+    limiter.grant(0.0)
+    assert [limiter.retry(call, "b", FailedAttempt(attempt=1), 0.0, 0.0) for call in ("b1", "b2")] == [True, False]
 
 
 def test_a_call_of_which_another_has_known_counts() -> None:
-    permits = RateLimiter(ModelLimits(max_concurrency=1))
-    permits.hold("x")
-    asked(permits, "a1")
-    assert permits.grant(0.0) == []
-    permits.end("x", 1.0)
-    assert permits.grant(1.0) == ["a1"]
+    limiter = RateLimiter(ModelLimits(max_concurrency=1))
+    limiter.hold("x")
+    asked(limiter, "a1")
+    assert limiter.grant(0.0) == []
+    limiter.end("x", 1.0)
+    assert limiter.grant(1.0) == ["a1"]
 
 
 def test_the_name_of_a_model_goes_before_patterns() -> None:
@@ -160,13 +160,12 @@ def test_limits_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
         ModelLimits(**wrong)
 
 
-# ------------------------------------------------------------------------------------------------------- whatever happens
 class Play:
     """Calls of some sessions that begin, fail and end at random, and what has to hold all the time."""
 
     def __init__(self, limits: ModelLimits) -> None:
         self.limits = limits
-        self.permits = RateLimiter(limits)
+        self.limiter = RateLimiter(limits)
         self.now_s = 0.0
         self.begun: list[float] = []
         self.running: dict[str, int] = {}
@@ -182,21 +181,21 @@ class Play:
         call = f"call-{self.calls}"
         self.waiting[call] = session
         self.passed.setdefault(session, set())
-        self.permits.ask(call, session)
-        self.permits.ask(call, session)
+        self.limiter.enqueue(call, session)
+        self.limiter.enqueue(call, session)
 
     def end(self, index: int, tokens: int) -> None:
         if self.running:
             call = list(self.running)[index % len(self.running)]
             del self.running[call]
-            self.permits.end(call, self.now_s, tokens)
+            self.limiter.end(call, self.now_s, tokens)
 
     def fail(self, index: int, status: int) -> None:
         if self.running:
             call = list(self.running)[index % len(self.running)]
             session = self.running.pop(call)
             self.attempts[call] = self.attempts.get(call, 0) + 1
-            if self.permits.retry(call, session, FailedAttempt(attempt=self.attempts[call], status=status), self.now_s, 0.5):
+            if self.limiter.retry(call, session, FailedAttempt(attempt=self.attempts[call], status=status), self.now_s, 0.5):
                 self.retries += 1
                 self.repeated[call] = session
                 assert self.attempts[call] <= self.limits.max_retries
@@ -205,14 +204,14 @@ class Play:
         if self.waiting:
             call = list(self.waiting)[index % len(self.waiting)]
             self.left(self.waiting.pop(call))
-            self.permits.end(call, self.now_s)
+            self.limiter.end(call, self.now_s)
 
     def left(self, session: int) -> None:
         if session not in self.waiting.values():
             self.passed.pop(session, None)
 
     def grant(self) -> None:
-        for call in self.permits.grant(self.now_s):
+        for call in self.limiter.grant(self.now_s):
             # A repetition is a turn of its session like any other.
             session = self.waiting.pop(call) if call in self.waiting else self.repeated.pop(call)
             self.running[call] = session
@@ -228,7 +227,7 @@ class Play:
 
     def check(self) -> None:
         most = self.limits.max_concurrency
-        assert self.permits.running == len(self.running)
+        assert self.limiter.running == len(self.running)
         assert most is None or len(self.running) <= most
         rate = self.limits.requests_per_minute
         assert rate is None or all(
@@ -281,10 +280,10 @@ def test_limits_are_never_exceeded_no_session_is_passed_over_and_all_come_to_the
             play.end(0, 1)
         play.grant()
         if not play.running:
-            if not play.permits.waiting:
+            if not play.limiter.waiting:
                 return
-            wait_s = play.permits.wait_s(play.now_s)
+            wait_s = play.limiter.wait_s(play.now_s)
             assert wait_s is not None, "calls wait, and nobody will ask again"
-            assert 0 < wait_s <= LONGEST_ADVICE_S
+            assert 0 < wait_s <= MAX_RETRY_AFTER_S
             play.now_s += wait_s
     raise AssertionError("calls wait for ever")

@@ -12,7 +12,7 @@ from actors import Content, Event, EventActions, LoopAgent, ParallelAgent, Seque
 from actors.errors import DefinitionError, LlmCallsLimitExceededError, RaygroveError, TransferLimitExceededError
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
-from actors.rules.recovery.supervision import TURN_LIMITS, backoff, decide, record, told
+from actors.rules.recovery.supervision import TURN_LIMITS, backoff, decide, decision_text, record
 from actors.testing import ManualClock
 from runtime.console.event_lines import describe
 
@@ -86,7 +86,7 @@ def test_a_failure_is_passed_over_however_often() -> None:
     decision = decide(Supervision(strategy="skip"), "a", KAPUT, (), 0.0)
     assert decision == ("skip", "a failed with ValueError: it goes on without a", 0, ())
     below = decide(Supervision(strategy="skip"), "team", KAPUT, (), 0.0)
-    assert below.told == "team failed, since a did, with ValueError: it goes on without team"
+    assert below.text == "team failed, since a did, with ValueError: it goes on without team"
 
 
 def test_a_decision_is_told_as_a_line_and_metadata_of_models_are_not() -> None:
@@ -104,9 +104,10 @@ def test_a_decision_is_told_as_a_line_and_metadata_of_models_are_not() -> None:
     }
     event = Event(custom_metadata=metadata, actions=EventActions(agent_state={"child": "a"}))
     assert list(describe(event)) == [("supervision", "a failed with ValueError: restart 1 of 3 within 60 s begins in 0.5 s")]
-    assert told(Event(custom_metadata=metadata)) is None
-    assert told(Event(content=Content.of_text("hi"), custom_metadata=metadata, actions=EventActions(agent_state={}))) is None
-    assert told(Event(custom_metadata={"supervision": "x"}, actions=EventActions(agent_state={}))) is None
+    assert decision_text(Event(custom_metadata=metadata)) is None
+    said = Event(content=Content.of_text("hi"), custom_metadata=metadata, actions=EventActions(agent_state={}))
+    assert decision_text(said) is None
+    assert decision_text(Event(custom_metadata={"supervision": "x"}, actions=EventActions(agent_state={}))) is None
 
 
 @pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent, LoopAgent])

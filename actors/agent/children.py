@@ -1,0 +1,77 @@
+"""The runs of other agents that one run asks the Runner for: children, agents that it has as tools, rounds of a flow."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from actors.agent.event_writer import EventWriter
+from actors.agent.session_reader import SessionReader
+from actors.definitions.tree.spec import AgentSpec
+from actors.errors import FencedError, UnknownAgentError
+from actors.messages import protocol as p
+from actors.messages.content import Content
+from actors.messages.flow import Work
+from actors.refs.runner import RunnerRef
+from actors.rules.prompt.branches import tool_branch, tool_root
+
+
+class Children:
+    """Has other agents run for one run.
+
+    Args:
+        spec: the agent that asks.
+        message: its run.
+        runner: the Runner.
+        reader, writer: the run's own.
+
+    Attributes:
+        has_escalated: a child's run has escalated. For a run that fails, and so cannot say it itself.
+    """
+
+    def __init__(self, spec: AgentSpec, message: p.Invoke, runner: RunnerRef, reader: SessionReader, writer: EventWriter) -> None:
+        self._spec = spec
+        self._message = message
+        self._runner = runner
+        self._reader = reader
+        self._writer = writer
+        self.has_escalated = False
+
+    async def run(self, name: str, *, branch: str | None = None, resume: bool = False) -> p.AnyOutcome:
+        """Run a child, on a branch or on the run's own: see SupervisorContext.run_child."""
+        message = self._message
+        outcome = await self._runner.run_child(
+            p.RunChild(turn=message.turn, parent=self._spec.name, child=name, branch=branch or message.branch, resume=resume)
+        )
+        self.has_escalated = self.has_escalated or outcome.escalated
+        return outcome
+
+    async def ask(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
+        """Run an agent as a tool: see Context.ask_agent."""
+        if name not in self._spec.tool_agents:
+            known = ", ".join(self._spec.tool_agents) or "none"
+            raise UnknownAgentError(name, f" {self._spec.name!r} has these agents as tools: {known}.")
+        branch = tool_branch(self._message.branch, self._spec.name, call_id)
+        asked = await self._writer.ask(branch, content)
+        run = p.RunChild(turn=self._message.turn, parent=self._spec.name, child=name, branch=branch, user_event=asked)
+        try:
+            outcome = await self._runner.run_child(run)
+        except asyncio.CancelledError:
+            # The call is cancelled, so its answer is not wanted any more.
+            with suppress(FencedError):
+                await self.stop(branch)
+            raise
+        return outcome, await self._reader.tool_answer(branch, asked.seq)
+
+    async def run_round(self, name: str, work: Work) -> p.AnyOutcome:
+        """Have an agent do a round of a flow: see ControllerContext.work_round."""
+        message = self._message
+        # Only a flow that runs as a tool was asked something else than what the turn was opened with.
+        asked = message.user_event if tool_root(message.branch) is not None else None
+        return await self._runner.run_child(
+            p.RunChild(turn=message.turn, parent=self._spec.name, child=name, branch=message.branch, user_event=asked, work=work)
+        )
+
+    async def stop(self, branch: str = "") -> None:
+        """Stop the runs on a branch, or without one all that this run has asked for; returns when they have ended."""
+        await self._runner.stop_branch(p.StopBranch(turn=self._message.turn, branch=branch))

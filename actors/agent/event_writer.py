@@ -1,0 +1,187 @@
+"""The events of one run on their way to the log: shown to plugins, addressed, measured, stored or only delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from actors.agent.partials import PartialEvents
+from actors.agent.session_reader import SessionReader
+from actors.behaviours.callbacks import first_result
+from actors.behaviours.lifecycle import callback_context
+from actors.definitions.tools.context import Actions
+from actors.definitions.tree.spec import AgentSpec
+from actors.errors import FencedError
+from actors.interfaces.context import Context
+from actors.messages import protocol as p
+from actors.messages.codec import encode, plain
+from actors.messages.content import Content
+from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
+from actors.messages.flow import FlowMark
+from actors.messages.json_types import StateDelta
+from actors.refs.session import SessionRef
+from actors.rules.checks.sizes import encoded
+from actors.rules.checks.state import only_temp, without_temp
+
+_KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow")
+"""Fields that a plugin's replacement of an event cannot change."""
+
+
+class EventWriter:
+    """Writes the events of one run, and keeps what they say of the run as a whole.
+
+    Args:
+        spec: the agent.
+        message: what is run.
+        session: the Session actor.
+        reader: takes in every event that is stored.
+        counts: the actor's figures.
+
+    Attributes:
+        has_escalated: an event of the run had `actions.escalate`.
+        has_closed: the run's last event has closed the turn.
+        is_stopped: the run was told to stop, so that it can write nothing more.
+        state_seq: the place of the run's last event that changed the state, 0 without one.
+    """
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        message: p.Invoke,
+        session: SessionRef,
+        reader: SessionReader,
+        counts: dict[str, int],
+    ) -> None:
+        self._spec = spec
+        self._turn = message.turn
+        self._branch = message.branch
+        self._closes = message.closes
+        work = message.work
+        self._mark = FlowMark(run=work.run, tasks=work.tasks, round=work.round) if work is not None else None
+        self._session = session
+        self._reader = reader
+        self._counts = counts
+        self._partials = PartialEvents(session, message.turn)
+        self.has_escalated = False
+        self.has_closed = False
+        self.is_stopped = False
+        self.state_seq = 0
+
+    def recall(self, done: Sequence[Event]) -> None:
+        """Take in what the run had stored before it was lost."""
+        self.has_escalated = any(event.actions.escalate for event in done)
+        self.state_seq = max((event.seq for event in done if event.actions.state_delta), default=0)
+
+    async def emit(self, context: Context, event: Event, *, is_last: bool = False) -> Event:
+        """Show an event to plugins, and store or deliver it: see Context.
+
+        Args:
+            context: the run, as plugins' callbacks get to know it.
+        """
+        hooks = self._spec.hooks("on_event_callback")
+        if hooks:
+            event = await self._shown_to(hooks, context, event)
+        return await self.record(event, is_last=is_last)
+
+    async def emit_both(self, context: Context, first: Event, second: Event) -> Event:
+        """Show two events to plugins, and store them together: see Context."""
+        hooks = self._spec.hooks("on_event_callback")
+        shown = [await self._shown_to(hooks, context, event) if hooks else event for event in (first, second)]
+        events = [self._addressed(event) for event in shown]
+        if any(event.actions.state_delta for event in events):
+            # Rare, and state has its own way into the log.
+            return [await self.record(event) for event in events][-1]
+        self._refuse_if_stopped()
+        await self._partials.flush()
+        raws = [encoded(event, self._spec.limits) for event in events]
+        appended = await self._session.append(p.Append(turn=self._turn, events=raws))
+        self._stored(events[0], appended, {}, len(raws[0]))
+        after_first = msgspec.structs.replace(appended, first_seq=appended.first_seq + 1)
+        return self._stored(events[1], after_first, {}, len(raws[1]))
+
+    async def record(self, event: Event, *, is_last: bool = False) -> Event:
+        """Store or deliver an event that plugins do not see: otherwise like `emit`."""
+        self._refuse_if_stopped()
+        changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
+        temp = only_temp(changed) if changed else {}
+        if changed:
+            actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
+            event = msgspec.structs.replace(event, actions=actions)
+        event = self._addressed(event)
+        raw = encoded(event, self._spec.limits)
+        if event.partial:
+            self._counts["partials"] += 1
+            await self._partials.send(raw)
+            return event
+        await self._partials.flush()
+        self.has_closed = is_last and bool(self._closes)
+        append = p.Append(
+            turn=self._turn,
+            events=[raw],
+            temp=temp,
+            outcome=p.Finished(agent=self._spec.name) if self.has_closed else None,
+            selected=self._closes,
+        )
+        return self._stored(event, await self._session.append(append), changed, len(raw))
+
+    async def ask(self, branch: str, content: Content) -> p.StoredEvent:
+        """Store the user's message to an agent that is run as a tool on a branch of its own."""
+        raw = encode(self._addressed(Event(author=USER, branch=branch, content=content)))
+        appended = await self._session.append(p.Append(turn=self._turn, events=[raw]))
+        self._reader.add_foreign()
+        return p.StoredEvent(appended.first_seq, raw)
+
+    def _refuse_if_stopped(self) -> None:
+        if self.is_stopped:
+            # User code may catch its cancellation and go on, while the turn around it is not fenced.
+            raise FencedError(self._turn.invocation_id, self._turn.epoch)
+
+    async def _shown_to(self, hooks: Sequence[Callable[..., Any]], context: Context, event: Event) -> Event:
+        """Return the event, or what a plugin puts in its place."""
+        event = self._addressed(event)
+        actions = Actions()
+        replaced = await first_result(hooks, callback_context(context, actions), event)
+        if replaced is not None:
+            event = _replacement(replaced, event)
+        if actions.freeze() == NO_ACTIONS:
+            return event
+        before = event.actions
+        return msgspec.structs.replace(
+            event,
+            actions=msgspec.structs.replace(
+                before,
+                state_delta={**before.state_delta, **actions.state_delta},
+                artifact_delta={**before.artifact_delta, **actions.artifact_delta},
+            ),
+        )
+
+    def _addressed(self, event: Event) -> Event:
+        """Return the event with its ids, author, time and branch; in a round of a flow also with the round's tasks."""
+        return msgspec.structs.replace(
+            event,
+            id=event.id or new_event_id(),
+            invocation_id=self._turn.invocation_id,
+            seq=0,
+            author=event.author or self._spec.name,
+            timestamp=event.timestamp or now_s(),
+            branch=event.branch or self._branch,
+            flow=event.flow or self._mark,
+        )
+
+    def _stored(self, event: Event, appended: p.Appended, changed: StateDelta, size: int) -> Event:
+        stored = msgspec.structs.replace(event, seq=appended.first_seq)
+        self._counts["events"] += 1
+        self.has_escalated = self.has_escalated or bool(event.actions.escalate)
+        if changed:
+            self.state_seq = stored.seq
+        self._reader.add_own(stored, size, changed, appended.state_seq)
+        return stored
+
+
+def _replacement(given: object, event: Event) -> Event:
+    """What a plugin returned for an event, as the same entry of the log."""
+    if not isinstance(given, Event):
+        raise TypeError(f"on_event_callback must return an Event or None, not {type(given).__name__}")
+    return msgspec.structs.replace(given, seq=0, **{field: getattr(event, field) for field in _KEPT})

@@ -1,0 +1,130 @@
+"""The log and the state of its session, as one run of an agent reads them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+from actors.agent.session_view import SessionView
+from actors.messages import protocol as p
+from actors.messages.codec import decode, decode_event
+from actors.messages.event import USER, Event
+from actors.messages.json_types import JsonObject, StateDelta
+from actors.refs.session import SessionRef
+from actors.rules.prompt.branches import tool_root
+from actors.rules.prompt.history import History
+
+
+class SessionReader:
+    """Keeps what one run knows of its session up to date, and fetches no more than the run's code looks at.
+
+    Args:
+        session: the Session actor.
+        message: what is to be run.
+        view: what the agent's actor remembers of the session.
+        compiles: the compiled log is needed, because a model drives the agent.
+        reads_state: the user's code may read the state during the run; of an agent that compiles the log it plays no part.
+
+    Attributes:
+        state: session state by prefixed keys, as of the last event.
+    """
+
+    def __init__(self, session: SessionRef, message: p.Invoke, view: SessionView, *, compiles: bool, reads_state: bool) -> None:
+        self._session = session
+        self._message = message
+        self._view = view
+        self._compiles = compiles
+        self._reads_state = reads_state
+        self._is_stale = False
+        self.state: JsonObject = {}
+
+    async def begin(self) -> None:
+        """Bring the state up to date, and the log of an LLM agent."""
+        message = self._message
+        if message.fresh and self._compiles and self._view.can_follow(message.user_event, message.generation):
+            self._view.follow(message.user_event, message.state)
+            self.state = self._view.state
+        elif message.fresh:
+            self._is_stale = True
+            self.state = decode(message.state, dict)
+        elif self._compiles:
+            await self._catch_up()
+        else:
+            await self.refresh_state(message.state_seq)
+
+    async def view(self, answered: Iterable[str | None]) -> History:
+        """Return the compiled log.
+
+        Args:
+            answered: ids of the calls that the turn's message answers: they have to be in it.
+        """
+        if self._is_stale:
+            await self._catch_up()
+        if self._view.history.lacks(answered):
+            self._view.begin_again()
+            await self._catch_up()
+        return self._view.history
+
+    async def _catch_up(self) -> None:
+        self._is_stale = False
+        async for fetched in self._pages(self._view.seq, self._view.generation):
+            self._view.take_in(fetched)
+        self.state = self._view.state
+
+    async def refresh_state(self, state_seq: int) -> None:
+        """Fetch the state, if code may read it, and it changed after it was last read.
+
+        Args:
+            state_seq: the newest change that is known.
+        """
+        self._is_stale = True
+        turn = self._message.turn
+        if self._view.knows_state(turn, state_seq):
+            self.state = self._view.state
+        elif self._reads_state:
+            fetched = await self._session.fetch(p.Fetch(key=turn.key, state_only=True))
+            self.state = self._view.read_state(turn, fetched)
+
+    def add_own(self, event: Event, size: int, changed: StateDelta, before_seq: int) -> None:
+        """Take in an event that the run has stored.
+
+        Args:
+            size: its bytes.
+            changed: what it changes of the state, `temp:` keys included.
+            before_seq: the place of the last change of state before it.
+        """
+        self.state.update(changed)
+        if changed:
+            self._view.changed_state(event.seq, before_seq)
+        if self._is_stale or not self._view.add_own(event, size):
+            # Others wrote in between, or the log was never read: the next `view` fetches what is missing.
+            self._is_stale = True
+
+    def add_foreign(self) -> None:
+        """Note that the log has an event that was not taken in: the next `view` fetches it."""
+        self._is_stale = True
+
+    async def events(self, after_seq: int) -> AsyncIterator[Event]:
+        """Yield the session's events after a place, fetched page by page."""
+        async for fetched in self._pages(after_seq, self._message.generation):
+            for stored in fetched.events:
+                yield decode_event(stored.raw, stored.seq)
+
+    async def tool_answer(self, branch: str, after_seq: int) -> str:
+        """Return the text of the last final response on a tool branch, "" without one, and bring the state up to date."""
+        text = ""
+        async for fetched in self._pages(after_seq, self._message.generation):
+            for stored in fetched.events:
+                event = decode_event(stored.raw, stored.seq)
+                if tool_root(event.branch) == branch and event.author != USER and event.is_final_response():
+                    text = event.text or text
+            # In place: the contexts of tools that run beside this one read it too.
+            self.state.update(decode(fetched.state, dict))
+        return text
+
+    async def _pages(self, after_seq: int, generation: str) -> AsyncIterator[p.Fetched]:
+        more = True
+        while more:
+            fetched = await self._session.fetch(p.Fetch(key=self._message.turn.key, after_seq=after_seq, generation=generation))
+            yield fetched
+            generation, more = fetched.generation, fetched.more
+            after_seq = fetched.events[-1].seq if fetched.events else after_seq

@@ -1,0 +1,89 @@
+"""What an agent's model is shown in a round of a flow: the events that concern its tasks, and a briefing about them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.behaviours.llm.prompt import Templates
+from actors.definitions.flows.plan import FlowPlan
+from actors.definitions.tree.spec import AgentSpec
+from actors.interfaces.context import WorkContext
+from actors.messages.content import Content
+from actors.messages.event import USER
+from actors.messages.flow import TaskNode, Work
+from actors.messages.json_types import JsonValue
+from actors.rules.flow.board import Board
+from actors.rules.prompt import instructions
+from actors.rules.prompt.task_briefing import Brief, Known, briefing
+
+GO_ON = "Go on with your tasks."
+"""Said to a model whose own message is the last one: models answer only to others."""
+
+
+class TaskPrompt:
+    """Implements `actors.behaviours.llm.prompt.Prompt` for an agent in a round of a flow.
+
+    Args:
+        spec: the agent.
+        context: its run.
+        work: the round.
+        plan: the flow's definition.
+        board: how far the flow is.
+    """
+
+    has_output_schema = False
+    """The form of the agent's responses is not that of its tasks' results, and would keep it from calling tools."""
+
+    def __init__(self, spec: AgentSpec, context: WorkContext, work: Work, plan: FlowPlan, board: Board) -> None:
+        self._context = context
+        self._work = work
+        self._plan = plan
+        self._board = board
+        self._templates = Templates(spec, context)
+
+    async def contents(self) -> list[Content]:
+        """Return what was made by the agent, or for its tasks, or upstream of them."""
+        contents = (await self._context.task_view()).contents_for(self._work.run, self._work.tasks)
+        if not contents or contents[-1].role != USER:
+            contents.append(Content.of_text(GO_ON))
+        return contents
+
+    async def system_instruction(self) -> str:
+        """Return the instructions of the tree and of the agent, its identity, and the briefing."""
+        return instructions.join([*await self._templates.of_agent(), await self._briefing()])
+
+    async def _briefing(self) -> str:
+        board, tasks = self._board, self._work.tasks
+        briefs = [await self._brief(board.nodes[task]) for task in tasks]
+        upstream = board.upstream(tasks) - set(tasks)
+        known = [await self._known(board.nodes[task]) for task in board.nodes if task in upstream and board.is_complete(task)]
+        return briefing(briefs, known, self._work.peers)
+
+    async def _brief(self, node: TaskNode) -> Brief:
+        parent = self._board.nodes.get(node.parent) if node.parent is not None else None
+        return Brief(
+            name=node.name,
+            objective=await self._objective(node),
+            result=self._plan.result_type(node).told(),
+            parent=f"`{parent.name}`: {await self._objective(parent)}" if parent is not None else "",
+        )
+
+    async def _known(self, node: TaskNode) -> Known:
+        board = self._board
+        return Known(
+            name=node.name,
+            objective=await self._objective(node),
+            status=board.status[node.name],
+            told=result_text(board.results.get(node.name)) or board.reasons.get(node.name, ""),
+        )
+
+    async def _objective(self, node: TaskNode) -> str:
+        """Return what is to be achieved. An objective in the definition is a template; one that an agent has written is not."""
+        return await self._templates.filled_in(node.objective) if node.name in self._plan.results else node.objective
+
+
+def result_text(result: JsonValue) -> str:
+    """A task's result as a text, "" for None."""
+    if result is None:
+        return ""
+    return result if isinstance(result, str) else msgspec.json.encode(result).decode()

@@ -1,0 +1,174 @@
+"""One model call: the request is built, the model called, and its response made into an event."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import aclosing
+from typing import cast
+
+import msgspec
+
+from actors.behaviours.callbacks import as_response, first_result
+from actors.behaviours.lifecycle import KeepOutput, callback_context
+from actors.behaviours.llm.prompt import Prompt
+from actors.behaviours.llm.tool_calls import ToolCalls
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.tools.context import Actions, CallbackContext
+from actors.definitions.tree.spec import AgentSpec
+from actors.errors.user_code import is_cancellation
+from actors.interfaces.context import Context
+from actors.interfaces.model import Model
+from actors.messages.content import Content
+from actors.messages.event import NO_ACTIONS, Event, new_event_id
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.rules.checks import model_answer, user_message
+
+CALL_ID_PREFIX = "call-"
+"""Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
+
+
+class ModelCall:
+    """Calls an agent's model, with the callbacks around it.
+
+    Args:
+        spec: the agent.
+        model: its model.
+        context: the run.
+        prompt: what the model is shown.
+        tools: what it may call.
+        keep_output: takes a final response as the agent's output; None if it is none.
+    """
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        model: Model,
+        context: Context,
+        prompt: Prompt,
+        tools: ToolCalls,
+        keep_output: KeepOutput | None = None,
+    ) -> None:
+        self._spec = spec
+        self._model = model
+        self._model_name: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
+        self._context = context
+        self._prompt = prompt
+        self._tools = tools
+        self._keep_output = keep_output
+
+    async def run(self) -> Event | None:
+        """Make one call. Returns the event of the response, which is still to be emitted; None if the model returned nothing.
+
+        Raises:
+            LlmCallsLimitExceededError: the turn has no model call left.
+            Exception: what the model or a callback raises.
+        """
+        actions = Actions()
+        context = callback_context(self._context, actions)
+        request = await self._request(context)
+        response = await self._response(request, context)
+        if response.content is None and response.error_code is None:
+            if actions.freeze() != NO_ACTIONS:
+                await self._context.emit(Event(actions=actions.freeze()))
+            return None
+        return await self._with_large_data_saved(self._event(await self._with_unique_ids(response), actions))
+
+    async def _request(self, context: CallbackContext) -> LlmRequest:
+        agent = cast(LlmAgent, self._spec.definition)
+        tools = self._tools.by_name.values()
+        request = LlmRequest(
+            model=self._model_name,
+            agent=self._spec.name,
+            contents=await self._prompt.contents(),
+            system_instruction=await self._prompt.system_instruction(),
+            tools=[tool.declaration() for tool in tools],
+            config=dict(agent.generate_content_config),
+            output_schema=agent.output_json_schema,
+        )
+        for tool in tools:
+            await tool.process_request(request, context)
+        if not self._prompt.has_output_schema:
+            request.output_schema = None
+        return request
+
+    async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
+        """Return the model's response, or what callbacks put in its place."""
+        replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
+        if replaced is not None:
+            return self._replacement(replaced)
+        await self._context.take_llm_call()
+        try:
+            response = await self._generate(request)
+        except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
+            if is_cancellation(error):
+                raise
+            replaced = await first_result(self._spec.hooks("on_model_error_callback"), context, request, error)
+            if replaced is None:
+                raise
+            response = self._replacement(replaced)
+        replaced = await first_result(self._spec.hooks("after_model_callback"), context, response)
+        return response if replaced is None else self._replacement(replaced)
+
+    async def _generate(self, request: LlmRequest) -> LlmResponse:
+        """Return the complete response, and emit the partial ones before it."""
+        complete = LlmResponse()
+        async with aclosing(self._model.generate(request, stream=self._context.streaming)) as responses:  # type: ignore[type-var]
+            async for response in responses:
+                if getattr(response, "partial", False):
+                    content = model_answer.piece(response.content, self._model_name, self._spec.limits.max_inline_bytes)
+                    await self._context.emit(Event(content=content, partial=True))
+                else:
+                    complete = response
+        return model_answer.fit(complete, self._model_name)
+
+    def _replacement(self, given: object) -> LlmResponse:
+        """What a callback returned in place of a response."""
+        return model_answer.fit(as_response(given), self._model_name)
+
+    async def _with_unique_ids(self, response: LlmResponse) -> LlmResponse:
+        """The response with an id on every call that no other call has that the agent sees."""
+        content = response.content
+        if content is None or not any(content.function_calls()):
+            return response
+        view = await self._context.view()
+        used: set[str] = set()
+        parts = []
+        for part in content.parts:
+            call = part.function_call
+            if call is not None and (not call.id or call.id in used or view.has_call(call.id)):
+                call = msgspec.structs.replace(call, id=f"{CALL_ID_PREFIX}{uuid.uuid4().hex}")
+                part = msgspec.structs.replace(part, function_call=call)
+            if call is not None and call.id:
+                used.add(call.id)
+            parts.append(part)
+        return msgspec.structs.replace(response, content=Content(role=content.role, parts=parts))
+
+    def _event(self, response: LlmResponse, actions: Actions) -> Event:
+        event = Event(
+            content=response.content,
+            finish_reason=response.finish_reason,
+            error_code=response.error_code,
+            error_message=response.error_message,
+            usage=response.usage,
+            custom_metadata=response.custom_metadata,
+            long_running_tool_ids=self._tools.long_running_ids(response.content),
+        )
+        if self._keep_output is not None and event.is_final_response():
+            self._keep_output(event, actions)
+        return msgspec.structs.replace(event, actions=actions.freeze())
+
+    async def _with_large_data_saved(self, event: Event) -> Event:
+        """The event with data that is too large for the log saved as artifacts, and placeholders for it."""
+        content = event.content
+        places = model_answer.large_data(content.parts, self._spec.limits.max_inline_bytes) if content is not None else []
+        if content is None or not places:
+            return event
+        event_id = new_event_id()
+        parts = list(content.parts)
+        saved: dict[str, int] = {}
+        for index in places:
+            filename = user_message.artifact_name(event_id, index)
+            saved[filename] = await self._context.artifacts.save(filename, parts[index])
+            parts[index] = model_answer.placeholder(filename, parts[index])
+        actions = msgspec.structs.replace(event.actions, artifact_delta={**event.actions.artifact_delta, **saved})
+        return msgspec.structs.replace(event, id=event_id, content=Content(role=content.role, parts=parts), actions=actions)

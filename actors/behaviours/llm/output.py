@@ -1,0 +1,37 @@
+"""The output of an LLM agent: its final response, kept in the session's state."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+import pydantic
+
+from actors.behaviours.lifecycle import KeepOutput
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.tools.context import Actions
+from actors.definitions.tree.spec import AgentSpec
+from actors.errors import OutputSchemaError
+from actors.messages.event import Event
+from actors.messages.json_types import JsonValue
+
+
+def output_keeper(spec: AgentSpec) -> KeepOutput:
+    """Return the function that keeps an agent's output."""
+    return partial(_keep, cast(LlmAgent, spec.definition))
+
+
+def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:
+    """Note what an event says under `output_key`, as text, or as data that fits `output_schema`. Raises OutputSchemaError."""
+    text = event.text
+    if not text or any(event.function_calls()):
+        return
+    value: JsonValue = text
+    if agent.output_schema is not None:
+        try:
+            value = agent.output_schema.model_validate_json(text).model_dump(mode="json", exclude_none=True)
+        except pydantic.ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
+            raise OutputSchemaError(agent.name, wrong.removeprefix(": ")) from error
+    if agent.output_key:
+        actions.state_delta[agent.output_key] = value

@@ -1,0 +1,87 @@
+"""What an LLM agent's model is shown: the conversation, and the system instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from actors.behaviours.callbacks import call
+from actors.behaviours.lifecycle import facts_for_user_code
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.tools.context import ReadonlyContext
+from actors.definitions.tree.spec import AgentSpec
+from actors.interfaces.context import Context
+from actors.messages.content import Content
+from actors.rules.prompt import instructions
+
+
+class Prompt(Protocol):
+    """What differs between the model calls of an agent in a conversation and in a flow.
+
+    Attributes:
+        has_output_schema: the response has to fit the agent's `output_schema`, if it has one.
+    """
+
+    has_output_schema: bool
+
+    async def contents(self) -> list[Content]:
+        """Return the conversation, oldest first."""
+        ...
+
+    async def system_instruction(self) -> str:
+        """Return the system instruction. Raises TemplateError, and what the user's functions raise."""
+        ...
+
+
+class AgentPrompt:
+    """Implements `Prompt` for an agent in a conversation."""
+
+    has_output_schema = True
+
+    def __init__(self, spec: AgentSpec, context: Context) -> None:
+        self._spec = spec
+        self._agent = cast(LlmAgent, spec.definition)
+        self._context = context
+        self._templates = Templates(spec, context)
+
+    async def contents(self) -> list[Content]:
+        """Return as much of the conversation as the agent includes."""
+        return (await self._context.view()).contents(self._agent.include_contents)
+
+    async def system_instruction(self) -> str:
+        """Return the instructions of the tree and of the agent, its identity, and its transfer targets."""
+        return instructions.join([*await self._templates.of_agent(), self._spec.reach.instruction])
+
+
+class Templates:
+    """Fills in the instructions that users write, with the state and the artifacts of one run."""
+
+    def __init__(self, spec: AgentSpec, context: Context) -> None:
+        self._spec = spec
+        self._context = context
+
+    async def of_agent(self) -> list[str]:
+        """Return the tree's instruction, the agent's, and its identity, "" where there is none."""
+        agent = cast(LlmAgent, self._spec.definition)
+        return [
+            await self.filled_in(self._spec.global_instruction),
+            await self.filled_in(agent.instruction),
+            instructions.identity(self._spec.name, agent.description),
+        ]
+
+    async def filled_in(self, given: str | Callable[..., Any]) -> str:
+        """Return the text of an instruction: a template, or a function of a ReadonlyContext, whose result is no template."""
+        if not given:
+            return ""
+        if callable(given):
+            return str(await call(given, ReadonlyContext(**facts_for_user_code(self._context))))
+        artifacts = {name: await self._artifact_text(name) for name in instructions.artifact_names(given)}
+        return instructions.render(given, self._context.state, artifacts, self._spec.name)
+
+    async def _artifact_text(self, filename: str) -> str | None:
+        part = await self._context.artifacts.load(filename)
+        if part is None:
+            return None
+        if part.inline_data is not None:
+            return part.inline_data.data.decode(errors="replace")
+        return part.text or ""
