@@ -192,7 +192,7 @@ def prose(of: Source) -> Iterator[tuple[int, str]]:
     """Docstrings and comments with their lines; comments that follow each other are one text, and white space is one blank."""
     for node, text in docstrings(of):
         yield node.lineno, " ".join(text.split())
-    block, first, last = "", 0, 0
+    block, first, last = "", 0, -1
     for line, comment in [*comments(of), (0, "")]:
         if line != last + 1 and block:
             yield first, block
