@@ -21,7 +21,7 @@ from runtime import Runtime
 from runtime.cluster.transport.link import RayLink
 from runtime.driver.turn import Turn
 from runtime.settings import Settings
-from tests.support.runtimes import Deploy, say
+from tests.support.runtimes import Deploy, run_turn
 from tests.support.session_fixture import FailingStore
 
 SSE = RunConfig(streaming="sse")
@@ -205,7 +205,7 @@ def test_a_driver_process_that_hangs_does_not_hold_the_turn_up_and_misses_nothin
             may_go_on.set()
         told += reading
         assert numbers(told) == list(range(60))
-        assert numbers(say(rt, "again", "s2")) == list(range(60))
+        assert numbers(run_turn(rt, "again", "s2")) == list(range(60))
 
 
 def hang(hangs: threading.Event, may_go_on: threading.Event) -> None:

@@ -14,8 +14,8 @@ from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.messages.protocol.outcomes import Paused
 from runtime import Runtime
 from runtime.driver.turn import Turn
-from tests.support.blocking_points import Halts, stage
-from tests.support.runtimes import Deploy, say, told
+from tests.support.blocking_points import BlockingPoints, blocking_tree
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
@@ -38,15 +38,15 @@ CANCELLED = {"error": "cancelled"}
 
 
 @pytest.fixture
-def halts() -> Iterator[Halts]:
-    made = Halts()
+def halts() -> Iterator[BlockingPoints]:
+    made = BlockingPoints()
     yield made
     made.release()
 
 
 @pytest.fixture
-def rt(local: Deploy, halts: Halts) -> Iterator[Runtime]:
-    with local(stage(halts)) as rt:
+def rt(local: Deploy, halts: BlockingPoints) -> Iterator[Runtime]:
+    with local(blocking_tree(halts)) as rt:
         yield rt
         # What hangs in a thread would otherwise hold up the end.
         halts.release()
@@ -82,7 +82,7 @@ def ends_soon(turn: Turn, stop: Callable[[], Any]) -> None:
     assert time.monotonic() - began_s < ENDS_S + MARGIN_S
 
 
-def is_sealed(rt: Runtime, halts: Halts) -> None:
+def is_sealed(rt: Runtime, halts: BlockingPoints) -> None:
     """Every call has one answer; nothing runs, and what was let go too late says nothing; the next turn works."""
     log = stored(rt)
     calls = [call.id for event in log for call in event.function_calls()]
@@ -90,14 +90,16 @@ def is_sealed(rt: Runtime, halts: Halts) -> None:
     assert answers == Counter(calls)
     assert rt.statistics().runner.counts["running"] == 0
     halts.release()
-    assert told(say(rt, "hi")) == [("root", "hello")]
+    assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
     assert [event.id for event in stored(rt)[: len(log)]] == [event.id for event in log]
     assert len(stored(rt)) == len(log) + 2
 
 
 @pytest.mark.parametrize("stop", [by_itself, by_another_driver, by_who_interrupts])
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_turn_ends_wherever_it_hangs(rt: Runtime, halts: Halts, phase: str, stop: Callable[[Runtime, Turn], None]) -> None:
+def test_a_turn_ends_wherever_it_hangs(
+    rt: Runtime, halts: BlockingPoints, phase: str, stop: Callable[[Runtime, Turn], None]
+) -> None:
     turn = start(rt, phase)
     halts.reached(PHASES[phase])
     ends_soon(turn, lambda: stop(rt, turn))
@@ -105,7 +107,7 @@ def test_a_turn_ends_wherever_it_hangs(rt: Runtime, halts: Halts, phase: str, st
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_turn_that_takes_too_long_ends_wherever_it_hangs(rt: Runtime, halts: Halts, phase: str) -> None:
+def test_a_turn_that_takes_too_long_ends_wherever_it_hangs(rt: Runtime, halts: BlockingPoints, phase: str) -> None:
     began_s = time.monotonic()
     with pytest.raises(TurnTimeoutError, match=r"0\.2 s"):
         start(rt, phase, timeout=0.2).result()
@@ -113,7 +115,7 @@ def test_a_turn_that_takes_too_long_ends_wherever_it_hangs(rt: Runtime, halts: H
     is_sealed(rt, halts)
 
 
-def test_leaving_a_streamed_answer_ends_it(rt: Runtime, halts: Halts) -> None:
+def test_leaving_a_streamed_answer_ends_it(rt: Runtime, halts: BlockingPoints) -> None:
     turn = start(rt, "model", streaming="sse")
     for event in turn:
         if event.partial:
@@ -123,7 +125,7 @@ def test_leaving_a_streamed_answer_ends_it(rt: Runtime, halts: Halts) -> None:
     is_sealed(rt, halts)
 
 
-def test_a_turn_in_line_ends_and_the_one_before_it_goes_on(rt: Runtime, halts: Halts) -> None:
+def test_a_turn_in_line_ends_and_the_one_before_it_goes_on(rt: Runtime, halts: BlockingPoints) -> None:
     first = start(rt, "block")
     halts.reached()
     second, third, fourth = (start(rt, text) for text in ("second", "third", "fourth"))
@@ -135,7 +137,9 @@ def test_a_turn_in_line_ends_and_the_one_before_it_goes_on(rt: Runtime, halts: H
     assert [event.text for event in stored(rt) if event.author == "user"] == ["block", "fourth"]
 
 
-def test_one_that_interrupts_takes_the_place_of_the_one_that_runs_and_those_in_line_wait_on(rt: Runtime, halts: Halts) -> None:
+def test_one_that_interrupts_takes_the_place_of_the_one_that_runs_and_those_in_line_wait_on(
+    rt: Runtime, halts: BlockingPoints
+) -> None:
     running = start(rt, "hang")
     halts.reached()
     waiting = [start(rt, f"waits {number}") for number in range(5)]
@@ -148,7 +152,7 @@ def test_one_that_interrupts_takes_the_place_of_the_one_that_runs_and_those_in_l
     assert sorted(said[2:]) == [f"waits {number}" for number in range(5)]
 
 
-def test_however_many_interrupt_at_once_each_is_answered_or_cancelled(rt: Runtime, halts: Halts) -> None:
+def test_however_many_interrupt_at_once_each_is_answered_or_cancelled(rt: Runtime, halts: BlockingPoints) -> None:
     turns = [start(rt, f"{number}", on_concurrent_turn="interrupt") for number in range(30)]
     ended = []
     for turn in turns:
@@ -161,14 +165,14 @@ def test_however_many_interrupt_at_once_each_is_answered_or_cancelled(rt: Runtim
     is_sealed(rt, halts)
 
 
-def test_a_turn_is_cancelled_just_when_it_begins(rt: Runtime, halts: Halts) -> None:
+def test_a_turn_is_cancelled_just_when_it_begins(rt: Runtime, halts: BlockingPoints) -> None:
     for _ in range(20):
         turn = start(rt, "hang")
         ends_soon(turn, lambda turn=turn: turn.cancel())  # type: ignore[misc]
     is_sealed(rt, halts)
 
 
-def test_a_paused_turn_is_sealed_and_an_answer_comes_too_late(rt: Runtime, halts: Halts) -> None:
+def test_a_paused_turn_is_sealed_and_an_answer_comes_too_late(rt: Runtime, halts: BlockingPoints) -> None:
     turn = start(rt, "ask")
     assert isinstance(turn.result().outcome, Paused)
     running = start(rt, "hang")

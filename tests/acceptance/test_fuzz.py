@@ -23,7 +23,7 @@ from runtime import Runtime, Settings
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support import fuzz_values as fuzzing
 from tests.support import hostile_code as hostile
-from tests.support.fuzz_values import Puppet
+from tests.support.fuzz_values import PlannedModel
 
 HANGS_S = 20.0
 """A turn that takes so long is one that never ends; the others take some milliseconds."""
@@ -49,12 +49,12 @@ class Playground:
     """One Runtime with a puppet, and what has to hold of it all the time."""
 
     def __init__(self, folder: Path) -> None:
-        self.puppet = Puppet()
+        self.puppet = PlannedModel()
         self.store = SqlSessionStore("sqlite://")
         self.errors = Errors()
         limits = Settings(max_event_bytes=100_000, max_state_bytes=100_000, max_inline_bytes=1_000)
         self.rt = Runtime(
-            fuzzing.puppet_agent(self.puppet),
+            fuzzing.planned_agent(self.puppet),
             app_name="fuzz",
             engine="local",
             session_store=self.store,

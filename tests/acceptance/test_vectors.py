@@ -12,16 +12,16 @@ import pytest
 
 from tests.support import vector_areas as areas
 from tests.support import vector_flows as controlflow
-from tests.support.shared_runtimes import Fresh, Stage, Stages, shared_by
-from tests.support.vector_notation import Case, VectorError, load
+from tests.support.shared_runtimes import CaseRuntime, CaseRuntimes, RuntimeFactory, sharing_key
+from tests.support.vector_notation import Case, VectorError, load_cases
 
-PLAYED: Mapping[str, Callable[[Case, Stage], None]] = {
+PLAYED: Mapping[str, Callable[[Case, CaseRuntime], None]] = {
     "flow": areas.check_flow,
     "state": areas.check_state,
     "contents": areas.check_contents,
     "runner": areas.check_runner,
 }
-MADE: Mapping[str, Callable[[Case, Fresh], None]] = {
+MADE: Mapping[str, Callable[[Case, RuntimeFactory], None]] = {
     "targets": areas.check_targets,
     "template": areas.check_template,
     "construct": areas.check_construct,
@@ -34,9 +34,9 @@ def is_played(case: Case) -> bool:
 
 
 CASES: Mapping[str, Sequence[Case]] = {
-    "local": load(),
+    "local": load_cases(),
     # Cases that share a tree stand together, and can share its processes.
-    "ray": sorted(load(), key=lambda case: (is_played(case) and shared_by(case)) or ""),
+    "ray": sorted(load_cases(), key=lambda case: (is_played(case) and sharing_key(case)) or ""),
 }
 
 
@@ -49,11 +49,11 @@ def few_processes() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Stages]]:
+def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, CaseRuntimes]]:
     made = {}
     for engine, cases in CASES.items():
         played = [case for case in cases if is_played(case)]
-        made[engine] = Stages(Fresh(engine, tmp_path_factory.mktemp(engine)), played)
+        made[engine] = CaseRuntimes(RuntimeFactory(engine, tmp_path_factory.mktemp(engine)), played)
     yield made
     for each in made.values():
         each.close()
@@ -64,7 +64,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, St
     [pytest.param(engine, case, id=f"{engine}-{case.id}") for engine, cases in CASES.items() for case in cases],
 )
 def test_vector(
-    engine_name: str, case: Case, tmp_path: Path, stages: Mapping[str, Stages], request: pytest.FixtureRequest
+    engine_name: str, case: Case, tmp_path: Path, stages: Mapping[str, CaseRuntimes], request: pytest.FixtureRequest
 ) -> None:
     if case.area not in (*PLAYED, *MADE, "selection", "controlflow"):
         raise VectorError(f"{case.id}: unknown area {case.area!r}")
@@ -77,6 +77,6 @@ def test_vector(
     elif case.area == "controlflow":
         controlflow.check_rules(case)
     elif case.area in MADE:
-        MADE[case.area](case, Fresh(engine_name, tmp_path))
+        MADE[case.area](case, RuntimeFactory(engine_name, tmp_path))
     else:
         PLAYED[case.area](case, stages[engine_name].of_case(case))

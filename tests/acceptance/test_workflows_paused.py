@@ -14,8 +14,8 @@ from tests.support.runtimes import Deploy
 from tests.support.vector_agents import lro
 from tests.support.workflow_agents import (
     COUNTED,
-    Fails,
-    Leaves,
+    CountingAgent,
+    FailsBehindGate,
     answer,
     asks,
     asks_and_hears,
@@ -45,7 +45,7 @@ def test_a_sequence_goes_on_behind_the_child_that_has_its_answer(deploy: Deploy)
 
 
 def test_a_loop_goes_on_at_its_iteration_and_child(deploy: Deploy) -> None:
-    with deploy(loop("lp", says("a"), asks("b"), Leaves(name="c"), most=3)) as rt:
+    with deploy(loop("lp", says("a"), asks("b"), CountingAgent(name="c"), most=3)) as rt:
         assert run(rt, "go") == (["a a", asked("b")], "Paused")
         for count in (1, 2):
             assert run(rt, answer(rt, "b")) == (["b b knows", f"c c{count}", "a a", asked("b")], "Paused")
@@ -100,7 +100,7 @@ def test_an_answer_to_a_call_that_was_told_something_at_once_does_not_continue_t
 
 def test_another_process_goes_on_over_the_same_store(deploy: Deploy) -> None:
     def tree() -> Agent:
-        return loop("lp", says("a"), asks("b"), Leaves(name="c"), most=2)
+        return loop("lp", says("a"), asks("b"), CountingAgent(name="c"), most=2)
 
     with deploy(tree()) as rt:
         run(rt, "go")
@@ -131,7 +131,7 @@ def test_an_answer_to_a_call_of_a_turn_that_is_over_does_not_run_the_workflow_ag
 
 def test_an_answer_to_a_call_of_a_turn_that_has_failed_does_not_continue_what_failed(deploy: Deploy, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
-    with deploy(seq("root", par("p", asks("a"), Fails(name="b", gate=gate)), says("c"))) as rt:
+    with deploy(seq("root", par("p", asks("a"), FailsBehindGate(name="b", gate=gate)), says("c"))) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
         events = iter(turn)
         assert asked("a") in short([next(events), next(events)])

@@ -16,7 +16,7 @@ from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import runtime, say, write_history
-from tests.support.vector_agents import Say
+from tests.support.vector_agents import SayingAgent
 
 NAME = "depth"
 CALLS = 5
@@ -103,7 +103,7 @@ def nested(depth: int) -> Agent:
 
 
 def _speaker(name: str) -> Agent:
-    return Say(name=name, say=["ok"] * _SPOKEN)
+    return SayingAgent(name=name, say=["ok"] * _SPOKEN)
 
 
 def _event_ms(rt: Runtime, child: str) -> float:

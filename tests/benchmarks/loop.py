@@ -10,7 +10,7 @@ from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.recorded import record
 from tests.benchmarks.stage import runtime, say
-from tests.support.vector_agents import Say
+from tests.support.vector_agents import SayingAgent
 
 NAME = "loop"
 
@@ -31,4 +31,4 @@ def measure(plan: Plan) -> list[Figure]:
 
 def tree(iterations: int) -> Agent:
     """A loop over one child that answers at once."""
-    return LoopAgent(name="loop", max_iterations=iterations, sub_agents=[Say(name="child", say=["ok"])])
+    return LoopAgent(name="loop", max_iterations=iterations, sub_agents=[SayingAgent(name="child", say=["ok"])])

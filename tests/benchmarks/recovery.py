@@ -15,7 +15,7 @@ from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.stage import ROOT, runtime
-from tests.support.waiting_model import Waiting
+from tests.support.waiting_model import GatedModel
 
 NAME = "recovery"
 
@@ -36,13 +36,13 @@ def measure(plan: Plan) -> list[Figure]:
 
 def _all(plan: Plan, pids: Callable[[RuntimeStatistics], list[int]]) -> list[float]:
     with TemporaryDirectory() as folder:
-        model = Waiting(Path(folder), "ok")
+        model = GatedModel(Path(folder), "ok")
         root: Agent = LlmAgent(name=ROOT, model=model)
         with runtime(plan, root, Path(folder)) as rt:
             return [_one(rt, model, pids) for _ in range(plan.losses)]
 
 
-def _one(rt: Runtime, model: Waiting, pids: Callable[[RuntimeStatistics], list[int]]) -> float:
+def _one(rt: Runtime, model: GatedModel, pids: Callable[[RuntimeStatistics], list[int]]) -> float:
     turn = rt.run(user_id="ada", session_id="s", message="go")
     model.is_asked()
     victims = pids(rt.statistics())

@@ -29,8 +29,8 @@ from actors import (
 from actors.errors import FlowLimitExceededError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.conversation_agents import Gate
-from tests.support.runtimes import Deploy, say
-from tests.support.waiting_model import Waiting
+from tests.support.runtimes import Deploy, run_turn
+from tests.support.waiting_model import GatedModel
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -46,7 +46,7 @@ class AtGate:
         yield finished(request)
 
 
-class Working(Waiting):
+class Working(GatedModel):
     """A model that tells when it is asked, and finishes its first task when it is let."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -156,4 +156,4 @@ def test_flows_that_are_no_part_of_the_tree(tmp_path: Path) -> None:
 
         # However many flows were run, one controller did it.
         assert rt.statistics().agents.keys() == {"@controller", "a", "b"}
-        assert [event.text for event in say(rt, "hi", "s4")] == ["Hello."]
+        assert [event.text for event in run_turn(rt, "hi", "s4")] == ["Hello."]

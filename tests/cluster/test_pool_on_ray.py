@@ -22,7 +22,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.processes.placing import placed, ray_options
 from runtime.settings import Settings
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -85,7 +85,7 @@ def wait_until(rt: Runtime, name: str, number: int) -> None:
 
 
 def answered_by(rt: Runtime, message: str, session_id: str) -> tuple[str, str]:
-    return told(say(rt, message, session_id))[-1]
+    return author_texts(run_turn(rt, message, session_id))[-1]
 
 
 def test_the_first_agent_moves_into_a_process_that_stands_ready(rt: Runtime) -> None:
@@ -131,7 +131,7 @@ def test_a_session_always_speaks_to_the_same_replica(rt: Runtime) -> None:
 
 
 def test_who_lives_with_its_parent_is_found_in_its_process(rt: Runtime) -> None:
-    (_, guest), (_, house) = told(say(rt, "go house", "house"))[-2:]
+    (_, guest), (_, house) = author_texts(run_turn(rt, "go house", "house"))[-2:]
     seen = rt.statistics().agents
     assert guest == house == str(seen["house"].pid) == str(seen["guest"].pid)
     assert seen["house"].actor == seen["guest"].actor
@@ -140,7 +140,7 @@ def test_who_lives_with_its_parent_is_found_in_its_process(rt: Runtime) -> None:
 
 def test_no_place_at_all_fails_the_turn_with_what_is_missing_and_nothing_else(rt: Runtime) -> None:
     with pytest.raises(PlacementError, match=r"'painter' cannot be placed: it asks for 1 GPU, 1 paint, and .* has no GPU"):
-        say(rt, "go painter", "painter")
+        run_turn(rt, "go painter", "painter")
     session = rt.sessions.get("ada", "painter")
     assert session is not None
     assert (session.events[-1].author, session.events[-1].error_code) == ("painter", "PlacementError")
@@ -168,10 +168,10 @@ def test_who_was_put_to_sleep_remembers_from_the_log(tmp_path: Path) -> None:
     root = LlmAgent(name="root", model=Remembers(), sub_agents=[gemini])
     with Deploy("ray", tmp_path)(root, settings=settings) as rt:
         wait_until(rt, "spares", 1)
-        assert told(say(rt, "hi")) == [("root", "1 True")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "1 True")]
         wait_until(rt, "hosts", 0)
         assert rt.statistics().agents == {}
-        assert told(say(rt, "hi")) == [("root", "3 True")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "3 True")]
         assert counted(rt, "activations") == 2
 
 

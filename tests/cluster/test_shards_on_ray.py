@@ -19,11 +19,11 @@ from actors.rules.capacity.sharding import shard_of
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.cluster.transport.ray_actors import names
-from tests.support.runtimes import Deploy, say, told
-from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_on_each
+from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_session_per_shard
 
 APP = "sharded"
-SESSIONS = one_on_each(APP, "ada", SHARDS) + [f"another-{number}" for number in range(3)]
+SESSIONS = one_session_per_shard(APP, "ada", SHARDS) + [f"another-{number}" for number in range(3)]
 
 
 class Door:
@@ -76,7 +76,7 @@ def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: D
         before = rt.statistics()
     with Runtime.connect(APP) as joined:
         for session in SESSIONS:
-            assert told(say(joined, "hi", session_id=session)) == [("root", "hello")]
+            assert author_texts(run_turn(joined, "hi", session_id=session)) == [("root", "hello")]
         found = joined.statistics()
         assert pids(found.session) == pids(before.session)
         assert pids(found.runner) == pids(before.runner)
@@ -89,7 +89,7 @@ def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: D
         with Runtime.connect(APP) as third:
             third.shutdown()
         with pytest.raises(ActorLostError):
-            say(joined, "hi")
+            run_turn(joined, "hi")
     assert [name for _, name in names() if name.startswith(APP)] == []
     everybody = pids(found.session) + pids(found.runner) + pids(found.agents["root"])
     assert [pid for pid in everybody if Path(f"/proc/{pid}").exists()] == []
@@ -101,7 +101,7 @@ def pids(statistics: Statistics) -> list[int]:
 
 def all_run_turns(rt: Runtime) -> None:
     for session in SESSIONS:
-        assert told(say(rt, "hi", session_id=session)) == [("root", "hello")]
+        assert author_texts(run_turn(rt, "hi", session_id=session)) == [("root", "hello")]
     seen = rt.statistics()
     parts = [*seen.session.parts, *seen.runner.parts]
     assert [part.actor for part in parts] == [
@@ -120,7 +120,7 @@ def some_are_lost(rt: Runtime, door: Door) -> None:
         for lost in (before.runner.parts[0], before.session.parts[1]):
             os.kill(lost.pid, signal.SIGKILL)
     for session, behind in events.items():
-        assert told(list(behind))[-1] == ("root", "let in"), session
+        assert author_texts(list(behind))[-1] == ("root", "let in"), session
     after = rt.statistics()
     for lost_one, were, are in (
         (1, pids(before.session), pids(after.session)),

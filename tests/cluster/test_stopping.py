@@ -16,7 +16,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.turn import Turn
 from tests.support.conversation_agents import forever
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
@@ -75,7 +75,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
 @pytest.fixture(scope="module")
 def rt(local_ray: str, tools: Elsewhere, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     with Deploy("ray", tmp_path_factory.mktemp("stores"))(tree(tools), app_name="stopping") as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         yield rt
 
 
@@ -116,7 +116,7 @@ def test_a_turn_ends_while_the_process_of_an_agent_is_started(rt: Runtime) -> No
     assert any(next(events).function_calls())
     assert next(events).actions.transfer_to_agent == "late"
     ends_soon(rt, turn)
-    assert told(say(rt, "hi", session_id="s2")) == [("root", "hello")]
+    assert author_texts(run_turn(rt, "hi", session_id="s2")) == [("root", "hello")]
 
 
 def test_the_process_of_a_tool_that_runs_as_a_task_ends_with_the_turn(rt: Runtime, tools: Elsewhere) -> None:
@@ -128,7 +128,7 @@ def test_the_process_of_a_tool_that_runs_as_a_task_ends_with_the_turn(rt: Runtim
     pid = tools.is_in()
     ends_soon(rt, turn)
     assert ends(pid)
-    assert told(say(rt, "hi")) == [("root", "hello")]
+    assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
 
 
 def test_an_agent_that_does_not_listen_is_replaced(rt: Runtime, tools: Elsewhere) -> None:
@@ -137,5 +137,5 @@ def test_an_agent_that_does_not_listen_is_replaced(rt: Runtime, tools: Elsewhere
     assert tools.is_in() == before
     ends_soon(rt, turn)
     assert ends(before)
-    assert told(say(rt, "hi")) == [("root", "hello")]
+    assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
     assert rt.statistics().agents["root"].pid != before

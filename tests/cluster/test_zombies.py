@@ -14,8 +14,8 @@ from actors.messages.codec import encode
 from actors.messages.event import new_event_id, now_s
 from actors.messages.session import SessionKey
 from runtime import Runtime
-from tests.support.runtimes import Deploy, told
-from tests.support.waiting_model import Waiting
+from tests.support.runtimes import Deploy, author_texts
+from tests.support.waiting_model import GatedModel
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -35,7 +35,7 @@ async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
 
 
 def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) -> None:
-    model = Waiting(tmp_path, "said late")
+    model = GatedModel(tmp_path, "said late")
     with Deploy("ray", tmp_path)(LlmAgent(name="root", model=model)) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
         model.is_asked()
@@ -43,7 +43,7 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
         os.kill(zombie, signal.SIGSTOP)
         try:
             rt.call(take_over(rt, SessionKey("test", "ada", "s1"), turn.invocation_id))
-            assert told(list(turn)) == [("root", "said in time")]
+            assert author_texts(list(turn)) == [("root", "said in time")]
         finally:
             os.kill(zombie, signal.SIGCONT)
         model.let()
@@ -51,7 +51,7 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
             pass
         session = rt.sessions.get("ada", "s1")
         assert session is not None
-        assert told(list(session.events)) == [("user", "go"), ("root", "said in time")]
+        assert author_texts(list(session.events)) == [("user", "go"), ("root", "said in time")]
         seen = rt.statistics().agents["root"]
         assert (seen.pid, seen.counts["runs"], seen.counts["events"]) == (zombie, 1, 0)
         following = rt.run(user_id="ada", session_id="s1", message="again")

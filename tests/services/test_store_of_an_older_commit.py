@@ -25,7 +25,7 @@ from runtime.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.older_store_agents import APP, errand, runtime
 from tests.support.older_store_program import answer, read
-from tests.support.runtimes import say
+from tests.support.runtimes import run_turn
 
 STORES = Path(__file__).with_name("stores_of_older_versions")
 
@@ -226,7 +226,7 @@ def check_finished(rt: Runtime, expected: Any, session_id: str, wanted: list[str
     assert in_words(added(rt, expected, session_id)) == wanted
     assert len({event.invocation_id for event in log(rt, session_id)}) == 1
     assert own_state(rt, session_id) == STATES_AT_END.get(session_id, {"turns": 1})
-    assert say(rt, "hello", session_id)[-1].invocation_id != log(rt, session_id)[0].invocation_id
+    assert run_turn(rt, "hello", session_id)[-1].invocation_id != log(rt, session_id)[0].invocation_id
 
 
 @pytest.mark.parametrize("session_id", PAUSED)
@@ -293,12 +293,12 @@ def test_a_late_answer_and_an_id_that_was_used_find_their_turns(folder: Path, ex
         again = rt.run(user_id="ada", session_id="talk", message="something else", invocation_id="e-given").result()
         assert again.text == "hello"
         assert added(rt, expected, "talk") == []
-        assert say(rt, answer(rt, "clerk", "clerk"), "clerk")[-1].author == "clerk"
+        assert run_turn(rt, answer(rt, "clerk", "clerk"), "clerk")[-1].author == "clerk"
 
 
 def test_state_of_user_and_app_and_memory_go_on_from_what_is_there(folder: Path) -> None:
     with runtime(folder) as rt:
-        say(rt, "order 7", "new")
+        run_turn(rt, "order 7", "new")
         session = rt.sessions.get("ada", "new")
         assert session is not None
         shared = {"user:name": "Ada", "user:orders": 4, "app:motto": "be kind", "app:orders": 5}

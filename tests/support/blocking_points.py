@@ -11,7 +11,7 @@ from actors.testing import PatternModel
 from tests.support.conversation_agents import forever
 
 
-class Halts:
+class BlockingPoints:
     """Things that hang, in this process."""
 
     def __init__(self) -> None:
@@ -56,10 +56,10 @@ class Halts:
         return [FunctionTool(self.hang), FunctionTool(self.block), FunctionTool(self.refuse), LongRunningTool(self.ask), forever]
 
 
-class Hanging:
+class HangingModel:
     """A model that says a piece, if it is asked to stream, and then nothing more."""
 
-    def __init__(self, halts: Halts) -> None:
+    def __init__(self, halts: BlockingPoints) -> None:
         self._halts = halts
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -68,7 +68,7 @@ class Hanging:
         await self._halts.hang()
 
 
-def stage(halts: Halts) -> Agent:
+def blocking_tree(halts: BlockingPoints) -> Agent:
     """A root that answers, hangs in a tool, or hands over to who hangs elsewhere: as the message says."""
     tools = ("hang", "block", "refuse", "ask")
     says = PatternModel(
@@ -79,7 +79,7 @@ def stage(halts: Halts) -> Agent:
         ],
         default="hello",
     )
-    hangs = Hanging(halts)
+    hangs = HangingModel(halts)
     calls = PatternModel([], default={"parts": ["I look", {"call": "hang"}]})
     return LlmAgent(
         name="root",

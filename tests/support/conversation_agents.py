@@ -37,7 +37,7 @@ from actors.testing import PatternModel
 
 
 # -------------------------------------------------------------------------------------------------------------- trees
-def support(model: Model, billing: Model | None = None) -> LlmAgent:
+def support_tree(model: Model, billing: Model | None = None) -> LlmAgent:
     """A concierge, and billing below it, which keeps count of the orders it has looked up."""
     return LlmAgent(
         name="concierge",
@@ -50,13 +50,13 @@ def support(model: Model, billing: Model | None = None) -> LlmAgent:
     )
 
 
-def support_by_pattern() -> LlmAgent:
+def support_tree_by_pattern() -> LlmAgent:
     """The same, without a script."""
     concierge = PatternModel([("bill", {"transfer": "billing"})], default="at your service")
     billing = PatternModel(
         [("order", {"call": "look_up", "args": {"order": "42"}}), ("tool:", "it is late")], default="still here"
     )
-    return support(concierge, billing)
+    return support_tree(concierge, billing)
 
 
 # --------------------------------------------------------------------------------------------------------------- tools
@@ -107,7 +107,7 @@ def fail() -> None:
     raise ValueError("kaput")
 
 
-class Trap:
+class HangThenFail:
     """An async tool, `fall_in`, that never returns, and a callback, `fail_then`, that fails once somebody is in it."""
 
     def __init__(self, folder: Path) -> None:
@@ -153,7 +153,7 @@ class Gate:
             os.close(os.open(self._path, os.O_WRONLY | os.O_NONBLOCK))
 
 
-class Meeting:
+class Rendezvous:
     """Two tools that only return when both run at the same time: one blocks its thread, the other is async."""
 
     def __init__(self) -> None:
@@ -177,11 +177,11 @@ class Meeting:
         return {}
 
     def __setstate__(self, _: dict[str, Any]) -> None:
-        Meeting.__init__(self)
+        Rendezvous.__init__(self)
 
 
 # ------------------------------------------------------------------------------------------------------- custom agents
-class Supervisor(CustomAgent):
+class ChildRunner(CustomAgent):
     """Runs the children that it is told to, and tells after each how it ended."""
 
     plan: list[str]
@@ -194,7 +194,7 @@ class Supervisor(CustomAgent):
             yield Event(content=Content.of_text(f"{child}: {type(outcome).__name__}", role="model"))
 
 
-class Reader(CustomAgent):
+class StateReader(CustomAgent):
     """Runs its child `writer`, and tells what that has left in state under `draft`."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -202,7 +202,7 @@ class Reader(CustomAgent):
         yield Event(content=Content.of_text(f"read: {context.state['draft']}", role="model"))
 
 
-class Accountant(CustomAgent):
+class StateAdder(CustomAgent):
     """Adds what stands in state under `amount` to `total`, `temp:` included; fails without an amount."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -254,11 +254,11 @@ def refuse(*_: Any) -> None:
     raise PermissionError("not today")
 
 
-async def told_by_state(context: ReadonlyContext) -> str:
+async def instruction_from_state(context: ReadonlyContext) -> str:
     return f"{context.agent_name} serves {context.user_id}: {{seen?}} {context.state.get('mood', '')}"
 
 
-class Witness(Plugin):
+class HookRecorder(Plugin):
     """Notes in state, under `seen_by_<name>`, every hook that is called and for whom; changes nothing."""
 
     def _note(self, hook: str, context: CallbackContext) -> None:
@@ -293,7 +293,7 @@ class Witness(Plugin):
         self._note("after_tool", context)
 
 
-class Mender(Plugin):
+class ErrorAnswerer(Plugin):
     """Has an answer for every error."""
 
     def on_model_error_callback(self, context: CallbackContext, request: LlmRequest, error: Exception) -> str:
@@ -303,7 +303,7 @@ class Mender(Plugin):
         return {"mended": str(error)}
 
 
-class Censor(Plugin):
+class SecretFilter(Plugin):
     """Keeps `secret` out of the log: in messages, in answers, and in whole turns that ask for it by `forbidden`."""
 
     def on_user_message_callback(self, context: CallbackContext, content: Content) -> Content | None:
@@ -326,14 +326,14 @@ class Censor(Plugin):
         return Event(author="nobody", id="x", content=Content.of_text(said, role="model"), actions=event.actions)
 
 
-class Doorman(Plugin):
+class AgentReplacer(Plugin):
     """Answers in the place of every agent."""
 
     def before_agent_callback(self, context: CallbackContext) -> str:
         return "nobody is in"
 
 
-class Breaks(Plugin):
+class FailingHooks(Plugin):
     """Fails in the hook that it is named after."""
 
     def on_user_message_callback(self, context: CallbackContext, content: Content) -> None:
@@ -406,7 +406,7 @@ async def annotate(context: CallbackContext, request: LlmRequest) -> None:
     await context.save_artifact("note", Part(text=str(len(request.contents))))
 
 
-class Stack(Tool):
+class RequestCounter(Tool):
     """Counts the requests of its agent, in state and in the request."""
 
     name = "stack"
@@ -423,4 +423,4 @@ class Stack(Tool):
         return None
 
 
-stack = Stack()
+request_counter = RequestCounter()

@@ -25,7 +25,7 @@ from tests.support.workflow_agents import count_begun, stored
 ALWAYS = 1_000
 
 
-class Breaks(CustomAgent):
+class FailingAgent(CustomAgent):
     """Says which try it is, counts it in state, and fails in its first runs.
 
     Attributes:
@@ -45,7 +45,7 @@ class Breaks(CustomAgent):
         yield Event(content=Content.of_text("done", role="model"))
 
 
-class Dies(CustomAgent):
+class ProcessKillingAgent(CustomAgent):
     """Takes its process along, whenever it is run."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -53,7 +53,7 @@ class Dies(CustomAgent):
         yield Event()
 
 
-class Unsteady:
+class FailingCallback:
     """A model's callback that fails in an agent's first runs, once a tool has been called if the agent has any."""
 
     def __init__(self, times: int, after_tool: bool) -> None:
@@ -66,11 +66,11 @@ class Unsteady:
             raise ValueError("kaput")
 
 
-def unsteady(name: str, times: int = ALWAYS, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
+def agent_failing_first(name: str, times: int = ALWAYS, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
     """An agent that fails in its first runs: after the call of a tool, if it has any, and before it has said anything else."""
     callbacks: dict[str, Any] = {
         "before_agent_callback": count_begun,
-        "before_model_callback": Unsteady(times, bool(fields.get("tools"))),
+        "before_model_callback": FailingCallback(times, bool(fields.get("tools"))),
     }
     return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **callbacks, **fields)
 
@@ -83,7 +83,7 @@ def restart(most: int = 3, **fields: Any) -> Supervision:
 SKIP = Supervision(strategy="skip")
 
 
-def decided(events: Sequence[Event]) -> list[str]:
+def decisions_in(events: Sequence[Event]) -> list[str]:
     """What supervisors have decided, each as `supervisor decision child`, and which restart of how many it is."""
     found = []
     for event in events:
@@ -93,6 +93,6 @@ def decided(events: Sequence[Event]) -> list[str]:
     return found
 
 
-def decisions(rt: Runtime, session_id: str = "s1") -> list[str]:
+def logged_decisions(rt: Runtime, session_id: str = "s1") -> list[str]:
     """The same, of a whole log."""
-    return decided(stored(rt, session_id))
+    return decisions_in(stored(rt, session_id))

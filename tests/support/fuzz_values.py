@@ -50,9 +50,9 @@ junk = st.sampled_from(
         {"a": math.nan},
         hostile.nested(150),
         hostile.nested(5_000),
-        hostile.in_itself(),
+        hostile.self_containing_list(),
         object(),
-        hostile.Dumped(),
+        hostile.ExitingModelDump(),
         print,
     ]
 )
@@ -119,7 +119,7 @@ failures = st.sampled_from(
         GeneratorExit(),
         asyncio.CancelledError(),
         StopIteration(),
-        hostile.Untold(),
+        hostile.UnprintableError(),
         RecursionError(),
         Exception("\ud800"),
     ]
@@ -150,7 +150,7 @@ events = st.builds(
 )
 
 
-class Puppet:
+class PlannedModel:
     """A model that yields, or raises, what it is told to; and when it is asked again it has done."""
 
     model = "puppet"
@@ -169,7 +169,7 @@ class Puppet:
             yield each
 
 
-def puppet_agent(puppet: Puppet) -> LlmAgent:
+def planned_agent(puppet: PlannedModel) -> LlmAgent:
     """An agent with tools of every kind, and another one to hand over to."""
 
     @tool

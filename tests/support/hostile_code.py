@@ -24,7 +24,7 @@ from actors import (
 )
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from tests.support.runtimes import say
+from tests.support.runtimes import run_turn
 
 NARROW = Settings(max_event_bytes=100_000, max_state_bytes=70_000, max_message_bytes=200_000, max_inline_bytes=1_000)
 """Limits that a test can reach."""
@@ -41,11 +41,11 @@ def log(rt: Runtime, session_id: str = "s1") -> list[Event]:
     return list(session.events) if session is not None else []
 
 
-def works(rt: Runtime, session_id: str = "s1") -> None:
+def check_session_works(rt: Runtime, session_id: str = "s1") -> None:
     """The session's log has no gaps, can be read whole, and its next turn works."""
     events = log(rt, session_id)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert say(rt, "and now?", session_id)[-1].text in ("fine", "done")
+    assert run_turn(rt, "and now?", session_id)[-1].text in ("fine", "done")
     assert len(log(rt, session_id)) > len(events)
 
 
@@ -57,28 +57,28 @@ def nested(levels: int) -> dict[str, Any]:
     return value
 
 
-def in_itself() -> list[Any]:
+def self_containing_list() -> list[Any]:
     """A list that holds itself."""
     value: list[Any] = []
     value.append(value)
     return value
 
 
-class Untold(Exception):
+class UnprintableError(Exception):
     """An error that cannot say what it is."""
 
     def __str__(self) -> str:
         raise ValueError("no")
 
 
-class Dumped:
+class ExitingModelDump:
     """Looks like a pydantic model, and ends the program when it is asked for its fields."""
 
     def model_dump(self, **_: Any) -> dict[str, Any]:
         raise SystemExit(3)
 
 
-class Says:
+class YieldingModel:
     """A model that yields whatever it is told to, once; asked again it says "fine"."""
 
     model = "says"
@@ -95,7 +95,7 @@ class Says:
             yield each
 
 
-class Asks:
+class ToolCallingModel:
     """A model that calls one tool when the user says something, and is done when it has the answer."""
 
     model = "asks"
@@ -144,7 +144,7 @@ def raises(error: BaseException | type[BaseException]) -> Act:
     return act
 
 
-def cancel_myself() -> None:
+def cancel_own_task() -> None:
     """Cancel the task in which it is called."""
     task = asyncio.current_task()
     assert task is not None
@@ -166,10 +166,10 @@ def with_tools(act: Act) -> LlmAgent:
         await asyncio.sleep(0)
         return result
 
-    return LlmAgent(name="root", model=Asks("blocking", "waiting"), tools=[blocking, waiting])
+    return LlmAgent(name="root", model=ToolCallingModel("blocking", "waiting"), tools=[blocking, waiting])
 
 
-class Does(CustomAgent):
+class ActingAgent(CustomAgent):
     """A custom agent that does something when it is first run, and says "fine" afterwards."""
 
     acts: list[Any]
@@ -181,7 +181,7 @@ class Does(CustomAgent):
         yield Event(content=Content.of_text("fine", "model"))
 
 
-def meddler(hook: str, act: Act) -> Plugin:
+def acting_plugin(hook: str, act: Act) -> Plugin:
     """A plugin that does something at one point, the first time."""
     acts = [act]
 

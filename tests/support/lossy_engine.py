@@ -294,7 +294,7 @@ async def _cancelled(process: Process) -> None:
     await asyncio.gather(*process.work, return_exceptions=True)
 
 
-def lossy(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
+def lossy_runtime(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
     """A Runtime that loses actors."""
     rt = Deploy("local", folder)(root)
     engine = rt._engine = LossyEngine(rt._engine._deployment, losses)  # type: ignore[attr-defined]

@@ -27,11 +27,11 @@ def open_folder() -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def told_by(program: str, *arguments: object, timeout_s: float) -> tuple[list[str], str]:
+def run_program(program: str, *arguments: object, timeout_s: float) -> tuple[list[str], str]:
     """Run a module of tests.cluster as a program. Returns the lines that it tells, and the end of what it logs."""
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     command = [sys.executable, "-m", f"tests.support.{program}_program", *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
     if done.returncode == NO_POSTGRES:
         pytest.skip(done.stderr)
-    return [line.removeprefix("TOLD ") for line in done.stdout.splitlines() if line.startswith("TOLD ")], done.stderr[-3000:]
+    return [line.removeprefix("RESULT ") for line in done.stdout.splitlines() if line.startswith("RESULT ")], done.stderr[-3000:]

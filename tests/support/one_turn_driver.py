@@ -9,10 +9,10 @@ import json
 import sys
 from pathlib import Path
 
-from tests.support.conversation_agents import support_by_pattern
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_agents import support_tree_by_pattern
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 if __name__ == "__main__":
     address, folder, message = sys.argv[1:]
-    with Deploy("ray", Path(folder))(support_by_pattern(), address=address) as rt:
-        print(json.dumps(told(say(rt, message))))
+    with Deploy("ray", Path(folder))(support_tree_by_pattern(), address=address) as rt:
+        print(json.dumps(author_texts(run_turn(rt, message))))

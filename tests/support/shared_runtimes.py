@@ -24,7 +24,7 @@ from tests.support.vector_notation import Case, TreeBuilder, VectorError, script
 SESSION_ID = "s"
 
 
-class Fresh:
+class RuntimeFactory:
     """Makes Runtimes with stores of their own: nothing of one is left for the next.
 
     Attributes:
@@ -44,7 +44,7 @@ class Fresh:
         return Deploy(self.engine, folder)(root, **options)
 
 
-class Stage(msgspec.Struct):
+class CaseRuntime(msgspec.Struct):
     """A live Runtime, and which replies of its model are those of the case.
 
     Attributes:
@@ -62,7 +62,7 @@ class Stage(msgspec.Struct):
         return len(self.model.requests) == self.first == len(self.model.replies) - self.model.remaining
 
 
-def shared_by(case: Case) -> str:
+def sharing_key(case: Case) -> str:
     """Equal for cases that may be played in one Runtime, "" for one that needs its own."""
     whole = json.dumps(case.given)
     if "leftover" in case.given or "artifact_store" in case.given or "app:" in whole:
@@ -70,22 +70,22 @@ def shared_by(case: Case) -> str:
     return json.dumps(case.given["tree"])
 
 
-class Stages:
+class CaseRuntimes:
     """One live Runtime at a time.
 
     Args:
         cases: all that will be played, in their order; those that share a tree should stand together.
     """
 
-    def __init__(self, make: Fresh, cases: Sequence[Case]) -> None:
+    def __init__(self, make: RuntimeFactory, cases: Sequence[Case]) -> None:
         self._make = make
         self._cases = cases
         self._life = ExitStack()
-        self._plan: dict[str, Stage] = {}
+        self._plan: dict[str, CaseRuntime] = {}
         self._tree = ""
         self._of_tree: Runtime | None = None
 
-    def of_case(self, case: Case) -> Stage:
+    def of_case(self, case: Case) -> CaseRuntime:
         """Where to play a case with a script."""
         stage = self._plan.get(case.id)
         if stage is not None and stage.is_ready():
@@ -98,17 +98,17 @@ class Stages:
         first = 0
         for each in plan:
             replies = len(each.given.get("script") or [])
-            self._plan[each.id] = Stage(runtime, model, first, replies)
+            self._plan[each.id] = CaseRuntime(runtime, model, first, replies)
             first += replies
         return self._plan[case.id]
 
     def _following(self, case: Case) -> list[Case]:
         """The case, and those behind it that can be played in the same Runtime."""
-        shared = shared_by(case)
+        shared = sharing_key(case)
         if not self._make.is_dear or not shared:
             return [case]
         behind = list(self._cases)[list(self._cases).index(case) :]
-        return [each for each in behind if shared_by(each) == shared]
+        return [each for each in behind if sharing_key(each) == shared]
 
     def of_tree(self, tree: Mapping[str, Any]) -> Runtime:
         """A live Runtime of a tree whose model has an answer to everything."""

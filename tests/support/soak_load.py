@@ -13,7 +13,7 @@ from tests.support.process_use import Sample, sample
 from tests.support.soak_tree import MESSAGES
 
 
-class Soak(msgspec.Struct, frozen=True, kw_only=True):
+class SoakPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How much of it.
 
     Attributes:
@@ -29,7 +29,7 @@ class Soak(msgspec.Struct, frozen=True, kw_only=True):
     every: int
 
 
-async def soak(rt: Runtime, plan: Soak, told: Callable[[Sample], None]) -> list[Sample]:
+async def run_soak(rt: Runtime, plan: SoakPlan, told: Callable[[Sample], None]) -> list[Sample]:
     """Run the turns, tell each sample as it is taken, and return them all."""
     samples: list[Sample] = []
     sessions, begun, done = count(), count(), count(1)

@@ -17,7 +17,7 @@ def look_up(number: int, tool_context: ToolContext) -> dict[str, int]:
     return {"number": number, "amount": 42}
 
 
-def desk() -> Agent:
+def soak_tree() -> Agent:
     """The root; `billing` keeps the floor until it is sent back, `around` is a workflow."""
     look = {"call": "look_up", "args": {"number": 7}}
     billing = LlmAgent(

@@ -51,14 +51,14 @@ def turn(key: SessionKey, invocation_id: str = "e-1", status: str = "running", *
     return PutTurn(key, row, at_s)
 
 
-def filled(store: SessionStore, *keys: SessionKey, length: int = 0) -> None:
+def fill_sessions(store: SessionStore, *keys: SessionKey, length: int = 0) -> None:
     """Make sessions with a log of that length, written by the authors user, a, user, b, user, a, …"""
     authors = ("user", "a", "user", "b")
     store.commit([CreateSession(key, 1.0) for key in keys])
     store.commit([event(key, seq, authors[(seq - 1) % 4]) for key in keys for seq in range(1, length + 1)])
 
 
-def places(found: list[tuple[int, bytes]]) -> list[int]:
+def seqs(found: list[tuple[int, bytes]]) -> list[int]:
     return [seq for seq, _ in found]
 
 

@@ -107,19 +107,19 @@ def by_node(statistics: Iterable[Statistics], nodes: Sequence[Any]) -> list[int]
     return [parents[raylet] for raylet in raylets]
 
 
-def everybody(seen: RuntimeStatistics) -> list[Statistics]:
+def all_actors(seen: RuntimeStatistics) -> list[Statistics]:
     """All actors."""
     return [*seen.session.parts, *seen.runner.parts, *seen.runner.agents]
 
 
-def storm(rt: Runtime, cluster: Cluster, nodes: list[Any], load: Load) -> None:
+def change_nodes(rt: Runtime, cluster: Cluster, nodes: list[Any], load: Load) -> None:
     """Have a node added and another one lost, while all sessions talk."""
     seen = rt.statistics()
-    print("TOLD each Runner has its own actors of all agents", [len(each.parts) for each in seen.agents.values()])
-    print("TOLD on each node are agents", all(by_node(seen.runner.agents, nodes)))
-    print("TOLD on each node are Session actors", all(by_node(seen.session.parts, nodes)))
-    print("TOLD Runners are on different nodes", sorted(by_node(seen.runner.parts, nodes)) == [0, 1, 1])
-    print(f"actors on each node: {by_node(everybody(seen), nodes)}", file=sys.stderr)
+    print("RESULT each Runner has its own actors of all agents", [len(each.parts) for each in seen.agents.values()])
+    print("RESULT on each node are agents", all(by_node(seen.runner.agents, nodes)))
+    print("RESULT on each node are Session actors", all(by_node(seen.session.parts, nodes)))
+    print("RESULT Runners are on different nodes", sorted(by_node(seen.runner.parts, nodes)) == [0, 1, 1])
+    print(f"actors on each node: {by_node(all_actors(seen), nodes)}", file=sys.stderr)
     nodes.append(cluster.add_node(num_cpus=1))
     load.goes_on()
     # Not the first, which is the cluster's head and the driver's own; and one that a Runner lives on.
@@ -131,16 +131,16 @@ def storm(rt: Runtime, cluster: Cluster, nodes: list[Any], load: Load) -> None:
     print(f"all sessions have gone on {time.monotonic() - began_s:.1f} s after the loss", file=sys.stderr)
 
 
-def placed(rt: Runtime, nodes: list[Any]) -> None:
+def report_placement(rt: Runtime, nodes: list[Any]) -> None:
     """Tell where everybody lives in the end."""
     seen = rt.statistics()
-    now = by_node(everybody(seen), nodes)
-    print("TOLD all live on the nodes that are there", sum(now) == len(everybody(seen)))
-    print("TOLD the new node is used", now[-1] > 0)
+    now = by_node(all_actors(seen), nodes)
+    print("RESULT all live on the nodes that are there", sum(now) == len(all_actors(seen)))
+    print("RESULT the new node is used", now[-1] > 0)
     print(f"actors on each node: {now}", file=sys.stderr)
 
 
-def flaws(rt: Runtime, load: Load) -> list[str]:
+def log_flaws(rt: Runtime, load: Load) -> list[str]:
     """What is wrong with the logs."""
     found = []
     for session, said in load.said.items():
@@ -171,12 +171,12 @@ def main(folder: Path, experts: int, sessions: int, turns: int) -> None:
             print(f"ready after {time.monotonic() - began_s:.1f} s", file=sys.stderr)
             load = Load(rt, experts, sessions, turns)
             load.goes_on()
-            storm(rt, cluster, nodes, load)
+            change_nodes(rt, cluster, nodes, load)
             load.stop()
-            placed(rt, nodes)
-            print("TOLD wrong answers", load.wrong[:5])
-            print("TOLD flaws of logs", flaws(rt, load)[:5])
-            print("TOLD listed", len(rt.sessions.list()) == sessions)
+            report_placement(rt, nodes)
+            print("RESULT wrong answers", load.wrong[:5])
+            print("RESULT flaws of logs", log_flaws(rt, load)[:5])
+            print("RESULT listed", len(rt.sessions.list()) == sessions)
             print(f"{sum(map(len, load.said.values()))} turns, {time.monotonic() - began_s:.1f} s in all", file=sys.stderr)
     cluster.shutdown()  # type: ignore[no-untyped-call]
 

@@ -9,7 +9,7 @@ from actors.refs.access import SessionArtifacts
 from runtime.stores.artifacts import FsspecArtifactStore
 
 
-class Remembered:
+class EchoingMemory:
     """Implements MemoryAccess: whatever is asked for was said once, by ada."""
 
     async def search(self, query: str) -> list[MemoryEntry]:
@@ -22,7 +22,7 @@ def tool_context() -> ToolContext:
     return ToolContext(
         function_call_id="c1",
         offload=in_process,
-        memory=Remembered(),
+        memory=EchoingMemory(),
         artifacts=SessionArtifacts(FsspecArtifactStore("memory://unit"), SessionKey("app", "ada", "s1")),
         agent_name="writer",
         invocation_id="e-1",

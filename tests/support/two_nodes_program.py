@@ -16,7 +16,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.postgres_server import NoPostgresError, postgres
-from tests.support.waiting_model import Waiting
+from tests.support.waiting_model import GatedModel
 
 QUICK = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_timeout_ms": 500}
 """How soon a lost node is noticed. Ray's own values take many seconds."""
@@ -29,7 +29,7 @@ AGENTS = Placement(resources={"work": 0.01})
 
 def main(folder: Path) -> None:
     """Print what the turn has said, and where the Session actor lived before and behind the loss."""
-    waiting = Waiting(folder, "answered")
+    waiting = GatedModel(folder, "answered")
 
     @tool
     def note(text: str) -> str:
@@ -72,10 +72,10 @@ def main(folder: Path) -> None:
             said = [(event.author, event.text) for event in turn if event.text]
             log = rt.sessions.get("ada", "s")
             assert log is not None
-            print("TOLD said", said)
-            print("TOLD seqs", [event.seq for event in log.events])
-            print("TOLD notes", (folder / "notes").read_text().split())
-            print("TOLD moved", before != rt.statistics().session.pid)
+            print("RESULT said", said)
+            print("RESULT seqs", [event.seq for event in log.events])
+            print("RESULT notes", (folder / "notes").read_text().split())
+            print("RESULT moved", before != rt.statistics().session.pid)
             print(f"took {took_s:.1f} s", file=sys.stderr)
     cluster.shutdown()  # type: ignore[no-untyped-call]
 

@@ -25,7 +25,7 @@ from actors.messages.session import SessionKey
 
 
 # ------------------------------------------------------------------------------------------------------------- agents
-class Say(CustomAgent):
+class SayingAgent(CustomAgent):
     """One event per text; the one with the index `esc` escalates."""
 
     say: Sequence[str]
@@ -37,7 +37,7 @@ class Say(CustomAgent):
             yield Event(content=Content.of_text(text, role="model"), actions=actions)
 
 
-class Boom(CustomAgent):
+class FailingAgent(CustomAgent):
     """Says "pre", then fails."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -45,7 +45,7 @@ class Boom(CustomAgent):
         raise RuntimeError("boom")
 
 
-class Silent(CustomAgent):
+class SilentAgent(CustomAgent):
     """Says nothing and runs nobody."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -120,7 +120,7 @@ TOOLS: Mapping[str, Callable[[], Tool]] = {
 
 
 # ---------------------------------------------------------------------------------------------------------- callbacks
-class Always:
+class ConstantCallback:
     """A callback of any kind that always gives the same text."""
 
     def __init__(self, text: str) -> None:

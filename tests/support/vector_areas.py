@@ -11,10 +11,10 @@ import pytest
 from actors import Content, Event, EventActions, FunctionCall, FunctionResponse, LlmAgent, Part
 from actors.errors import DefinitionError, RaygroveError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.shared_runtimes import SESSION_ID, Fresh, Stage, Stages
-from tests.support.vector_notation import TRANSFER, Case, TreeBuilder, VectorError, known, nodes
+from tests.support.shared_runtimes import SESSION_ID, CaseRuntime, CaseRuntimes, RuntimeFactory
+from tests.support.vector_notation import TRANSFER, Case, TreeBuilder, VectorError, checked_keys, nodes
 from tests.support.vector_rendering import expected_contents, rendered, rendered_contents
-from tests.support.vector_runner import Played
+from tests.support.vector_runner import CaseRun
 
 USER_ID = "u"
 _RUN = ("tree", "script", "turns", "config", "leftover", "state", "session", "auto_create", "artifact_store", "raises")
@@ -22,21 +22,21 @@ _EVENTS = ("order", "branch", "error_names")
 
 
 # ----------------------------------------------------------------------------------------------------- areas with turns
-def check_flow(case: Case, stage: Stage) -> None:
-    known(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
-    Played(case, stage).run().check_events(case.given["expect"])
+def check_flow(case: Case, stage: CaseRuntime) -> None:
+    checked_keys(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
+    CaseRun(case, stage).run().check_events(case.given["expect"])
 
 
-def check_state(case: Case, stage: Stage) -> None:
-    known(case.given, *_RUN, "expect", of=case.id)
-    assert Played(case, stage).run().state() == case.given["expect"]
+def check_state(case: Case, stage: CaseRuntime) -> None:
+    checked_keys(case.given, *_RUN, "expect", of=case.id)
+    assert CaseRun(case, stage).run().state() == case.given["expect"]
 
 
-def check_contents(case: Case, stage: Stage) -> None:
-    known(case.given, *_RUN, "request", "expect", "system", "system_not", of=case.id)
+def check_contents(case: Case, stage: CaseRuntime) -> None:
+    checked_keys(case.given, *_RUN, "request", "expect", "system", "system_not", of=case.id)
     if not case.given.keys() & {"expect", "system", "system_not"}:
         raise VectorError(f"{case.id} expects nothing")
-    request = Played(case, stage).run().requests[case.given["request"]]
+    request = CaseRun(case, stage).run().requests[case.given["request"]]
     if "expect" in case.given:
         seen = rendered_contents(request.contents)
         assert seen == expected_contents(case.given["expect"], seen)
@@ -49,10 +49,10 @@ def check_contents(case: Case, stage: Stage) -> None:
         assert text not in request.system_instruction
 
 
-def check_runner(case: Case, stage: Stage) -> None:
-    known(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
-    expect = known(case.given["expect"], "events", "stored", "partial", "artifacts", "state", "invocations", of=case.id)
-    ran = Played(case, stage).run()
+def check_runner(case: Case, stage: CaseRuntime) -> None:
+    checked_keys(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
+    expect = checked_keys(case.given["expect"], "events", "stored", "partial", "artifacts", "state", "invocations", of=case.id)
+    ran = CaseRun(case, stage).run()
     if case.given.keys() & {"order", "error_names"} and "events" not in expect:
         raise VectorError(f"{case.id} expects no events")
     if "events" in expect:
@@ -77,9 +77,9 @@ def _pattern(values: Sequence[str]) -> list[int]:
 
 
 # ----------------------------------------------------------------------------------------------------------- selection
-def check_selection(case: Case, stages: Stages) -> None:
+def check_selection(case: Case, stages: CaseRuntimes) -> None:
     """The tree is shared by all cases that have it, and each has a session of its own."""
-    given = known(case.given, "tree", "log", "message", "expect", "error", of=case.id)
+    given = checked_keys(case.given, "tree", "log", "message", "expect", "error", of=case.id)
     if ("expect" in given) == ("error" in given):
         raise VectorError(f"{case.id} must expect an agent or an error")
     kinds = {node["n"]: node.get("k", "llm") for node in nodes(given["tree"])}
@@ -108,7 +108,7 @@ def check_selection(case: Case, stages: Stages) -> None:
 
 
 def _logged(given: Any, names: Mapping[str | None, str]) -> Event:
-    known(given, "by", "text", "call", "resp", "err", "transfer", of="an event of the log")
+    checked_keys(given, "by", "text", "call", "resp", "err", "transfer", of="an event of the log")
     if len(given.keys() & {"text", "call", "resp", "err"}) != 1:
         raise VectorError(f"{given!r} is no event of a log")
     parts: list[Part] = []
@@ -130,7 +130,7 @@ def _logged(given: Any, names: Mapping[str | None, str]) -> Event:
 def _selecting(given: Any, names: Mapping[str | None, str]) -> Any:
     if isinstance(given, str):
         return given
-    return Content(role="user", parts=_responses(known(given, "resp", of="a message")["resp"], names))
+    return Content(role="user", parts=_responses(checked_keys(given, "resp", of="a message")["resp"], names))
 
 
 def _responses(ids: Sequence[str], names: Mapping[str | None, str]) -> list[Part]:
@@ -138,9 +138,9 @@ def _responses(ids: Sequence[str], names: Mapping[str | None, str]) -> list[Part
 
 
 # ------------------------------------------------------------------------------------------------------------- targets
-def check_targets(case: Case, make: Fresh) -> None:
+def check_targets(case: Case, make: RuntimeFactory) -> None:
     """Every LLM agent is made to speak, by the answer to a call of its own."""
-    given = known(case.given, "tree", "expect", of=case.id)
+    given = checked_keys(case.given, "tree", "expect", of=case.id)
     agents = [node["n"] for node in nodes(given["tree"]) if node.get("k", "llm") == "llm"]
     assert set(agents) == set(given["expect"]), "the vector does not say what to expect of every llm agent"
     model = ScriptedModel(["ok"] * len(agents))
@@ -165,9 +165,9 @@ _END = "\n⁂\n"
 """Behind each instruction, so that it is seen where it ends: the agent is told more than its instruction."""
 
 
-def check_template(case: Case, make: Fresh) -> None:
+def check_template(case: Case, make: RuntimeFactory) -> None:
     """Each instruction is that of the agent `root`. Where Runtimes are dear, those that can be rendered go into one."""
-    given = known(case.given, "state", "artifacts", "expect", "errors", of=case.id)
+    given = checked_keys(case.given, "state", "artifacts", "expect", "errors", of=case.id)
     expect = given.get("expect") or {}
     groups = [list(expect)] if make.is_dear else [[instruction] for instruction in expect]
     seen: dict[str, str] = {}
@@ -180,7 +180,7 @@ def check_template(case: Case, make: Fresh) -> None:
         assert all(word in str(raised.value) for word in words), f"{words}: {raised.value}"
 
 
-def _instructed(instructions: Sequence[str], given: Mapping[str, Any], make: Fresh) -> list[str]:
+def _instructed(instructions: Sequence[str], given: Mapping[str, Any], make: RuntimeFactory) -> list[str]:
     model = ScriptedModel(["ok"])
     template = "".join(each + _END for each in instructions)
     with make(LlmAgent(name="root", model=model, instruction=template)) as rt:
@@ -192,9 +192,9 @@ def _instructed(instructions: Sequence[str], given: Mapping[str, Any], make: Fre
 
 
 # ----------------------------------------------------------------------------------------------------------- construct
-def check_construct(case: Case, make: Fresh) -> None:
+def check_construct(case: Case, make: RuntimeFactory) -> None:
     """Nothing is started: the error comes before."""
-    given = known(case.given, "tree", "session_store", "error", "names", "at", of=case.id)
+    given = checked_keys(case.given, "tree", "session_store", "error", "names", "at", of=case.id)
     stores = {"session_store": given["session_store"]} if "session_store" in given else {}
     if given.get("session_store") is not None or given.get("at", "definition") != "definition":
         raise VectorError(f"{case.id}: {given!r}")

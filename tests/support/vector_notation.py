@@ -28,7 +28,7 @@ from actors import (
 )
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply
-from tests.support.vector_agents import TOOLS, Always, Boom, Say, Silent
+from tests.support.vector_agents import TOOLS, ConstantCallback, FailingAgent, SayingAgent, SilentAgent
 
 TRANSFER = "transfer_to_agent"
 
@@ -45,7 +45,7 @@ class Case(msgspec.Struct, frozen=True):
     given: dict[str, Any]
 
 
-def known(given: Any, *keys: str, of: str) -> dict[str, Any]:
+def checked_keys(given: Any, *keys: str, of: str) -> dict[str, Any]:
     """A mapping that has no other keys than these. Raises VectorError."""
     if not isinstance(given, dict):
         raise VectorError(f"{of}: {given!r} is no mapping")
@@ -55,10 +55,10 @@ def known(given: Any, *keys: str, of: str) -> dict[str, Any]:
     return given
 
 
-def load(path: Path | None = None) -> list[Case]:
+def load_cases(path: Path | None = None) -> list[Case]:
     """All cases of a file: of the one in RAYGROVE_VECTORS, or of tests/vectors.yaml."""
     path = path or Path(os.environ.get("RAYGROVE_VECTORS") or Path(__file__).parents[1] / "vectors.yaml")
-    file = known(yaml.safe_load(path.read_text()), "trees", "vectors", of=str(path))
+    file = checked_keys(yaml.safe_load(path.read_text()), "trees", "vectors", of=str(path))
     cases = [_case(given, file.get("trees") or {}) for given in file["vectors"]]
     ids = [case.id for case in cases]
     if len(set(ids)) != len(ids):
@@ -104,16 +104,16 @@ _CLASSES: Mapping[str, type[Agent]] = {
     "seq": SequentialAgent,
     "par": ParallelAgent,
     "loop": LoopAgent,
-    "say": Say,
-    "boom": Boom,
-    "silent": Silent,
-    "custom": Silent,
+    "say": SayingAgent,
+    "boom": FailingAgent,
+    "silent": SilentAgent,
+    "custom": SilentAgent,
 }
 _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "n": ("name", str),
     "desc": ("description", str),
-    "before": ("before_agent_callback", Always),
-    "after": ("after_agent_callback", Always),
+    "before": ("before_agent_callback", ConstantCallback),
+    "after": ("after_agent_callback", ConstantCallback),
     "nop": ("disallow_transfer_to_parent", bool),
     "nopeer": ("disallow_transfer_to_peers", bool),
     "tools": ("tools", lambda names: [TOOLS[name]() for name in names]),
@@ -121,7 +121,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "key": ("output_key", str),
     "ins": ("instruction", str),
     "gi": ("global_instruction", str),
-    "before_model": ("before_model_callback", Always),
+    "before_model": ("before_model_callback", ConstantCallback),
     "max": ("max_iterations", int),
     "on_escalate": ("on_escalate", str),
     "say": ("say", list),
@@ -153,7 +153,7 @@ class TreeBuilder:
         kind = node.get("k", "llm")
         if kind not in _CLASSES:
             raise VectorError(f"unknown kind {kind!r}")
-        known(node, *_OF_ALL, *_OF_KIND[kind], of=f"node {node['n']!r} of kind {kind}")
+        checked_keys(node, *_OF_ALL, *_OF_KIND[kind], of=f"node {node['n']!r} of kind {kind}")
         fields = {_FIELDS[key][0]: _FIELDS[key][1](value) for key, value in node.items() if key not in ("k", "sub")}
         if kind == "llm":
             fields["model"] = self._model
@@ -173,7 +173,7 @@ class TreeBuilder:
                 made = self._made.get(node["n"]) if self._nodes[node["n"]] is node else None
                 children.append(made or self._agent(node))
                 continue
-            name = known(node, "ref", of="a reference")["ref"]
+            name = checked_keys(node, "ref", of="a reference")["ref"]
             if name not in self._nodes:
                 raise VectorError(f"no node {name!r} to refer to")
             if name in self._made:
@@ -243,14 +243,14 @@ def message(turn: Any, last_call: FunctionCall | None) -> Any:
         case str():
             return turn
         case {"fr": dict()}:
-            known(turn, "fr", "id", "text", "state_delta", "invocation_id", of="a turn")
+            checked_keys(turn, "fr", "id", "text", "state_delta", "invocation_id", of="a turn")
             text = [Part(text=turn["text"])] if "text" in turn else []
             return Content(role="user", parts=[*text, Part(function_response=answer_to(last_call, turn))])
         case {"text": str(text)}:
-            known(turn, "text", "role", "state_delta", "invocation_id", of="a turn")
+            checked_keys(turn, "text", "role", "state_delta", "invocation_id", of="a turn")
             return Content(role=turn.get("role", "user"), parts=[Part(text=text)])
         case {"parts": [*parts]}:
-            known(turn, "parts", "role", "state_delta", "invocation_id", of="a turn")
+            checked_keys(turn, "parts", "role", "state_delta", "invocation_id", of="a turn")
             return Content(role=turn.get("role", "user"), parts=[_part(part) for part in parts])
         case _:
             raise VectorError(f"{turn!r} is no turn")

@@ -10,7 +10,7 @@ from actors import Content, Event, Part
 from tests.support.vector_notation import VectorError
 
 
-def counts(event: Event) -> bool:
+def is_compared(event: Event) -> bool:
     """True for what is compared: complete events that say something or tell of an error."""
     return not event.partial and (bool(event.content and event.content.parts) or event.error_code is not None)
 

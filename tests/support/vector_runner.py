@@ -10,12 +10,12 @@ import msgspec
 from actors import Event, FunctionCall, LlmRequest, RunConfig, Session
 from actors.errors import RaygroveError
 from runtime import Runtime
-from tests.support.shared_runtimes import SESSION_ID, Stage
-from tests.support.vector_notation import Case, VectorError, known, message
-from tests.support.vector_rendering import counts, rendered
+from tests.support.shared_runtimes import SESSION_ID, CaseRuntime
+from tests.support.vector_notation import Case, VectorError, checked_keys, message
+from tests.support.vector_rendering import is_compared, rendered
 
 
-class Told(msgspec.Struct):
+class TurnRecord(msgspec.Struct):
     """What the driver heard in one turn."""
 
     invocation_id: str
@@ -23,12 +23,12 @@ class Told(msgspec.Struct):
     error: BaseException | None = None
 
 
-class Played:
+class CaseRun:
     """The turns of a case, run one after the other in one session."""
 
-    def __init__(self, case: Case, stage: Stage) -> None:
+    def __init__(self, case: Case, stage: CaseRuntime) -> None:
         self.given = case.given
-        self.turns: list[Told] = []
+        self.turns: list[TurnRecord] = []
         self.requests: list[LlmRequest] = []
         self.session: Session | None = None
         self.artifacts: list[str] = []
@@ -37,7 +37,7 @@ class Played:
         self._config = RunConfig(**(self.given.get("config") or {}))
         self._stage = stage
 
-    def run(self) -> Played:
+    def run(self) -> CaseRun:
         """Run all turns, and look at what they leave behind."""
         rt = self._stage.runtime
         if self.given.get("session") is None:
@@ -53,13 +53,13 @@ class Played:
         self._check_what_was_raised()
         return self
 
-    def _turn(self, rt: Runtime, given: Any) -> Told:
+    def _turn(self, rt: Runtime, given: Any) -> TurnRecord:
         if isinstance(given, dict) and "rewind" in given:
-            of = self.turns[known(given, "rewind", of="a turn")["rewind"]]
+            of = self.turns[checked_keys(given, "rewind", of="a turn")["rewind"]]
             rt.sessions.rewind(self._user_id, SESSION_ID, of.invocation_id)
-            return Told(f"rewind {len(self.turns)}", [])
+            return TurnRecord(f"rewind {len(self.turns)}", [])
         options = {key: given[key] for key in ("state_delta", "invocation_id") if isinstance(given, dict) and key in given}
-        told = Told(f"never started {len(self.turns)}", [])
+        told = TurnRecord(f"never started {len(self.turns)}", [])
         try:
             turn = rt.run(
                 user_id=self._user_id,
@@ -110,11 +110,11 @@ class Played:
 
     def events(self, index: int) -> list[Event]:
         """The events of a turn that count."""
-        return [event for event in self.turns[index].events if counts(event) and event.author != "user"]
+        return [event for event in self.turns[index].events if is_compared(event) and event.author != "user"]
 
     def stored(self) -> list[Event]:
         """The events of the log that count, the user's too."""
-        return [event for event in (self.session.events if self.session is not None else ()) if counts(event)]
+        return [event for event in (self.session.events if self.session is not None else ()) if is_compared(event)]
 
     def told_of_inv0(self, value: Any) -> Any:
         """An expectation with the id of the first turn filled in."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from actors import Content, LlmRequest, LlmResponse
 
 
-class Waiting:
+class GatedModel:
     """Tells when it is asked, and answers when it is let: by pipes, which block until somebody is at the other end.
 
     Args:

@@ -28,13 +28,13 @@ from actors import (
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.conversation_agents import Gate, forever
-from tests.support.runtimes import say
-from tests.support.vector_agents import Say, lro, lrp
-from tests.support.vector_rendering import counts, rendered
+from tests.support.runtimes import run_turn
+from tests.support.vector_agents import SayingAgent, lro, lrp
+from tests.support.vector_rendering import is_compared, rendered
 
 
 # ------------------------------------------------------------------------------------------------------------- agents
-class Fails(CustomAgent):
+class FailsBehindGate(CustomAgent):
     """Comes through the gate, and fails."""
 
     gate: Gate
@@ -45,7 +45,7 @@ class Fails(CustomAgent):
         yield Event()
 
 
-class Clings(CustomAgent):
+class UnstoppableAgent(CustomAgent):
     """Waits for ever, unless it is greeted, and goes on talking when it is told to stop."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -59,7 +59,7 @@ class Clings(CustomAgent):
             yield Event(content=Content.of_text("not yet", role="model"))
 
 
-class Leaves(CustomAgent):
+class CountingAgent(CustomAgent):
     """Says what there is to say, with one event, which leaves state and escalates in the runs that `when` tells."""
 
     when: int | None = None
@@ -71,14 +71,14 @@ class Leaves(CustomAgent):
         yield Event(content=Content.of_text(f"{self.name}{runs}", role="model"), actions=actions)
 
 
-def says(name: str, *texts: str, **fields: Any) -> Say:
+def says(name: str, *texts: str, **fields: Any) -> SayingAgent:
     """Says the texts, or its name."""
-    return Say(name=name, say=list(texts) or [name], **fields)
+    return SayingAgent(name=name, say=list(texts) or [name], **fields)
 
 
-def gives_up(name: str) -> Say:
+def gives_up(name: str) -> SayingAgent:
     """Escalates with the first of two events."""
-    return Say(name=name, say=["enough", "bye"], esc=0)
+    return SayingAgent(name=name, say=["enough", "bye"], esc=0)
 
 
 def asks(name: str, before: Sequence[Any] = (), **fields: Any) -> LlmAgent:
@@ -140,7 +140,7 @@ COUNTED: dict[str, Any] = {"before_agent_callback": count_begun, "after_agent_ca
 # ---------------------------------------------------------------------------------------------------------------- logs
 def short(events: Sequence[Event], *, branch: bool = False) -> list[str]:
     """What is said, called, answered and failed, each as `author what`; with its branch when that is asked for."""
-    return [" ".join(rendered(event, branch=branch)).replace("text:", "") for event in events if counts(event)]
+    return [" ".join(rendered(event, branch=branch)).replace("text:", "") for event in events if is_compared(event)]
 
 
 def log(rt: Runtime, session_id: str = "s1", *, branch: bool = False) -> list[str]:
@@ -179,6 +179,6 @@ def answer(rt: Runtime, *authors: str, session_id: str = "s1") -> Content:
     )
 
 
-def greet(rt: Runtime) -> list[str]:
+def run_greeting(rt: Runtime) -> list[str]:
     """A turn in which nobody waits or hangs."""
-    return short(say(rt, "hi", run_config=RunConfig(timeout=60)))
+    return short(run_turn(rt, "hi", run_config=RunConfig(timeout=60)))
