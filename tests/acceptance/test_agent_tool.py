@@ -24,7 +24,8 @@ from actors import (
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import HangThenFail, Invoice, Order, forever
+from tests.support.conversation_agents import Invoice, Order
+from tests.support.conversation_tools import HangThenFail, forever
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 

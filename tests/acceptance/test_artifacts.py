@@ -11,7 +11,8 @@ from actors import Blob, Content, Event, LlmAgent, LlmRequest, Part, RunConfig, 
 from actors.errors import ArtifactError, InvalidIdError, StoreError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import annotate, archive, archive_at_first, request_counter
+from tests.support.conversation_callbacks import annotate, archive_at_first
+from tests.support.conversation_tools import archive, request_counter
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 PNG = Blob(data=b"\x89PNG\x00", mime_type="image/png")
@@ -32,7 +33,6 @@ def stored(rt: Runtime, session_id: str = "s1") -> list[Event]:
     return list(session.events)
 
 
-# ------------------------------------------------------------------------------------------------------ the services
 def test_every_save_is_a_version_of_its_own(deploy: Deploy) -> None:
     with deploy(root()) as rt:
         saved = [rt.artifacts.save("ada", "s1", "a/b.txt", Part(text=each)) for each in ("one", "two", "three")]
@@ -98,7 +98,6 @@ def test_no_name_leaves_its_folder(tmp_path: Path, name: str) -> None:
         assert [path.parts[:2] for path in files] == [("test", "ada")]
 
 
-# -------------------------------------------------------------------------------------------- saving through a context
 def test_a_tools_save_is_on_record_in_the_event_that_answers_the_call(deploy: Deploy) -> None:
     calls = [{"call": "archive", "args": {"name": name, "text": name}} for name in ("a", "user:b", "a")]
     with deploy(root({"parts": calls[:2]}, calls[2], "done", tools=[archive])) as rt:
@@ -128,7 +127,6 @@ def test_a_save_that_fails_is_told_to_the_model_and_not_on_record(deploy: Deploy
         assert answer.actions.artifact_delta == {}
 
 
-# ------------------------------------------------------------------------------------------------------- input blobs
 def test_a_turn_that_is_asked_for_again_saves_its_blobs_once(deploy: Deploy) -> None:
     upload = Content(parts=[Part(text="see"), Part(inline_data=PNG)])
     config = RunConfig(save_input_blobs_as_artifacts=True)
@@ -151,7 +149,6 @@ def test_two_who_ask_for_the_same_turn_at_once_save_its_blobs_once(deploy: Deplo
         assert len(stored(rt)) == 2
 
 
-# ---------------------------------------------------------------------------------------------------- load_artifacts
 def loads(*names: str) -> dict[str, object]:
     return {"call": "load_artifacts", "args": {"artifact_names": list(names)}}
 

@@ -10,20 +10,19 @@ from actors import Event, LlmAgent
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import (
+from tests.support.conversation_callbacks import (
     add_rule,
     apologize,
     excuse,
-    fail,
     from_cache,
     greet,
     hide_status,
-    look_up,
     note_run,
     refuse,
     shout,
     sign,
 )
+from tests.support.conversation_tools import fail, look_up
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 

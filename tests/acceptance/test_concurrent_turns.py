@@ -15,7 +15,7 @@ from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.driver.turn import Turn
-from tests.support.conversation_agents import Gate, forever
+from tests.support.conversation_tools import Gate, forever
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.vector_agents import SayingAgent
 

@@ -20,7 +20,7 @@ from actors import (
 )
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import look_up, pay
+from tests.support.conversation_tools import look_up, pay
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 

@@ -20,7 +20,8 @@ from actors.errors import (
 )
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import put, support_tree, support_tree_by_pattern
+from tests.support.conversation_agents import support_tree, support_tree_by_pattern
+from tests.support.conversation_tools import put
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 

@@ -8,7 +8,8 @@ from actors import Event, Finished, LlmAgent, LongRunningTool, Paused, RunConfig
 from actors.errors import AgentFailedError, UnknownAgentError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import ChildRunner, StateAdder, StateReader, greet, note_run, sign
+from tests.support.conversation_agents import ChildRunner, StateAdder, StateReader
+from tests.support.conversation_callbacks import greet, note_run, sign
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.workflow_agents import answer
 

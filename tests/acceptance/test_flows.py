@@ -81,7 +81,6 @@ def states(turn: Turn) -> dict[str, str]:
     return {name: task.status for name, task in turn.result().tasks.items()}
 
 
-# ------------------------------------------------------------------------------------------------------------- results
 def test_results_are_of_the_types_of_their_tasks(local: Deploy) -> None:
     agent = worker(
         "a",
@@ -192,7 +191,6 @@ def test_only_wanted_tasks_are_done_with_what_they_need(local: Deploy) -> None:
         assert rt.sessions.get("ada", "s1") is not None
 
 
-# ---------------------------------------------------------------------------------------------------------- turns
 class Meeting:
     """A model that answers only when as many are asked as are expected."""
 
@@ -260,7 +258,6 @@ def test_callbacks_surround_an_agents_turn_and_not_its_rounds(local: Deploy) -> 
     assert called == ["before", "after"] * 2
 
 
-# ---------------------------------------------------------------------------------------------------- failures, limits
 def test_what_needs_a_failed_task_is_skipped_and_the_turn_ends_well(local: Deploy) -> None:
     agent = worker("a", {"call": "fail_t", "args": {"reason": "no data"}}, succeed("w", "anyway"))
     flow = Flow(
@@ -340,7 +337,6 @@ def test_a_flow_is_cancelled_with_its_turn(local: Deploy) -> None:
             turn.result()
 
 
-# -------------------------------------------------------------------------------------------------------------- pauses
 @tool(long_running=True)
 def ask_user(question: str) -> None:
     """Ask the user."""
@@ -422,7 +418,6 @@ def test_a_call_waits_for_the_users_consent(local: Deploy, confirmed: bool, told
     assert response.response == told if told is not None else "error" in response.response
 
 
-# ------------------------------------------------------------------------------------------------------------ planners
 def plan(*tasks: dict[str, Any], **more: Any) -> Reply:
     return {"call": "create_tasks", "args": {"tasks": list(tasks), **more}}
 
@@ -484,7 +479,6 @@ def test_create_tasks_outside_of_a_flow_is_an_error_to_the_model(local: Deploy) 
     assert "only in a flow" in next(events[1].function_responses()).response["error"]
 
 
-# -------------------------------------------------------------------------------------------------------- inside trees
 def test_a_flow_is_an_agent_of_a_tree(local: Deploy) -> None:
     agent = worker("a", succeed("t", "found"))
     editor = worker("editor", "Edited.")

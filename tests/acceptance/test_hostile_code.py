@@ -185,7 +185,6 @@ def test_whatever_a_model_raises_its_turn_fails_and_the_next_one_works(local: De
             check_session_works(rt, f"s{number}")
 
 
-# -------------------------------------------------------------------------------------------------------------- on Ray
 def test_on_ray_too_an_actor_outlives_what_its_agent_does(local_ray: str, tmp_path: Path) -> None:
     names = ("exits", "leaves", "floods")
     agent = LlmAgent(name="root", model=ToolCallingModel(*names), tools=[hostile.exits, hostile.leaves, hostile.floods])

@@ -21,7 +21,6 @@ from actors.errors import (
 from tests.support.hostile_code import ToolCallingModel, check_session_works, log, nested, plain_agent
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
-# ---------------------------------------------------------------------------------------------------------------- ids
 LEGAL_IDS = [
     "ada@example.com",
     "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
@@ -158,7 +157,6 @@ def test_an_event_that_is_added_has_an_author_and_ids(local: Deploy) -> None:
         check_session_works(rt)
 
 
-# ---------------------------------------------------------------------------------------------------- artifacts' names
 @pytest.mark.parametrize(
     "name", ["../x", "/etc/passwd", "user:../x", "a/../../b", "..", ".", "~", "%2e%2e%2f", "C:\\x", "é", "x" * 1024]
 )
@@ -205,7 +203,6 @@ def test_a_name_that_no_artifact_can_have_is_refused_to_programs_and_to_tools(lo
     assert not (tmp_path / "artifacts").exists()
 
 
-# ------------------------------------------------------------------------------------------------------------ messages
 def test_a_message_that_is_not_made_as_one_is_refused(local: Deploy) -> None:
     def response(**fields: Any) -> Content:
         return Content(parts=[Part(function_response=FunctionResponse(id="c1", name="f", **fields))])

@@ -13,7 +13,8 @@ from actors.session.log.logs import PAGE
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.stores.memory import SqlMemoryStore
-from tests.support.conversation_agents import recall, recall_first
+from tests.support.conversation_callbacks import recall_first
+from tests.support.conversation_tools import recall
 from tests.support.runtimes import Deploy, run_turn
 
 

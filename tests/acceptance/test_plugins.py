@@ -10,19 +10,18 @@ from actors import Content, Event, FunctionResponse, LlmAgent, LongRunningTool, 
 from actors.errors import AgentFailedError, PluginFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import (
+from tests.support.conversation_agents import StateAdder
+from tests.support.conversation_callbacks import (
     AgentReplacer,
     ErrorAnswerer,
     FailingHooks,
     HookRecorder,
     SecretFilter,
-    StateAdder,
-    fail,
     greet,
-    look_up,
     refuse,
     shout,
 )
+from tests.support.conversation_tools import fail, look_up
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 

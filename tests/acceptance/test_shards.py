@@ -17,7 +17,7 @@ from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.conversation_agents import forever, put
+from tests.support.conversation_tools import forever, put
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_session_per_shard
 from tests.support.vector_agents import lro

@@ -8,7 +8,9 @@ from actors import Event, LlmAgent, Part
 from actors.errors import NotEncodableError, OutputSchemaError, TemplateError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import Invoice, instruction_from_state, put
+from tests.support.conversation_agents import Invoice
+from tests.support.conversation_callbacks import instruction_from_state
+from tests.support.conversation_tools import put
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 

@@ -49,7 +49,6 @@ def fails(rt: Runtime, who: str) -> list[str]:
     return log(rt)[before + 1 :]
 
 
-# ------------------------------------------------------------------------------------------------------- both engines
 def test_who_fails_is_run_again_or_passed_over_and_the_workflow_goes_on(deploy: Deploy) -> None:
     """All in one tree, since on Ray each agent is a process."""
     inner = loop("lp", FailingAgent(name="never"), says("goes_on"), most=2, supervision=SKIP)
@@ -83,7 +82,6 @@ def test_a_child_that_takes_every_process_along_is_passed_over(tmp_path: Path) -
         assert rt.statistics().runner.counts["invocations"] == 1 + DEATHS + 1
 
 
-# ------------------------------------------------------------------------------------------------------- restart
 def test_a_child_that_was_run_again_begins_anew_and_sees_what_it_did_before(local: Deploy) -> None:
     model = ScriptedModel([{"call": "good"}, ValueError("kaput"), {"call": "good"}, "done", "end"])
     child = LlmAgent(name="a", model=model, tools=[FunctionTool(good)])
@@ -159,7 +157,6 @@ def test_a_turn_is_cancelled_while_its_supervisor_waits(local: Deploy) -> None:
         assert sorted(run_greeting(rt)) == ["a a is done", "b b"]
 
 
-# ------------------------------------------------------------------------------------------------------- skip
 def test_in_a_parallel_the_siblings_of_who_is_passed_over_run_to_their_end(local: Deploy) -> None:
     tree = seq("root", par("p", FailingAgent(name="a"), says("b", "1", "2"), asks("c"), supervision=SKIP), says("z"))
     with local(tree) as rt:
@@ -176,7 +173,6 @@ def test_an_escalation_counts_even_if_its_author_failed_and_was_passed_over(loca
         assert short(run_turn(rt, "go"))[-1] in ("c done", "d bye")
 
 
-# ------------------------------------------------------------------------------------------------------- escalate
 def test_by_default_a_failure_goes_up_without_another_word(local: Deploy) -> None:
     with local(seq("root", loop("lp", par("p", FailingAgent(name="a")), says("b")), says("c"))) as rt:
         assert fails(rt, "a") == ["a try 1", "a !err=ValueError"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from actors import LlmAgent, exit_loop
 from actors.testing import ScriptedModel
-from tests.support.conversation_agents import Rendezvous, fail, look_up, numbers, put, put_nonsense
+from tests.support.conversation_tools import Rendezvous, fail, look_up, numbers, put, put_nonsense
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 

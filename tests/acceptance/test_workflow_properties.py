@@ -20,7 +20,6 @@ from tests.support.workflow_agents import stored
 RUNS = settings(max_examples=60)
 
 
-# ------------------------------------------------------------------------------------------------- workflow trees
 @st.composite
 def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None) -> Agent:
     """A tree of loops and sequences over agents that say up to three things, escalating with one of them, or nothing."""
@@ -66,7 +65,6 @@ def test_a_tree_of_loops_and_sequences_says_what_the_reference_says(root: Agent)
         assert [event.text for event in run_turn(rt, "go") if event.text] == expected
 
 
-# ----------------------------------------------------------------------------------------- tools in whatever order
 class Ordered:
     """Tools `t0`, `t1`, … that finish in a given order: each waits for the one before it."""
 
@@ -110,7 +108,6 @@ def test_the_merged_response_is_the_same_in_whatever_order_tools_finish(order: l
     assert (answered.actions.escalate, answered.actions.skip_summarization) == (True, True)
 
 
-# -------------------------------------------------------------------------------------------------- logs and state
 KEYS = st.sampled_from(["a", "b", "user:a", "app:a", "temp:a"])
 VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63), st.text(max_size=3), st.lists(st.booleans(), max_size=2))
 DELTAS = st.dictionaries(KEYS, VALUES)

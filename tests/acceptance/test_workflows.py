@@ -7,7 +7,7 @@ import pytest
 from actors import FunctionTool, LlmAgent
 from actors.errors import AgentFailedError, TransferTargetError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.conversation_agents import greet, sign
+from tests.support.conversation_callbacks import greet, sign
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.vector_agents import FailingAgent, esc, good, route_s
 from tests.support.workflow_agents import COUNTED, CountingAgent, gives_up, log, loop, says, seq, short, state, thinks

@@ -10,7 +10,8 @@ import pytest
 from actors import FunctionTool, LlmAgent, RunConfig
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.conversation_agents import Gate, StateReader, put
+from tests.support.conversation_agents import StateReader
+from tests.support.conversation_tools import Gate, put
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.vector_agents import good
 from tests.support.workflow_agents import (

@@ -9,7 +9,7 @@ import pytest
 from actors import Agent, LlmAgent, LongRunningTool
 from actors.errors import AgentFailedError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.conversation_agents import Gate
+from tests.support.conversation_tools import Gate
 from tests.support.runtimes import Deploy
 from tests.support.vector_agents import lro
 from tests.support.workflow_agents import (

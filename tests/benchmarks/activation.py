@@ -50,7 +50,6 @@ def measure(plan: Plan) -> list[Figure]:
     return [*_first_messages(plan, spares=1), *_first_messages(plan, spares=0), *_memory(plan)]
 
 
-# ------------------------------------------------------------------------------------------------- time
 def _first_messages(plan: Plan, *, spares: int) -> list[Figure]:
     """New agents and one that lives are handed to by turns, each in a new session: so all else is the same."""
     model = PatternModel([], default="ok")
@@ -84,7 +83,6 @@ def _until_ready(plan: Plan, rt: Runtime, spares: int) -> None:
         time.sleep(0.02)
 
 
-# ------------------------------------------------------------------------------------------------- memory
 def _memory(plan: Plan) -> list[Figure]:
     """The most that all processes have taken, this one and Ray's own too, looked at after every so many agents."""
     names = [f"agent_{number}" for number in range(plan.touched)]

@@ -24,7 +24,7 @@ from actors.errors import (
 from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from tests.support.conversation_agents import archive, forever
+from tests.support.conversation_tools import archive, forever
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 DRIVERS = 5

@@ -28,7 +28,7 @@ from actors import (
 )
 from actors.errors import FlowLimitExceededError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.conversation_agents import Gate
+from tests.support.conversation_tools import Gate
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.waiting_model import GatedModel
 

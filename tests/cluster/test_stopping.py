@@ -15,7 +15,7 @@ from actors.errors import TurnCancelledError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.turn import Turn
-from tests.support.conversation_agents import forever
+from tests.support.conversation_tools import forever
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 ENDS_S = 1.0

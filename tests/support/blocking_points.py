@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from actors import Agent, Content, FunctionTool, LlmAgent, LlmRequest, LlmResponse, LongRunningTool, LoopAgent, ParallelAgent
 from actors.testing import PatternModel
-from tests.support.conversation_agents import forever
+from tests.support.conversation_tools import forever
 
 
 class BlockingPoints:

@@ -24,7 +24,6 @@ from actors import (
 from actors.messages.session import SessionKey
 
 
-# ------------------------------------------------------------------------------------------------------------- agents
 class SayingAgent(CustomAgent):
     """One event per text; the one with the index `esc` escalates."""
 
@@ -54,7 +53,6 @@ class SilentAgent(CustomAgent):
             yield event
 
 
-# -------------------------------------------------------------------------------------------------------------- tools
 def esc(tool_context: ToolContext) -> str:
     """Escalates."""
     tool_context.actions.escalate = True
@@ -119,7 +117,6 @@ TOOLS: Mapping[str, Callable[[], Tool]] = {
 """The mock tools by their names in the vectors."""
 
 
-# ---------------------------------------------------------------------------------------------------------- callbacks
 class ConstantCallback:
     """A callback of any kind that always gives the same text."""
 
@@ -130,7 +127,6 @@ class ConstantCallback:
         return Content.of_text(self.text, role="model")
 
 
-# -------------------------------------------------------------------------------------------------------------- stores
 class FailingArtifactStore:
     """Implements ArtifactStore; nothing can be saved in it."""
 

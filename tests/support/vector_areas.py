@@ -21,7 +21,6 @@ _RUN = ("tree", "script", "turns", "config", "leftover", "state", "session", "au
 _EVENTS = ("order", "branch", "error_names")
 
 
-# ----------------------------------------------------------------------------------------------------- areas with turns
 def check_flow(case: Case, stage: CaseRuntime) -> None:
     checked_keys(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
     CaseRun(case, stage).run().check_events(case.given["expect"])
@@ -76,7 +75,6 @@ def _pattern(values: Sequence[str]) -> list[int]:
     return [values.index(value) for value in values]
 
 
-# ----------------------------------------------------------------------------------------------------------- selection
 def check_selection(case: Case, stages: CaseRuntimes) -> None:
     """The tree is shared by all cases that have it, and each has a session of its own."""
     given = checked_keys(case.given, "tree", "log", "message", "expect", "error", of=case.id)
@@ -137,7 +135,6 @@ def _responses(ids: Sequence[str], names: Mapping[str | None, str]) -> list[Part
     return [Part(function_response=FunctionResponse(id=each, name=names.get(each, "f"), response={"ok": 1})) for each in ids]
 
 
-# ------------------------------------------------------------------------------------------------------------- targets
 def check_targets(case: Case, make: RuntimeFactory) -> None:
     """Every LLM agent is made to speak, by the answer to a call of its own."""
     given = checked_keys(case.given, "tree", "expect", of=case.id)
@@ -160,7 +157,6 @@ def check_targets(case: Case, make: RuntimeFactory) -> None:
     assert seen == given["expect"]
 
 
-# ------------------------------------------------------------------------------------------------------------ template
 _END = "\n⁂\n"
 """Behind each instruction, so that it is seen where it ends: the agent is told more than its instruction."""
 
@@ -191,7 +187,6 @@ def _instructed(instructions: Sequence[str], given: Mapping[str, Any], make: Run
         return model.requests[0].system_instruction.split(_END)[:-1]
 
 
-# ----------------------------------------------------------------------------------------------------------- construct
 def check_construct(case: Case, make: RuntimeFactory) -> None:
     """Nothing is started: the error comes before."""
     given = checked_keys(case.given, "tree", "session_store", "error", "names", "at", of=case.id)

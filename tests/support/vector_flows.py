@@ -44,7 +44,6 @@ def check_rules(case: Case) -> None:
     _ASKS[ask](case)
 
 
-# ------------------------------------------------------------------------------------------------------------- the flow
 def _flow(given: Mapping[str, Any], agents: Sequence[Any], **options: Any) -> Flow:
     return Flow([_task(name, task or {}) for name, task in given["tasks"].items()], agents=agents, **options)
 
@@ -75,7 +74,6 @@ def _board(flow: Flow, given: Mapping[str, Any]) -> Board:
     return board
 
 
-# ------------------------------------------------------------------------------------------------------------- the asks
 def _check_define(case: Case) -> None:
     given = checked_keys(case.given, *_DEFINED, "error", of=case.id)
     with pytest.raises(DefinitionError) as raised:
@@ -193,7 +191,6 @@ _ASKS: Mapping[str, Callable[[Case], None]] = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------------- the run
 def check_run(case: Case, stage: CaseRuntime) -> None:
     """The flow is run by a Runtime that has its agents; the replies are taken in order, so one agent works at a time."""
     given = checked_keys(case.given, *_DEFINED, "tree", "own", "script", "leftover", "strategy", "expect", of=case.id)

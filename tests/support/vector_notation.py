@@ -87,7 +87,6 @@ def nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from nodes(child)
 
 
-# --------------------------------------------------------------------------------------------------------------- trees
 _OF_ALL = ("n", "k", "sub", "desc", "before", "after")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "llm": ("nop", "nopeer", "tools", "inc", "key", "ins", "gi", "before_model"),
@@ -185,7 +184,6 @@ class TreeBuilder:
         return children, missing
 
 
-# -------------------------------------------------------------------------------------------------------------- models
 def scripted(script: Sequence[Any]) -> ScriptedModel:
     """The one model of a case."""
     return ScriptedModel([_reply(reply) for reply in script])
@@ -227,7 +225,6 @@ def _piece(given: Any) -> Reply:
             raise VectorError(f"{given!r} is no reply of a model")
 
 
-# ------------------------------------------------------------------------------------------------------------ messages
 def answer_to(call: FunctionCall | None, turn: Mapping[str, Any]) -> FunctionResponse:
     """The function response of a turn: for the call whose id it gives, else for the last long-running one."""
     if "id" in turn:

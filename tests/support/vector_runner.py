@@ -102,7 +102,6 @@ class CaseRun:
         if raises.keys() - set(range(len(self.turns))):
             raise VectorError(f"raises: {raises!r}")
 
-    # ------------------------------------------------------------------------------------------- what can be expected
     def state(self) -> dict[str, Any]:
         """The session's state, without keys whose value is null."""
         assert self.session is not None, "there is no session"

@@ -27,13 +27,12 @@ from actors import (
 )
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.support.conversation_agents import Gate, forever
+from tests.support.conversation_tools import Gate, forever
 from tests.support.runtimes import run_turn
 from tests.support.vector_agents import SayingAgent, lro, lrp
 from tests.support.vector_rendering import is_compared, rendered
 
 
-# ------------------------------------------------------------------------------------------------------------- agents
 class FailsBehindGate(CustomAgent):
     """Comes through the gate, and fails."""
 
@@ -122,7 +121,6 @@ def par(name: str, *children: Any, **fields: Any) -> ParallelAgent:
     return ParallelAgent(name=name, sub_agents=children, **fields)
 
 
-# ---------------------------------------------------------------------------------------------------------- callbacks
 def count_begun(context: CallbackContext) -> None:
     key = f"{context.agent_name}_begun"
     context.state[key] = context.state.get(key, 0) + 1
@@ -137,7 +135,6 @@ COUNTED: dict[str, Any] = {"before_agent_callback": count_begun, "after_agent_ca
 """Callbacks that keep count of an agent's runs in state."""
 
 
-# ---------------------------------------------------------------------------------------------------------------- logs
 def short(events: Sequence[Event], *, branch: bool = False) -> list[str]:
     """What is said, called, answered and failed, each as `author what`; with its branch when that is asked for."""
     return [" ".join(rendered(event, branch=branch)).replace("text:", "") for event in events if is_compared(event)]
@@ -158,7 +155,6 @@ def state(rt: Runtime, session_id: str = "s1") -> dict[str, Any]:
     return dict(session.state) if session is not None else {}
 
 
-# ------------------------------------------------------------------------------------------------------- long-running
 def run(rt: Runtime, message: Any, session_id: str = "s1") -> tuple[list[str], str]:
     """Run a turn: what was said, in short, and how the turn ended."""
     result = rt.run(user_id="ada", session_id=session_id, message=message).result()
