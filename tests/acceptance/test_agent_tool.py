@@ -1,4 +1,4 @@
-"""Agents that are tools of others: they answer whoever asks, and nobody else sees what they do."""
+"""Agents as tools: the asking agent gets the answer, and no other agent sees what they do."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_it_is_asked_by_a_call_and_its_answer_is_the_result(deploy: Deploy) -> N
             ("root", False),
             ("root", False),
         ]
-        # It spoke, but the next message is not for it; and it knows nothing of what was before.
+        # The expert has spoken, but the next message does not go to it, and it sees nothing of earlier turns.
         assert author_texts(run_turn(rt, "again"))[-1] == ("root", "the same")
         assert texts(asked.model, 1) == ["and now?"]
         assert texts(model, 3) == ["tell me", "", "", "it says: because", "again", "", ""]

@@ -1,4 +1,4 @@
-"""Artifacts: versions, names that a user's sessions share, what the log tells of them, and what models see of them."""
+"""Artifacts: versions, names that a user's sessions share, their entries in the log, and what models see of them."""
 
 from __future__ import annotations
 

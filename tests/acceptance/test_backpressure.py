@@ -1,4 +1,4 @@
-"""Readers who are slow, late or gone: they are told everything that counts, hold nobody up, and take bounded memory."""
+"""Slow, late and vanished readers: they get every complete event, delay no turn, and take bounded memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def numbers(events: Sequence[Event]) -> list[int]:
 
 
 def held(turn: Turn) -> int:
-    """Bytes that a turn holds for all who iterate over it, or will."""
+    """Bytes that a turn holds for its present and future readers."""
     readers = turn._readers
     return sum(backlog.size for backlog in (readers._kept, *readers._open))
 
@@ -160,7 +160,7 @@ async def stalled(session: SessionRef, invocation_id: str) -> None:
 
 
 async def everything(session: SessionRef) -> tuple[list[Event], p.AnyOutcome]:
-    """What that driver is told when it asks at last."""
+    """The events that this driver gets when it polls at last."""
     events: list[Event] = []
     ack = 0
     while True:
@@ -214,7 +214,7 @@ def hang(hangs: threading.Event, may_go_on: threading.Event) -> None:
 
 
 async def untold_at_the_end(events: int) -> int:
-    """Wait until so many events are stored, and tell what the Session actor holds then. The driver's loop is not needed."""
+    """Wait until so many events are stored; return what the Session actor holds then. Needs no turn of the driver's loop."""
     session = SessionRef(RayLink(ray.get_actor("test/session", namespace=Settings().namespace), "the Session actor"))
     async with asyncio.timeout(60):
         while (counts := (await session.statistics()).counts)["events"] < events:

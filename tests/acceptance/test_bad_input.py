@@ -1,4 +1,4 @@
-"""What a user can get wrong: each is refused with an error that tells what is wrong, nothing is stored, and all else works."""
+"""Mistakes of users: each is refused with an error that names the mistake, nothing is stored, and everything else works."""
 
 from __future__ import annotations
 

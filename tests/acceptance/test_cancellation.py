@@ -1,4 +1,4 @@
-"""A turn is stopped, wherever it is and whoever stops it: it ends soon, its log is sealed, and nothing of it is left."""
+"""A turn can be cancelled at any point and by any caller: it ends soon, its log is sealed, and nothing of it goes on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
 
 MARGIN_S = 2.0
-"""What is allowed on top of that to a machine that has something else to do."""
+"""Allowed on top of that, for a busy machine."""
 
 PHASES = {
     "hang": 1,
@@ -32,7 +32,7 @@ PHASES = {
     "parallel": 2,
     "loop": 1,
 }
-"""Where a turn can hang, by what has to be said to it, with the number of things that hang then."""
+"""Where a turn can hang, by the message that leads there, with the number of calls that hang then."""
 
 CANCELLED = {"error": "cancelled"}
 
@@ -83,7 +83,7 @@ def ends_soon(turn: Turn, stop: Callable[[], Any]) -> None:
 
 
 def is_sealed(rt: Runtime, halts: BlockingPoints) -> None:
-    """Every call has one answer; nothing runs, and what was let go too late says nothing; the next turn works."""
+    """Every call has one answer, nothing runs, a call released too late adds no event, and the next turn works."""
     log = stored(rt)
     calls = [call.id for event in log for call in event.function_calls()]
     answers = Counter(response.id for event in log for response in event.function_responses())

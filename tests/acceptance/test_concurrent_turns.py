@@ -21,7 +21,7 @@ from tests.support.vector_agents import SayingAgent
 
 
 def agent(*tools: Any) -> LlmAgent:
-    """Waits at the gate, hangs, or just answers: as it is told."""
+    """Waits at the gate, hangs, or just answers, as the message says."""
     model = PatternModel([("wait", {"call": "wait"}), ("hang", {"call": "forever"}), ("tool:", "done")], default="hello")
     return LlmAgent(name="root", model=model, tools=[forever, *tools])
 
@@ -32,14 +32,14 @@ def start(rt: Runtime, message: str, **options: Any) -> Turn:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that nobody waits at any more when the test has ended, also when it failed."""
+    """A gate that is released when the test has ended, also when it failed."""
     made = Gate(tmp_path)
     yield made
     made.release()
 
 
 def begun(turn: Turn) -> Iterator[Event]:
-    """The turn's events behind the first one, which has come. To drop the iteration would cancel the turn."""
+    """The turn's events after the first one, which has come. Dropping the iterator would cancel the turn."""
     events = iter(turn)
     assert any(next(events).function_calls())
     return events

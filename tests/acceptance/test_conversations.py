@@ -1,4 +1,4 @@
-"""Conversations of more than one turn: who has the floor, what is kept, and drivers that come and go."""
+"""Conversations of several turns: which agent answers, what is kept, and drivers that come and go."""
 
 from __future__ import annotations
 

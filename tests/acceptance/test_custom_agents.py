@@ -21,7 +21,7 @@ def stored(rt: Runtime) -> list[Event]:
 
 
 def shown(events: list[Event]) -> list[tuple[str, str]]:
-    """Author, and what it said, called or failed with."""
+    """Author and text, call or error of each event."""
     return [(each.author, each.text or each.error_code or each.actions.transfer_to_agent or "call") for each in events]
 
 

@@ -1,4 +1,4 @@
-"""A flow is completed, whoever is lost in it and at whichever message; what is done is not done again."""
+"""A flow completes whichever actor is lost, and at whichever message; completed work is not repeated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.runtimes import run_turn
 
 PLACES = 4
-"""Messages at which each actor is lost."""
+"""How many messages each actor is lost at."""
 
 
 def dig() -> str:

@@ -187,7 +187,7 @@ def test_only_wanted_tasks_are_done_with_what_they_need(local: Deploy) -> None:
         assert turn.agent == "@controller"
         with pytest.raises(DefinitionError, match=r"no task 'bb'.*Did you mean 'b'"):
             rt.run_flow(flow, **ME, tasks=["bb"])
-        # The conversation goes on with whoever spoke last in the tree.
+        # The conversation goes on with the agent of the tree that spoke last.
         assert rt.sessions.get("ada", "s1") is not None
 
 
@@ -387,7 +387,7 @@ def test_a_long_running_call_pauses_the_flow_and_its_answer_goes_on_there(local:
         "v": ("successful", "all"),
     }
     assert next(asked(asking)[1].contents[-1].function_responses()).response == {"told": "blue"}
-    # What was done before the pause was not done again, and the independent agent saw nothing of the question.
+    # Work from before the pause is not repeated, and the independent agent sees nothing of the question.
     assert len(asked(busy)) == 2
     assert "Which?" not in str(asked(busy)[0].contents)
 

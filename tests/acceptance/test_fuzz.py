@@ -1,6 +1,6 @@
-"""Whatever is sent, said or returned: an answer or a typed error, never a hang, never a lost actor, never a broken log.
+"""Any message, response or result leads to an answer or a typed error: never to a hang, a lost actor or a broken log.
 
-The cases are the same in every run. They share one Runtime, and its sessions, so that what one leaves behind the next ones meet.
+The cases are the same in every run. They share one Runtime and its sessions, so that each case meets what earlier ones left.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def cases(number: int) -> settings:
 
 
 class Errors(logging.Handler):
-    """Keeps what is logged as an error: a defect that an actor's border has caught, or a task that nobody has waited for."""
+    """Keeps logged errors: defects caught at an actor's border, and failed tasks that were never awaited."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -46,7 +46,7 @@ class Errors(logging.Handler):
 
 
 class Playground:
-    """One Runtime with a puppet, and what has to hold of it all the time."""
+    """One Runtime with a planned model, and the invariants that hold after every case."""
 
     def __init__(self, folder: Path) -> None:
         self.puppet = PlannedModel()

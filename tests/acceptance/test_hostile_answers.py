@@ -1,4 +1,4 @@
-"""Models that keep no promise: what they say is carried out as far as it can be, or fails its turn; the next one works."""
+"""Models that break the interface: the response is carried out as far as possible, or fails its turn; the next turn works."""
 
 from __future__ import annotations
 

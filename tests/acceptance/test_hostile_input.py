@@ -1,4 +1,4 @@
-"""Input that nobody should send: it is refused with an error that tells what is wrong, and all goes on as before."""
+"""Malicious input is refused with an error that says what is wrong, and everything goes on as before."""
 
 from __future__ import annotations
 

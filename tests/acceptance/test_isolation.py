@@ -1,4 +1,4 @@
-"""No user sees anything of another one, whichever API is asked and whatever ids are guessed.
+"""No user sees another user's data, by any API and with any guessed id.
 
 Bob is the victim. Ada knows all his ids: of his session, his turns and his calls.
 """
@@ -146,7 +146,7 @@ class Waits:
         self.go_on = asyncio.Event()
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Wait if it is Bob who asks."""
+        """Wait if the request is of one of Bob's turns."""
         if "bob" in request.contents[-1].text:
             self.asked.set()
             await self.go_on.wait()

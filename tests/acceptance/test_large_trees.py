@@ -1,4 +1,4 @@
-"""Trees of thousands of agents: what models are told of them, who gets the turns, and that all of them can be reached."""
+"""Trees of thousands of agents: what models see of them, which agents get the turns, and that all can be reached."""
 
 from __future__ import annotations
 

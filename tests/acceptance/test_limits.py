@@ -1,4 +1,4 @@
-"""How much is taken in: what is larger is refused with the name of the limit and what to do, and nothing of it is kept."""
+"""Size limits: larger input is refused with the name of the limit and what to do, and nothing of it is kept."""
 
 from __future__ import annotations
 

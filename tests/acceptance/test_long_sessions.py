@@ -1,4 +1,4 @@
-"""Many sessions, and long ones: agents see all that they should, in memory that does not grow with what is stored."""
+"""Many and long sessions: agents see all that they should, in memory that does not grow with the log."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_long_session_is_served_page_by_page(tmp_path: Path, include: Literal[
             said = run_turn(rt, f"{turn}", "s1", USER)[0].text
             assert said == (f"{LONG + 2 * turn + 1}: {SAID}" if sees_all else f"1: {turn}")
             assert rt.statistics().session.counts["bytes_in_memory"] < 200 * KIB
-            # What is kept of one session, however long, does not go as long as nobody has used another.
+            # The cache never evicts the only session in it, however long.
             assert counts_of(rt, ROOT)["views"] == 1
         size = counts_of(rt, ROOT)["bytes_of_views"]
         assert size > LONG * 500 if sees_all else size < 8 * KIB
@@ -68,7 +68,7 @@ def test_an_answer_to_a_question_that_was_asked_long_ago_finds_it(tmp_path: Path
     monkeypatch.setattr(contents, "WAITED_FOR", 0)
 
     def ask() -> None:
-        """Ask somebody."""
+        """Ask an agent."""
 
     model = ScriptedModel([{"call": "ask", "id": "c1"}, "one", "two", "so it is"])
     root = LlmAgent(name="root", model=model, include_contents="none", tools=[LongRunningTool(ask)])
@@ -81,5 +81,5 @@ def test_an_answer_to_a_question_that_was_asked_long_ago_finds_it(tmp_path: Path
         answered = [("model", ["<call ask c1>"]), ("user", ["<resp ask c1 yes>"])]
         whole = [("user", ["May I?"]), ("user", ["Meanwhile"]), ("model", ["one"]), ("user", ["And now?"]), ("model", ["two"])]
         assert shown(list(model.requests[-1].contents)) == [*whole, *answered]
-        # And goes again when nobody needs it.
+        # It is evicted again once it is no longer needed.
         assert counts_of(rt, "root")["views"] == 1

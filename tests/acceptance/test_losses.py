@@ -1,4 +1,4 @@
-"""A turn says the same, whoever is lost in it and at whichever message (design.md section 5)."""
+"""A turn says the same whichever actor is lost, and at whichever message (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.workflow_agents import CountingAgent, answer, loop, par, says
 Tree = Callable[[], Agent]
 
 PLACES = 6
-"""Messages of each tree at which each actor is lost. All of them have been tried; this is what is tried every time."""
+"""How many messages of each tree each actor is lost at. All messages were tried once; every run tries these."""
 
 
 def count(key: str, tool_context: ToolContext) -> str:
@@ -39,7 +39,7 @@ def ask() -> None:
 
 
 def talker(name: str, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
-    """An agent whose model is a function of what it is asked: asked again, it says the same again."""
+    """An agent whose model has no state: the same request gets the same response."""
     return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **fields)
 
 
@@ -77,7 +77,7 @@ def pausing() -> Agent:
 
 
 def supervised() -> Agent:
-    """Runs again who fails once, and goes on without the loop's workers, who fail whenever they are run."""
+    """Restarts the child that fails once, and skips the loop's workers, which fail in every run."""
     worker = seq("worker", says("b"), agent_failing_first("c"), supervision=restart(1))
     steady = agent_failing_first(
         "e", 2, ("tool:", "e has counted"), (".*", {"call": "count", "args": {"key": "e"}}), tools=[count]
@@ -109,7 +109,7 @@ TREES: dict[str, Tree] = {
 
 
 def play(rt: Runtime) -> list[Event]:
-    """Two turns, the second of which answers whoever waits, or says more."""
+    """Two turns: the second answers the open calls, or sends one more message."""
     with rt:
         config = RunConfig(timeout=30)
         first = run_turn(rt, "go", run_config=config, invocation_id="e-first")
@@ -130,9 +130,9 @@ def is_note(event: Event) -> bool:
 
 
 def told(log: list[Event]) -> Any:
-    """A log without ids and times, one branch after the other: those that run side by side may come in any order.
+    """A log without ids and times, branch by branch, since parallel branches may interleave in any order.
 
-    So may what is decided about them; about each child it may not.
+    Decisions about different children may interleave as well; those about one child may not.
     """
     branches: dict[str | None, list[str]] = {}
     for event in log:
@@ -142,7 +142,7 @@ def told(log: list[Event]) -> Any:
 
 
 def about(event: Event) -> str | None:
-    """The branch of an event, or whom a decision is about."""
+    """The branch of an event; of a decision, the child that it is about."""
     return " about ".join(decisions_in([event])[0].split()[0:3:2]) if decisions_in([event]) else event.branch
 
 

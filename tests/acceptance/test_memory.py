@@ -1,4 +1,4 @@
-"""Memory: what is kept of sessions, who finds it, and what agents make of it."""
+"""Memory: which entries are kept of a session, which users find them, and how agents use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of models: so many calls at once, whoever makes them, and repetitions out of a budget."""
+"""Model limits: concurrent calls of all agents together, and retries out of a budget."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counts(rt: Runtime) -> Mapping[str, int]:
 
 
 def wait_until(rt: Runtime, holds: Callable[[Mapping[str, int]], bool]) -> None:
-    """Ask for the figures of the model until they are as wanted; the test's own time limit ends it otherwise."""
+    """Poll the model's statistics until the condition holds; the test's timeout ends it otherwise."""
     while not holds({"running": 0, "waiting": 0, **counts(rt)}):
         pass
 

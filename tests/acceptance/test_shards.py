@@ -1,4 +1,4 @@
-"""Several Session actors and several Runners: who uses the app sees one."""
+"""Several Session actors and Runners look like one app to programs."""
 
 from __future__ import annotations
 

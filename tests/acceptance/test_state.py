@@ -1,4 +1,4 @@
-"""State: its scopes, who sees it when, and what an agent's answer leaves in it."""
+"""State: its scopes, which agents and turns see it, and `output_key`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from tests.support.workflow_agents import (
 
 
 def fails(rt: Runtime, who: str) -> list[str]:
-    """Run a turn that fails by that agent: what is new in the log, in short."""
+    """Run a turn that fails in that agent; return the new events in short form."""
     before = len(log(rt))
     with pytest.raises(AgentFailedError, match=f"agent '{who}' failed: ValueError: kaput"):
         run_turn(rt, "go")
@@ -88,7 +88,7 @@ def test_a_child_that_was_run_again_begins_anew_and_sees_what_it_did_before(loca
     with local(seq("root", child, LlmAgent(name="b", model=model), supervision=restart())) as rt:
         seen = run_turn(rt, "go")
         assert short(seen) == ["a call:good", "a resp:good", "a !err=ValueError", "a call:good", "a resp:good", "a done", "b end"]
-        # Nothing of the failure or of the decision, for nobody.
+        # No agent sees the failure or the decision.
         assert [[content.role for content in request.contents] for request in model.requests] == [
             ["user"],
             ["user", "model", "user"],
@@ -184,7 +184,7 @@ def test_what_a_supervisor_lets_go_up_is_supervised_by_the_one_above(local: Depl
     with local(seq("root", par("p", inner, says("b"), supervision=SKIP), says("z"))) as rt:
         assert short(run_turn(rt, "go"))[-1] == "z z"
         assert logged_decisions(rt) == ["inner restart a 1/1", "inner escalate a", "p skip inner"]
-    # Whoever is run again by the one above may run its own children again as often as before.
+    # A supervisor that is itself restarted has its full number of restarts for its children again.
     with local(
         seq("root2", seq("inner2", FailingAgent(name="c", times=3), supervision=restart(1)), supervision=restart(1))
     ) as rt:

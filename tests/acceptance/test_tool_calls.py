@@ -1,4 +1,4 @@
-"""Tools: how their calls run, and what the model is told of them."""
+"""Tools: how calls run, and which results the model gets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def answers(deploy: Deploy, tools: list[Any], *calls: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """What the calls of one response are answered with, and the session's state behind them."""
+    """The results of the calls of one response, and the session's state after them."""
     model = ScriptedModel([{"parts": list(calls)}, "done"])
     with deploy(LlmAgent(name="root", model=model, tools=tools)) as rt:
         events = run_turn(rt, "go")
@@ -88,7 +88,7 @@ def test_a_call_that_only_decides_is_stored_together_with_its_answer(tmp_path: P
             return rt.statistics().session.counts["commits"]
 
     alone = commits("done")
-    # The call and its answer; what the other agent says takes the place of the root's own.
+    # The call and its answer; the other agent's text takes the place of the root's own.
     assert commits({"transfer": "billing"}) == alone + 1
     assert commits({"call": "exit_loop"}, tools=[exit_loop]) == alone + 1
     # What a tool does must not happen before its call is in the log.

@@ -35,14 +35,14 @@ def is_played(case: Case) -> bool:
 
 CASES: Mapping[str, Sequence[Case]] = {
     "local": load_cases(),
-    # Cases that share a tree stand together, and can share its processes.
+    # Cases that share a tree are neighbours, so that they can share its processes.
     "ray": sorted(load_cases(), key=lambda case: (is_played(case) and sharing_key(case)) or ""),
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_processes() -> Iterator[None]:
-    """Hundreds of trees, whose agents live in two processes each. What depends on a process for each has tests of its own."""
+    """Hundreds of trees, with two processes for the agents of each. Tests that need a process per agent are elsewhere."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAYGROVE_MAX_LIVE_AGENTS", "2")
         yield

@@ -40,7 +40,7 @@ def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None)
 
 
 def interpreted(agent: Agent, said: list[str]) -> bool:
-    """The reference: adds what is said to `said`, and returns whether the agent's run has escalated."""
+    """The reference: adds the texts of a run to `said`, and returns whether the run has escalated."""
     if isinstance(agent, SayingAgent):
         said += agent.say
         return agent.esc is not None
@@ -130,7 +130,7 @@ def test_a_log_that_is_replayed_gives_the_same_session(turns: list[tuple[dict[st
             assert after == before
             assert after is not None
             has_rewound = any(takes_back for _, takes_back in turns)
-            # A rewind restores the session's own state; what is the user's or the app's stays as it is.
+            # A rewind restores the session's own state; state of the user and the app stays as it is.
             assert _folded(stored(rt), own=has_rewound) == _there(after.state, own=has_rewound)
             assert author_texts(run_turn(rt, "go")) == [("root", "ok")]
 

@@ -38,7 +38,7 @@ from tests.support.workflow_agents import (
 
 @pytest.fixture
 def gates(tmp_path: Path) -> Iterator[list[Gate]]:
-    """Two gates at which nobody waits any more when the test has ended."""
+    """Two gates that are released when the test has ended."""
     made = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -124,7 +124,7 @@ def test_the_first_error_stops_the_siblings_and_nothing_of_theirs_is_stored_behi
         sealed = len(log(rt))
         assert log(rt)[-1] == "a !err=ValueError"
         assert "d not yet" not in log(rt)
-        # Who waits in a thread cannot be stopped there: now it comes back, to nobody.
+        # The thread at the gate cannot be stopped: now it returns, and its result is dropped.
         holds.open()
         again = rt.run(user_id="ada", session_id="s1", message="hi")
         breaks.open()
@@ -182,7 +182,7 @@ def test_an_escalation_of_a_sibling_counts_when_the_answers_have_come(deploy: De
 
 
 def test_a_sequence_in_a_loop_in_a_parallel_is_answered_to_its_end(deploy: Deploy) -> None:
-    """On Ray each of these agents is an actor of its own, and none is made twice."""
+    """On Ray each of these agents is an actor of its own, and none is started twice."""
     first = loop("la", seq("sa", says("a1"), asks("a2"), says("a3")), most=2)
     second = loop("lb", seq("sb", asks("b1"), asks("b2")), most=1)
     with deploy(seq("root", par("p", first, second), says("z"))) as rt:

@@ -1,4 +1,4 @@
-"""What it costs that agents come and go: a first message beside a second, and the memory of many agents in few processes."""
+"""The cost of activation: first messages compared with second ones, and the memory of many agents in few processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def tree(agents: int, model: object) -> LlmAgent:
 
 
 def measure(plan: Plan) -> list[Figure]:
-    """First messages with a process that stands ready and without one, and memory. On the local engine there are no processes."""
+    """First messages with a spare process and without one, and memory. The local engine has no processes."""
     return [*_first_messages(plan, spares=1), *_first_messages(plan, spares=0), *_memory(plan)]
 
 
@@ -59,7 +59,7 @@ def _first_messages(plan: Plan, *, spares: int) -> list[Figure]:
         say(rt, "first", "agent_0")
         for number in range(1, plan.cold + 1):
             _until_ready(plan, rt, spares)
-            # Whoever was waited for has slept.
+            # The actors have slept during the wait; wake them before the measurement.
             say(rt, f"wake {number}", "agent_0")
             warm.append(timed_ms(partial(say, rt, f"warm {number}", "agent_0")))
             cold.append(timed_ms(partial(say, rt, f"cold {number}", f"agent_{number}")))
@@ -84,7 +84,7 @@ def _until_ready(plan: Plan, rt: Runtime, spares: int) -> None:
 
 
 def _memory(plan: Plan) -> list[Figure]:
-    """The most that all processes have taken, this one and Ray's own too, looked at after every so many agents."""
+    """The maximum memory of all processes, this one and Ray's own included, sampled after every so many agents."""
     names = [f"agent_{number}" for number in range(plan.touched)]
     figures = []
     with (
@@ -109,7 +109,7 @@ def _talk(rt: Runtime, how: str, agent: str) -> None:
 
 
 def _memory_of(pid: int) -> int:
-    """What a process takes, of what it shares with others its part: so the sum of all is what is taken."""
+    """Proportional set size of a process: shared pages count by share, so that the sum over processes is right."""
     try:
         found = _SHARED_OUT.search(Path(f"/proc/{pid}/smaps_rollup").read_bytes())
     except (FileNotFoundError, ProcessLookupError):

@@ -55,7 +55,7 @@ def _under_agents(plan: Plan) -> list[Figure]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         for level in levels:
-            # Who spoke last is spoken to again.
+            # The agent that spoke last gets the next message.
             write_history(folder, {f"level-{level}": 2}, agent=f"level_{level}")
         with runtime(plan, chain(plan.depth), folder) as rt:
             contestants = {str(level): _turn(rt, level) for level in levels}
@@ -93,7 +93,7 @@ def _inside_workflows(plan: Plan) -> list[Figure]:
 
 
 def nested(depth: int) -> Agent:
-    """A root that transfers to whom the user names: `shallow` with a speaker below it, or `deep` with one so many levels down."""
+    """A root that transfers to `shallow`, with a speaker below it, or to `deep`, with one many levels down, as the user says."""
     shallow = SequentialAgent(name="shallow", sub_agents=[_speaker("speaker_of_shallow")])
     deep: Agent = _speaker("speaker_of_deep")
     for level in range(depth - 1, 0, -1):
@@ -107,7 +107,7 @@ def _speaker(name: str) -> Agent:
 
 
 def _event_ms(rt: Runtime, child: str) -> float:
-    """From the first of the speaker's events to the last: what it takes to get there is not theirs."""
+    """From the first of the speaker's events to the last: the way down to it is left out."""
     at_s = [
         time.perf_counter()
         for event in rt.run(user_id=USER, session_id="s", message=child)

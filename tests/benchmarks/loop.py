@@ -21,7 +21,7 @@ def measure(plan: Plan) -> list[Figure]:
         say(rt, "s")
         loops_ms = [timed_ms(lambda: say(rt, "s")) for _ in range(plan.loops)]
     calls = record(tree(plan.iterations)).calls
-    # How often the driver asks for news depends on how much it is told at once.
+    # How often the driver polls depends on the size of the replies.
     made = sum(count for name, count in calls.items() if name != "Poll")
     return [
         Figure(benchmark=NAME, name="iteration: median", value=median(loops_ms) / plan.iterations, unit="ms"),

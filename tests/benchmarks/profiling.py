@@ -52,7 +52,7 @@ async def _profile(plan: Plan, process: Process, seconds: int, folder: Path) -> 
         turn = talk(rt)
         await load(turn, sessions=SESSIONS, turns=4 * SESSIONS)
         pid = _pid(await rt.aio.statistics(), process)
-        # Only who holds the GIL: threads that wait inside of Ray's C++ look busy to py-spy, and there are more of them.
+        # Only threads that hold the GIL: those that wait inside Ray's C++ look busy to py-spy, and outnumber the others.
         options = ["--gil", "--duration", str(seconds), "--rate", str(RATE), "--format", "raw", "--output", str(stacks)]
         sampler = await asyncio.create_subprocess_exec(
             "py-spy", "record", *options, "--pid", str(pid), stdout=asyncio.subprocess.DEVNULL

@@ -1,6 +1,6 @@
-"""What is made of `results.json`: RESULTS.md, the charts, and the table of costs in README.
+"""Reports from `results.json`: RESULTS.md, the charts, and the table of costs in README.
 
-`python -m tests.benchmarks.report` makes them anew, without measuring anything.
+`python -m tests.benchmarks.report` writes them again, without measuring anything.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def charts(figures: Sequence[Figure]) -> list[Chart]:
 
 
 def _lines(figures: Sequence[Figure], benchmark: str) -> dict[str, list[tuple[float, float]]]:
-    """Everybody who is compared in a benchmark: what it depends on, and the values."""
+    """All contestants of a benchmark, each with its values by what they depend on."""
     made: dict[str, list[tuple[float, float]]] = {OURS: []}
     for figure in figures:
         if figure.benchmark == benchmark and figure.at is not None:

@@ -24,7 +24,7 @@ from tests.benchmarks.plan import Plan
 APP = "bench"
 ROOT = "root"
 SAID = "x" * 100
-"""What everybody says: about as much as a short sentence or two."""
+"""What all models say: about one or two short sentences."""
 
 
 def instant_agent() -> LlmAgent:

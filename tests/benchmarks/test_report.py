@@ -1,4 +1,4 @@
-"""What is made of figures: the peers beside ours, RESULTS.md, README's table, the charts."""
+"""Reports from figures: the peers beside ours, RESULTS.md, README's table, the charts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Notebook:
-    """A peer that writes what it is asked for into a file."""
+    """A peer that writes its request into a file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

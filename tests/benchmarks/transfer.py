@@ -29,7 +29,7 @@ def measure(plan: Plan) -> list[Figure]:
 
 
 def _tree() -> LlmAgent:
-    # Who may not transfer to its parent is not sticky either: the root gets every turn.
+    # An agent that may not transfer to its parent is not sticky either: the root gets every turn.
     billing = LlmAgent(name="billing", model=PatternModel([], default="paid"), disallow_transfer_to_parent=True)
     model = PatternModel([("bill", {"transfer": "billing"})], default="ok")
     return LlmAgent(name="concierge", model=model, sub_agents=[billing])

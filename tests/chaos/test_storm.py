@@ -1,4 +1,4 @@
-"""Nothing is lost, doubled or left open, whoever is killed: agents, supervisors, the Runner, the Session actor."""
+"""Nothing is lost, doubled or left open when agents, supervisors, the Runner or the Session actor are killed."""
 
 from __future__ import annotations
 

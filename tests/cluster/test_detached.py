@@ -109,7 +109,7 @@ def test_leaving_it_leaves_it_and_whoever_has_started_it_can_stop_it(local_ray: 
         rt.shutdown()
     with Runtime.connect("camp") as other:
         assert run_turn(other, "hi")[-1].text == "two"
-        # The last one shuts it; those that are still there are told.
+        # The last program shuts the app down; those still connected get an error.
         with Runtime.connect("camp") as third:
             third.shutdown()
         with pytest.raises(ActorLostError):

@@ -79,7 +79,7 @@ def test_independent_tasks_are_done_at_the_same_time_in_three_processes(tmp_path
     flow = Flow([Task("look", name=f"by_{agent.name}", agents=[agent]) for agent in agents])
     with Deploy("ray", tmp_path)(flow) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
-        # A gate can be held only when somebody waits there: all three do, before the first is let through.
+        # Opening a gate blocks until an agent waits there: all three do before the first goes on.
         held = [os.open(tmp_path / agent.name / "gate", os.O_WRONLY) for agent in agents]
         for gate in held:
             os.close(gate)

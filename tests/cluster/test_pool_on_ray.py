@@ -1,4 +1,4 @@
-"""Agents come and go on Ray: more than processes, in replicas, together with others, and such as find no place at all."""
+"""Agents on Ray: more of them than processes, replicas, agents that share a process, and agents that cannot be placed."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_many_sessions_speak_to_more_agents_than_there_are_processes_and_all_are
     def talk(number: int) -> list[tuple[str, str]]:
         agent = MANY[number % len(MANY)]
         session_id = f"many{number}"
-        # The second message goes to whoever spoke last, wherever that lives by then.
+        # The second message goes to the agent that spoke last, in whichever process it is by then.
         return [answered_by(rt, text, session_id) for text in (f"go {agent}", "and now?", "go on")]
 
     with ThreadPoolExecutor(18) as sessions:
@@ -111,7 +111,7 @@ def test_many_sessions_speak_to_more_agents_than_there_are_processes_and_all_are
     assert counts["hosts"] == 3
     assert counts["passivations"] + counts["shared"] >= len(MANY) + 1 - 3
     assert len({agent.pid for agent in rt.statistics().agents.values()}) <= 3
-    # One after the other, nobody has to share.
+    # Agents that are activated one after the other need not share a process.
     shared = counts["shared"]
     assert [answered_by(rt, f"go {agent}", f"alone {agent}") for agent in MANY] == [(agent, "ok") for agent in MANY]
     assert counted(rt, "shared") == shared

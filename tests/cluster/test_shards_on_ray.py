@@ -1,4 +1,4 @@
-"""Several Session actors and Runners on Ray: their names, who joins them, and what becomes of turns when some are lost."""
+"""Several Session actors and Runners on Ray: their names, programs that join, and turns whose actors are lost."""
 
 from __future__ import annotations
 

@@ -22,14 +22,14 @@ ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
 
 MARGIN_S = 4.0
-"""What is allowed on top of that to a machine that has something else to do, such as to start processes."""
+"""Allowed on top of that, for a machine that is busy, for example with starting processes."""
 
 PATIENCE_S = 30.0
 """How long Ray may take to end a process."""
 
 
 class Elsewhere:
-    """Tools that tell their process by a pipe, and then never return, whatever they are told."""
+    """Tools that write their process id to a pipe and then never return, not even when cancelled."""
 
     def __init__(self, folder: Path) -> None:
         self.pipe = folder / "pid"

@@ -1,4 +1,4 @@
-"""An agent that was only asleep finds, when it wakes up, that its turn is somebody else's: what it says then is refused."""
+"""A process that was suspended, not dead, wakes up after its turn was taken over: what it writes then is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
-    """Be the one who goes on with the turn, and answer in the agent's place."""
+    """Take the turn over with a new epoch, and answer in the agent's place."""
     opened = await rt.session.take_up(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
     answer = Event(
         id=new_event_id(),

@@ -1,4 +1,4 @@
-"""The plain store itself: what the others are compared with must do what the contract says."""
+"""The plain store, with which the others are compared, keeps the contract itself."""
 
 from __future__ import annotations
 

@@ -123,6 +123,6 @@ def test_writers_of_the_same_keys_wait_for_each_other_and_never_in_a_circle(stor
 
     assert in_threads([lambda number=number: write(number) for number in range(len(stores))]) == []
     of_app, of_user = stores[0].state("circle", "ada")
-    # Whoever came last has written all of it.
+    # The last writer has written all keys.
     assert len({tuple(value) for value in (*of_app.values(), *of_user.values())}) == 1
     assert set(of_app) == set(of_user) == set(names)

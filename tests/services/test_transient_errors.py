@@ -1,4 +1,4 @@
-"""Faults that pass by themselves are told apart from those that do not."""
+"""Transient database errors are distinguished from permanent ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation of 100,000 events: what it takes in memory to have a turn in it."""
+"""A conversation of 100,000 events: the memory that a turn in it takes."""
 
 from __future__ import annotations
 

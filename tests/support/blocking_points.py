@@ -1,4 +1,4 @@
-"""Where turns can hang: one place for every phase of a turn, told of when it is reached, and let go by the test."""
+"""Points at which turns block, one for each phase of a turn. A test waits until they are reached, and releases them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tests.support.conversation_tools import forever
 
 
 class BlockingPoints:
-    """Things that hang, in this process."""
+    """Tools that block, in this process."""
 
     def __init__(self) -> None:
         self._reached = threading.Semaphore(0)
         self._let = threading.Event()
 
     def reached(self, times: int = 1) -> None:
-        """Wait until so many have come to where they hang."""
+        """Wait until so many calls block."""
         for _ in range(times):
             assert self._reached.acquire(timeout=60)
 
     def release(self) -> None:
-        """Let go whatever can still go on."""
+        """Release the calls of `block` and `refuse`; those of `hang` end only by cancellation."""
         self._let.set()
 
     async def hang(self) -> None:
@@ -33,13 +33,13 @@ class BlockingPoints:
         await asyncio.Event().wait()
 
     def block(self) -> str:
-        """Block the thread until it is let go."""
+        """Block the thread until it is released."""
         self._reached.release()
         self._let.wait(60)
         return "late"
 
     async def refuse(self) -> str:
-        """Do not listen to a cancellation, and return when it is let go."""
+        """Ignore cancellation, and return when it is released."""
         self._reached.release()
         while not self._let.is_set():
             try:
@@ -57,7 +57,7 @@ class BlockingPoints:
 
 
 class HangingModel:
-    """A model that says a piece, if it is asked to stream, and then nothing more."""
+    """A model that yields one partial response when streaming, and then hangs."""
 
     def __init__(self, halts: BlockingPoints) -> None:
         self._halts = halts
@@ -69,7 +69,7 @@ class HangingModel:
 
 
 def blocking_tree(halts: BlockingPoints) -> Agent:
-    """A root that answers, hangs in a tool, or hands over to who hangs elsewhere: as the message says."""
+    """A root that answers, blocks in a tool, or transfers to an agent that blocks elsewhere, as the message says."""
     tools = ("hang", "block", "refuse", "ask")
     says = PatternModel(
         [

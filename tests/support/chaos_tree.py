@@ -1,4 +1,4 @@
-"""The tree that is put under the storm: transfers, a tool, a loop and a parallel, with models that take their time."""
+"""The tree whose processes are killed: transfers, a tool, a loop and a parallel, with models that take some time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from actors import Agent, LlmAgent, LlmRequest, LlmResponse, LoopAgent, Parallel
 from actors.testing import PatternModel
 
 MODEL_DELAY_S = 0.05
-"""What a model takes for an answer, so that some are under way whenever somebody is killed."""
+"""How long a model takes, so that some calls are under way whenever a process is killed."""
 
 KINDS = ("pay", "check", "search", "talk")
-"""What the user can ask for, each as `<kind> <number>`."""
+"""Kinds of messages, each sent as `<kind> <number>`."""
 
 
 class SlowModel:
-    """A PatternModel that takes its time. It has no state: asked again, it answers the same."""
+    """A PatternModel with a delay. It has no state: the same request gets the same response."""
 
     def __init__(self, *patterns: tuple[str, Any]) -> None:
         self._model = PatternModel([*patterns, ("", "noted")])
@@ -38,13 +38,13 @@ async def record(what: str, tool_context: ToolContext) -> dict[str, Any]:
 
 
 def recording_agent(name: str) -> LlmAgent:
-    """An agent that calls a tool twice at once, and then tells of it."""
+    """An agent that calls a tool twice at once, and then says so."""
     both = {"parts": [{"call": "record", "args": {"what": f"{name} {side}"}} for side in ("left", "right")]}
     return LlmAgent(name=name, model=SlowModel(("tool:record", f"{name} is done"), ("", both)), tools=[record])
 
 
 def chaos_tree() -> Agent:
-    """The root; `pay` stays with an agent that talks on, the others come back to the root."""
+    """The root. After `pay` the agent `payments` keeps the conversation; the others return to the root."""
     pay = {"call": "record", "args": {"what": "payment"}}
     ways: tuple[tuple[str, Any], ...] = (("^check", {"transfer": "checks"}), ("^search", {"transfer": "search"}))
     payments = LlmAgent(

@@ -1,4 +1,4 @@
-"""Agents that the conversations are played with. They stand in a module so that the agents' actors find them."""
+"""Agents of the conversations in tests. They are in a module so that the agents' processes can import them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.conversation_tools import look_up
 
 
 def support_tree(model: Model, billing: Model | None = None) -> LlmAgent:
-    """A concierge, and billing below it, which keeps count of the orders it has looked up."""
+    """A concierge with `billing` below it, which counts the orders that it has looked up."""
     return LlmAgent(
         name="concierge",
         model=model,
@@ -34,7 +34,7 @@ def support_tree(model: Model, billing: Model | None = None) -> LlmAgent:
 
 
 def support_tree_by_pattern() -> LlmAgent:
-    """The same, without a script."""
+    """The same tree with models that answer by patterns."""
     concierge = PatternModel([("bill", {"transfer": "billing"})], default="at your service")
     billing = PatternModel(
         [("order", {"call": "look_up", "args": {"order": "42"}}), ("tool:", "it is late")], default="still here"
@@ -43,7 +43,7 @@ def support_tree_by_pattern() -> LlmAgent:
 
 
 class ChildRunner(CustomAgent):
-    """Runs the children that it is told to, and tells after each how it ended."""
+    """Runs the children in `plan`, and says after each how it ended."""
 
     plan: list[str]
 
@@ -56,7 +56,7 @@ class ChildRunner(CustomAgent):
 
 
 class StateReader(CustomAgent):
-    """Runs its child `writer`, and tells what that has left in state under `draft`."""
+    """Runs its child `writer`, and says what that has left in state under `draft`."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         await context.run_agent("writer")
@@ -64,7 +64,7 @@ class StateReader(CustomAgent):
 
 
 class StateAdder(CustomAgent):
-    """Adds what stands in state under `amount` to `total`, `temp:` included; fails without an amount."""
+    """Adds the state's `amount` to `total`, and keeps the sum in `temp:last`. Raises KeyError without an amount."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         total = context.state.get("total", 0) + context.state["amount"]

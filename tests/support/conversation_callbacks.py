@@ -1,4 +1,4 @@
-"""Callbacks and plugins that the conversations are played with."""
+"""Callbacks and plugins of the conversations in tests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def instruction_from_state(context: ReadonlyContext) -> str:
 
 
 class HookRecorder(Plugin):
-    """Notes in state, under `seen_by_<name>`, every hook that is called and for whom; changes nothing."""
+    """Records each hook call with its agent in state, under `seen_by_<name>`; changes nothing."""
 
     def _note(self, hook: str, context: CallbackContext) -> None:
         key = f"seen_by_{self.name}"
@@ -100,7 +100,7 @@ class HookRecorder(Plugin):
 
 
 class ErrorAnswerer(Plugin):
-    """Has an answer for every error."""
+    """Answers every error with a text."""
 
     def on_model_error_callback(self, context: CallbackContext, request: LlmRequest, error: Exception) -> str:
         return f"mended: {error}"
@@ -110,7 +110,7 @@ class ErrorAnswerer(Plugin):
 
 
 class SecretFilter(Plugin):
-    """Keeps `secret` out of the log: in messages, in answers, and in whole turns that ask for it by `forbidden`."""
+    """Masks `secret` in messages and events, and refuses turns whose message contains `forbidden`."""
 
     def on_user_message_callback(self, context: CallbackContext, content: Content) -> Content | None:
         context.state["heard"] = context.state.get("heard", 0) + 1
@@ -133,14 +133,14 @@ class SecretFilter(Plugin):
 
 
 class AgentReplacer(Plugin):
-    """Answers in the place of every agent."""
+    """Answers for every agent, which then does not run."""
 
     def before_agent_callback(self, context: CallbackContext) -> str:
         return "nobody is in"
 
 
 class FailingHooks(Plugin):
-    """Fails in the hook that it is named after."""
+    """Fails in the hook that its name says."""
 
     def on_user_message_callback(self, context: CallbackContext, content: Content) -> None:
         self._break("on_user_message")
@@ -160,16 +160,16 @@ class FailingHooks(Plugin):
 
 
 async def recall_first(context: CallbackContext, request: LlmRequest) -> None:
-    """Keeps in state what is remembered of what the user says."""
+    """Keeps in state what memory has about the user's message."""
     if found := await context.search_memory(context.user_content.text):
         context.state["recalled"] = [entry.text for entry in found]
 
 
 async def archive_at_first(context: CallbackContext) -> None:
-    """Saves what the user has said, and says nothing."""
+    """Saves the user's message as an artifact, and says nothing."""
     await context.save_artifact("first", Part(text=context.user_content.text))
 
 
 async def annotate(context: CallbackContext, request: LlmRequest) -> None:
-    """Saves how long the conversation is."""
+    """Saves the number of contents in the request as an artifact."""
     await context.save_artifact("note", Part(text=str(len(request.contents))))

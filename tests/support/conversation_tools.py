@@ -1,4 +1,4 @@
-"""Tools that the conversations are played with, and ways to hold a tool up until a test lets it go on."""
+"""Tools of the conversations in tests; some block until the test releases them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def fail() -> None:
 
 
 class HangThenFail:
-    """An async tool, `fall_in`, that never returns, and a callback, `fail_then`, that fails once somebody is in it."""
+    """An async tool, `fall_in`, that never returns, and a callback, `fail_then`, that fails once the tool has been called."""
 
     def __init__(self, folder: Path) -> None:
         self._entered = folder / "entered"
@@ -91,7 +91,7 @@ class HangThenFail:
 
 
 class Gate:
-    """A sync tool, `wait`, that blocks its thread until the test opens the gate, from whatever process."""
+    """A sync tool, `wait`, that blocks its thread until the test opens the gate; both may be in different processes."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "gate"
@@ -105,11 +105,11 @@ class Gate:
         return FunctionTool(self.wait)
 
     def open(self) -> None:
-        """Let one caller through; waits for it to come."""
+        """Release one caller; waits until there is one."""
         self._path.write_text("open")
 
     def release(self) -> None:
-        """Let through whoever waits, if anybody does."""
+        """Release the callers that wait, if there are any."""
         with suppress(OSError):
             # Without a reader this fails at once, where `open` would wait for one.
             os.close(os.open(self._path, os.O_WRONLY | os.O_NONBLOCK))

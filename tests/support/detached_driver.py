@@ -20,24 +20,24 @@ APP = "outpost"
 
 
 class PipeGate:
-    """A sync tool, `wait`, that blocks its thread until somebody has opened the door, a pipe in a folder."""
+    """A sync tool, `wait`, that blocks its thread until a test writes to `path`, a named pipe."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "door"
 
     def wait(self) -> str:
-        """Wait at the door."""
+        """Wait at the gate."""
         return self.path.read_text()
 
 
 @tool(num_cpus=1)
 def where() -> int:
-    """Tell in which process this runs."""
+    """Return the id of this process."""
     return os.getpid()
 
 
 def detached_tree(folder: Path) -> LlmAgent:
-    """A guard who waits at the door, and a scout with more to know than Ray sends along in one argument."""
+    """A guard that waits at the gate, and a scout whose definition is larger than what Ray sends inline in an argument."""
     guard = PatternModel([("wait", {"call": "wait"}), ("scout", {"transfer": "scout"}), ("tool:", "it is open")], default="hello")
     scout = PatternModel([("tool:", "found"), ("back", {"transfer": "guard"}), ("", {"call": "where"})])
     return LlmAgent(

@@ -1,6 +1,6 @@
 """A driver whose files may not grow beyond a limit, for a while: what a full disk looks like from inside.
 
-Argument: the folder of the stores. Prints what came of it as JSON: the class of the error of each kind of store while the
+Argument: the folder of the stores. Prints JSON: the class of the error of each kind of store while the
 disk was full, and the log after there was room again.
 """
 

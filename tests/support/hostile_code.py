@@ -1,4 +1,4 @@
-"""What hostile input is made of: models, tools, agents and plugins that keep no promise, and values that nobody should send."""
+"""Hostile code and input: models, tools, agents and plugins that break the interface, and values that are not to be sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NARROW = Settings(max_event_bytes=100_000, max_state_bytes=70_000, max_message_b
 
 
 def plain_agent() -> LlmAgent:
-    """An agent that answers whatever it is asked."""
+    """An agent that answers "fine" to everything."""
     return LlmAgent(name="root", model=PatternModel([], default="fine"))
 
 
@@ -42,7 +42,7 @@ def log(rt: Runtime, session_id: str = "s1") -> list[Event]:
 
 
 def check_session_works(rt: Runtime, session_id: str = "s1") -> None:
-    """The session's log has no gaps, can be read whole, and its next turn works."""
+    """Assert that the session's log has no gaps and is readable, and that its next turn works."""
     events = log(rt, session_id)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert run_turn(rt, "and now?", session_id)[-1].text in ("fine", "done")
@@ -65,7 +65,7 @@ def self_containing_list() -> list[Any]:
 
 
 class UnprintableError(Exception):
-    """An error that cannot say what it is."""
+    """An error whose `__str__` fails."""
 
     def __str__(self) -> str:
         raise ValueError("no")
@@ -79,7 +79,7 @@ class ExitingModelDump:
 
 
 class YieldingModel:
-    """A model that yields whatever it is told to, once; asked again it says "fine"."""
+    """A model that yields, or raises, the given responses once; later it says "fine"."""
 
     model = "says"
 
@@ -96,7 +96,7 @@ class YieldingModel:
 
 
 class ToolCallingModel:
-    """A model that calls one tool when the user says something, and is done when it has the answer."""
+    """A model that calls the tools after a message of the user, and says "done" after their results."""
 
     model = "asks"
 
@@ -118,7 +118,7 @@ def answer(*parts: Any, **fields: Any) -> LlmResponse:
 
 
 def call(**fields: Any) -> Part:
-    """A part that calls a function."""
+    """A part with a function call."""
     return Part(function_call=FunctionCall(**fields))
 
 
@@ -170,7 +170,7 @@ def with_tools(act: Act) -> LlmAgent:
 
 
 class ActingAgent(CustomAgent):
-    """A custom agent that does something when it is first run, and says "fine" afterwards."""
+    """A custom agent that carries its act out in the first run, and says "fine" afterwards."""
 
     acts: list[Any]
 
@@ -182,7 +182,7 @@ class ActingAgent(CustomAgent):
 
 
 def acting_plugin(hook: str, act: Act) -> Plugin:
-    """A plugin that does something at one point, the first time."""
+    """A plugin that carries the act out in the first call of one hook."""
     acts = [act]
 
     async def meddle(_self: Plugin, context: CallbackContext, *_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Turns over many sessions while processes are killed, and what must hold of the logs afterwards."""
+"""Turns in many sessions while processes are killed, and the invariants of the logs afterwards."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DrivenTurn(msgspec.Struct):
 
 
 class StormReport(msgspec.Struct):
-    """What came of a storm."""
+    """The counts and times of a storm."""
 
     turns: int
     killed: Counter[str]
@@ -60,11 +60,11 @@ class StormReport(msgspec.Struct):
 
 
 class ProcessKiller:
-    """Kills a process of a deployment every now and then, until it is stopped.
+    """Kills a random process of a deployment at intervals, until it is stopped.
 
     Args:
-        pause_s: between two.
-        seed: who is next.
+        pause_s: between two kills.
+        seed: of the random choice.
     """
 
     def __init__(self, rt: Runtime, pause_s: float, seed: int) -> None:
@@ -85,7 +85,7 @@ class ProcessKiller:
 
     def _blow(self) -> None:
         while not self._over.wait(self._pause_s):
-            # Also asks those that are just being started; nobody is killed before he lives.
+            # This waits for actors that are just starting: a process is only killed once it lives.
             seen = self._rt.statistics()
             living = {
                 "session": seen.session.pid,

@@ -1,4 +1,4 @@
-"""A driver in a process of its own: plays one turn and prints what it was told, as JSON.
+"""A driver in a process of its own: runs one turn and prints its events as JSON.
 
 Arguments: the address of the Ray cluster, the folder of the stores, the message.
 """

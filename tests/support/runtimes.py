@@ -1,4 +1,4 @@
-"""Small things that many tests need."""
+"""Runtimes for tests, and short ways to use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.settings import Settings
 
 
 class Deploy:
-    """Makes Runtimes of one test: same engine, same stores, so that a second one finds what the first has left."""
+    """Creates the Runtimes of one test with the same engine and stores, so that a second one finds what the first has left."""
 
     def __init__(self, engine: str, folder: Path) -> None:
         self.engine = engine
@@ -30,12 +30,12 @@ class Deploy:
 
 
 def ray_actor_of(rt: Runtime, agent: str) -> Any:
-    """The Ray actor in which an agent lives."""
+    """The Ray actor that hosts an agent."""
     return ray.get_actor(rt.statistics().agents[agent].actor, namespace=Settings().namespace)
 
 
 def author_texts(events: list[Event]) -> list[tuple[str, str]]:
-    """Author and text of every complete event."""
+    """Author and text of each complete event."""
     return [(event.author, event.text) for event in events if not event.partial]
 
 

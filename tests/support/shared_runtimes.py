@@ -1,7 +1,7 @@
-"""Where cases are played: Runtimes with their models.
+"""Runtimes for the cases of vectors.yaml, each with its model.
 
-On the local engine every case has its own. On Ray, where each costs several processes, cases with the same tree follow each
-other in one, each with a user and a session of its own; their model holds the scripts of all of them.
+On the local engine every case has its own. On Ray, where each costs several processes, neighbouring cases with the same tree
+share one, each with a user and a session of its own; their model holds the scripts of all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SESSION_ID = "s"
 
 
 class RuntimeFactory:
-    """Makes Runtimes with stores of their own: nothing of one is left for the next.
+    """Creates Runtimes, each with new stores.
 
     Attributes:
         is_dear: each costs several processes.
@@ -45,7 +45,7 @@ class RuntimeFactory:
 
 
 class CaseRuntime(msgspec.Struct):
-    """A live Runtime, and which replies of its model are those of the case.
+    """A live Runtime, and the range of its model's replies that belongs to a case.
 
     Attributes:
         first: how many requests came before.
@@ -58,12 +58,12 @@ class CaseRuntime(msgspec.Struct):
     replies: int
 
     def is_ready(self) -> bool:
-        """True when the cases before have asked exactly what they should."""
+        """True when the cases before have made exactly their model calls."""
         return len(self.model.requests) == self.first == len(self.model.replies) - self.model.remaining
 
 
 def sharing_key(case: Case) -> str:
-    """Equal for cases that may be played in one Runtime, "" for one that needs its own."""
+    """Equal for cases that may share a Runtime, "" for one that needs its own."""
     whole = json.dumps(case.given)
     if "leftover" in case.given or "artifact_store" in case.given or "app:" in whole:
         return ""
@@ -74,7 +74,7 @@ class CaseRuntimes:
     """One live Runtime at a time.
 
     Args:
-        cases: all that will be played, in their order; those that share a tree should stand together.
+        cases: all cases in their order; those that share a tree should be neighbours.
     """
 
     def __init__(self, make: RuntimeFactory, cases: Sequence[Case]) -> None:
@@ -86,7 +86,7 @@ class CaseRuntimes:
         self._of_tree: Runtime | None = None
 
     def of_case(self, case: Case) -> CaseRuntime:
-        """Where to play a case with a script."""
+        """The Runtime for a case with a script."""
         stage = self._plan.get(case.id)
         if stage is not None and stage.is_ready():
             return stage
@@ -103,7 +103,7 @@ class CaseRuntimes:
         return self._plan[case.id]
 
     def _following(self, case: Case) -> list[Case]:
-        """The case, and those behind it that can be played in the same Runtime."""
+        """The case, and later ones that can share its Runtime."""
         shared = sharing_key(case)
         if not self._make.is_dear or not shared:
             return [case]

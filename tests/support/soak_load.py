@@ -1,4 +1,4 @@
-"""Turns over many sessions for a long time, and what the processes use meanwhile."""
+"""Turns in many sessions for a long time, and the resources that the processes use meanwhile."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.soak_tree import MESSAGES
 
 
 class SoakPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of it.
+    """The size of a soak run.
 
     Attributes:
-        turns: all together.
+        turns: of all sessions together.
         at_once: users who talk at the same time.
-        session_turns: turns of a session; then its user begins another, and nobody comes back to it.
+        session_turns: turns of a session; then its user begins another, and the session is never used again.
         every: turns between two samples.
     """
 

@@ -1,7 +1,7 @@
 """A program: three nodes, several Session actors and Runners, and many sessions; under load a node comes and another one dies.
 
 Run by test_three_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, how many experts
-there are, how many sessions, and how many turns each has at least before, between and behind what happens to the nodes.
+there are, how many sessions, and how many turns each has at least before, between and after the changes of nodes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE_S = 100
 
 
 def tree(experts: int) -> LlmAgent:
-    """A desk that hands each session over to one of some experts, who keeps it."""
+    """A desk that transfers each session to one of several experts, which keeps it."""
     names = [f"expert_{number}" for number in range(experts)]
     desk = PatternModel([(f"to {name} ", {"transfer": name}) for name in names])
     asked = [LlmAgent(name=name, model=PatternModel([], default=f"answered by {name}")) for name in names]
@@ -81,7 +81,7 @@ class Load:
                 self._told.notify_all()
 
     def expert(self, session: str) -> str:
-        """Who answers in a session."""
+        """The expert that answers in a session."""
         return f"expert_{int(session[1:]) % self._experts}"
 
     def goes_on(self) -> None:
@@ -132,7 +132,7 @@ def change_nodes(rt: Runtime, cluster: Cluster, nodes: list[Any], load: Load) ->
 
 
 def report_placement(rt: Runtime, nodes: list[Any]) -> None:
-    """Tell where everybody lives in the end."""
+    """Print on which nodes the actors live in the end."""
     seen = rt.statistics()
     now = by_node(all_actors(seen), nodes)
     print("RESULT all live on the nodes that are there", sum(now) == len(all_actors(seen)))
@@ -141,7 +141,7 @@ def report_placement(rt: Runtime, nodes: list[Any]) -> None:
 
 
 def log_flaws(rt: Runtime, load: Load) -> list[str]:
-    """What is wrong with the logs."""
+    """Defects of the logs."""
     found = []
     for session, said in load.said.items():
         log = rt.sessions.get("ada", session)
@@ -157,7 +157,7 @@ def log_flaws(rt: Runtime, load: Load) -> list[str]:
 
 
 def main(folder: Path, experts: int, sessions: int, turns: int) -> None:
-    """Print what has become of it."""
+    """Print the results."""
     settings = Settings(session_shards=SHARDS, runners=RUNNERS, log_to_driver=False)
     began_s = time.monotonic()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": QUICK})

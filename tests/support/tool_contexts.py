@@ -1,4 +1,4 @@
-"""What tools are given when no actor is around."""
+"""Contexts for tools that run without an actor."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from runtime.stores.artifacts import FsspecArtifactStore
 
 
 class EchoingMemory:
-    """Implements MemoryAccess: whatever is asked for was said once, by ada."""
+    """Implements MemoryAccess: every query finds one entry with the query as its text."""
 
     async def search(self, query: str) -> list[MemoryEntry]:
-        """What was asked for."""
+        """One entry, the query."""
         return [MemoryEntry(session_id="s0", author="user", timestamp=0.0, text=query)]
 
 

@@ -22,13 +22,13 @@ QUICK = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "h
 """How soon a lost node is noticed. Ray's own values take many seconds."""
 
 NO_POSTGRES = 77
-"""What the program exits with where no PostgreSQL can be had."""
+"""Exit code of the program where there is no PostgreSQL."""
 
 AGENTS = Placement(resources={"work": 0.01})
 
 
 def main(folder: Path) -> None:
-    """Print what the turn has said, and where the Session actor lived before and behind the loss."""
+    """Print the events of the turn, and whether the Session actor has moved."""
     waiting = GatedModel(folder, "answered")
 
     @tool
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
             cluster.add_node(num_cpus=1, resources={"work": 1})
             began_s = time.monotonic()
             cluster.remove_node(lost, allow_graceful=False)
-            # The call that was under way is made again, elsewhere.
+            # The model call that was lost is made again in another process.
             waiting.is_asked()
             took_s = time.monotonic() - began_s
             waiting.let()

@@ -1,6 +1,6 @@
-"""What the vectors' trees are made of: mock agents, tools, callbacks and a store that fails.
+"""Agents, tools, callbacks and a failing store for the trees of vectors.yaml.
 
-They stand in a module so that agents' actors, in their own processes, find them.
+They are in a module so that the agents' processes can import them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class FailingAgent(CustomAgent):
 
 
 class SilentAgent(CustomAgent):
-    """Says nothing and runs nobody."""
+    """Yields no event and runs no child."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         nothing: list[Event] = []

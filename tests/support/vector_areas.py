@@ -101,7 +101,7 @@ def check_selection(case: Case, stages: CaseRuntimes) -> None:
     if kinds[given["expect"]] in ("llm", "custom", "silent", "say"):
         turn.result()
     else:
-        # Who gets the turn is all that this area is about. A workflow may be unable to run it, or run without an end.
+        # This area is only about which agent gets the turn. A workflow may be unable to run it, or never end.
         turn.cancel()
 
 
@@ -136,7 +136,7 @@ def _responses(ids: Sequence[str], names: Mapping[str | None, str]) -> list[Part
 
 
 def check_targets(case: Case, make: RuntimeFactory) -> None:
-    """Every LLM agent is made to speak, by the answer to a call of its own."""
+    """Each LLM agent gets a turn by an answer to a call of its own."""
     given = checked_keys(case.given, "tree", "expect", of=case.id)
     agents = [node["n"] for node in nodes(given["tree"]) if node.get("k", "llm") == "llm"]
     assert set(agents) == set(given["expect"]), "the vector does not say what to expect of every llm agent"
@@ -158,7 +158,7 @@ def check_targets(case: Case, make: RuntimeFactory) -> None:
 
 
 _END = "\n⁂\n"
-"""Behind each instruction, so that it is seen where it ends: the agent is told more than its instruction."""
+"""Marks the end of the instruction in the system instruction, which goes on after it."""
 
 
 def check_template(case: Case, make: RuntimeFactory) -> None:

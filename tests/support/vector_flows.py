@@ -1,7 +1,7 @@
 """What the area controlflow of vectors.yaml does with a case.
 
-A flow that is run is run through the public API. What the controller would do in one round is asked of the very rules that it
-goes by, with the log that leads there.
+Cases that run a flow use the public API. The other cases ask the controller's own rules for one round, with the log that
+leads there.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _check_agent(case: Case) -> None:
         board.add("", FlowMark(run=RUN, turns={active: pool.get(active, ())}))
     if "ended" in given:
         board.add(str(active), FlowMark(run=RUN, ends_turn=True, next_agent=given["ended"]))
-    # One agent at a time: the choice of a round is what is asked for, not who works beside it.
+    # One agent at a time: the case asks for the choice of one round, not for parallel ones.
     chosen = next_rounds(msgspec.structs.replace(flow.plan.rules, max_parallel=1), board)[0]
     expect = checked_keys(given["expect"], "candidates", "agent", "tasks", of=case.id)
     if "candidates" in expect:
@@ -131,7 +131,7 @@ def _check_sees(case: Case) -> None:
 
 
 def _texts(content: Content) -> list[str]:
-    """What was said, without the words around it that tell by whom."""
+    """The texts, without the words that name their author."""
     texts = [part.text or "" for part in content.parts]
     if texts[0] == FOREIGN_MARK:
         return [text.partition(" said: ")[2] for text in texts[1:]]
@@ -204,7 +204,7 @@ def check_run(case: Case, stage: CaseRuntime) -> None:
     if "speakers" in expect:
         assert [request.agent for request in asked] == expect["speakers"]
     if "status" in expect:
-        # Tasks that nobody asked for are left as they were, and not always told of.
+        # Tasks outside of the goal stay as they were, and are not always reported.
         untouched = {name: "pending" for name in tasks if name not in expect["status"]}
         assert {name: task.status for name, task in tasks.items()} == {**untouched, **expect["status"]}
     if "results" in expect:

@@ -1,6 +1,6 @@
 """The notation of vectors.yaml, whose head documents it: from its forms to trees, models and messages.
 
-Whatever a vector says and this does not know is a VectorError: no key is ever passed over.
+An unknown key is a VectorError: none is ever ignored.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 class TreeBuilder:
-    """Makes the agents of one tree. A `{ref: x}` becomes the very object of node x, wherever that stands."""
+    """Builds the agents of one tree. A `{ref: x}` becomes the very object of node x, wherever in the tree that is."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -235,7 +235,7 @@ def answer_to(call: FunctionCall | None, turn: Mapping[str, Any]) -> FunctionRes
 
 
 def message(turn: Any, last_call: FunctionCall | None) -> Any:
-    """What the user hands in; a mere text as such."""
+    """The message of a turn; a plain text stays a text."""
     match turn:
         case str():
             return turn

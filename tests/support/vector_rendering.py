@@ -11,7 +11,7 @@ from tests.support.vector_notation import VectorError
 
 
 def is_compared(event: Event) -> bool:
-    """True for what is compared: complete events that say something or tell of an error."""
+    """True for events that are compared: complete ones with parts or an error."""
     return not event.partial and (bool(event.content and event.content.parts) or event.error_code is not None)
 
 

@@ -1,4 +1,4 @@
-"""The turns of a vector, played one after the other in one session through the public API."""
+"""Runs the turns of a vector one after the other in one session, through the public API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.vector_rendering import is_compared, rendered
 
 
 class TurnRecord(msgspec.Struct):
-    """What the driver heard in one turn."""
+    """One turn, as its driver saw it."""
 
     invocation_id: str
     events: list[Event]
@@ -38,7 +38,7 @@ class CaseRun:
         self._stage = stage
 
     def run(self) -> CaseRun:
-        """Run all turns, and look at what they leave behind."""
+        """Run all turns, and read the session, artifacts and requests afterwards."""
         rt = self._stage.runtime
         if self.given.get("session") is None:
             rt.sessions.create(self._user_id, SESSION_ID, self.given.get("state"))

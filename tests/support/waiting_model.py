@@ -1,4 +1,4 @@
-"""A model whose calls a test can see and hold up, in whatever process they are made."""
+"""A model whose calls a test can await and release, in any process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from actors import Content, LlmRequest, LlmResponse
 
 
 class GatedModel:
-    """Tells when it is asked, and answers when it is let: by pipes, which block until somebody is at the other end.
+    """Reports each call through one named pipe and waits at another until the test releases it.
 
     Args:
         folder: for the pipes.
-        answer: what it says.
+        answer: the text of its response.
     """
 
     def __init__(self, folder: Path, answer: str) -> None:
@@ -31,9 +31,9 @@ class GatedModel:
         yield LlmResponse(content=Content.of_text(self._answer, role="model"))
 
     def is_asked(self) -> None:
-        """Wait until it is asked."""
+        """Wait until it is called."""
         self.asked.read_text()
 
     def let(self) -> None:
-        """Let one call through."""
+        """Release one call."""
         self.gate.write_text("open")

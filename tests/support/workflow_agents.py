@@ -1,4 +1,4 @@
-"""What the tests of workflow agents share: agents to put into trees, logs in short, and answers to those who wait."""
+"""For tests of workflow agents: agents for trees, logs in short form, and answers to long-running calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.vector_rendering import is_compared, rendered
 
 
 class FailsBehindGate(CustomAgent):
-    """Comes through the gate, and fails."""
+    """Waits at the gate, then fails."""
 
     gate: Gate
 
@@ -45,7 +45,7 @@ class FailsBehindGate(CustomAgent):
 
 
 class UnstoppableAgent(CustomAgent):
-    """Waits for ever, unless it is greeted, and goes on talking when it is told to stop."""
+    """Waits for ever, unless the message is "hi", and yields another event when it is cancelled."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         if context.user_content.text == "hi":
@@ -59,7 +59,7 @@ class UnstoppableAgent(CustomAgent):
 
 
 class CountingAgent(CustomAgent):
-    """Says what there is to say, with one event, which leaves state and escalates in the runs that `when` tells."""
+    """Yields one event, which counts its runs in state under `key` and escalates in run number `when`."""
 
     when: int | None = None
     key: str = "runs"
@@ -81,24 +81,24 @@ def gives_up(name: str) -> SayingAgent:
 
 
 def asks(name: str, before: Sequence[Any] = (), **fields: Any) -> LlmAgent:
-    """Asks by a long-running call, and tells the answer."""
+    """Makes a long-running call, and says so when it has the answer."""
     model = PatternModel([("tool:lro", f"{name} knows"), *before], default={"call": "lro"})
     return LlmAgent(name=name, model=model, tools=[LongRunningTool(lro)], **fields)
 
 
 def asks_and_hears(name: str) -> LlmAgent:
-    """Asks by a long-running call that is told something at once."""
+    """Makes a long-running call whose tool returns a first result at once."""
     model = PatternModel([("tool:lrp.*pending", f"{name} waits"), ("tool:lrp", f"{name} knows")], default={"call": "lrp"})
     return LlmAgent(name=name, model=model, tools=[LongRunningTool(lrp)])
 
 
 def hangs(name: str) -> LlmAgent:
-    """Calls a tool that never returns, unless it is greeted."""
+    """Calls a tool that never returns, unless the message is "hi"."""
     return LlmAgent(name=name, model=PatternModel([("hi", "hello")], default={"call": "forever"}), tools=[forever])
 
 
 def waits(name: str, gate: Gate) -> LlmAgent:
-    """Calls a tool that blocks its thread at the gate, unless it is greeted."""
+    """Calls a tool that blocks its thread at the gate, unless the message is "hi"."""
     model = PatternModel([("tool:", "through"), ("hi", "hello")], default={"call": "wait"})
     return LlmAgent(name=name, model=model, tools=[gate.tool()])
 
@@ -136,7 +136,7 @@ COUNTED: dict[str, Any] = {"before_agent_callback": count_begun, "after_agent_ca
 
 
 def short(events: Sequence[Event], *, branch: bool = False) -> list[str]:
-    """What is said, called, answered and failed, each as `author what`; with its branch when that is asked for."""
+    """Texts, calls, answers and errors of events, each as `author what`; with `branch` each with its branch."""
     return [" ".join(rendered(event, branch=branch)).replace("text:", "") for event in events if is_compared(event)]
 
 
@@ -156,7 +156,7 @@ def state(rt: Runtime, session_id: str = "s1") -> dict[str, Any]:
 
 
 def run(rt: Runtime, message: Any, session_id: str = "s1") -> tuple[list[str], str]:
-    """Run a turn: what was said, in short, and how the turn ended."""
+    """Run a turn; return its events in short form and the class name of its outcome."""
     result = rt.run(user_id="ada", session_id=session_id, message=message).result()
     return short(result.events), type(result.outcome).__name__
 
@@ -176,5 +176,5 @@ def answer(rt: Runtime, *authors: str, session_id: str = "s1") -> Content:
 
 
 def run_greeting(rt: Runtime) -> list[str]:
-    """A turn in which nobody waits or hangs."""
+    """A turn whose message makes no agent wait or hang."""
     return short(run_turn(rt, "hi", run_config=RunConfig(timeout=60)))
