@@ -15,7 +15,7 @@ from actors.rules.prompt import history as contents
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.settings import Settings
-from tests.benchmarks.stage import APP, ROOT, SAID, write_history
+from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history
 from tests.support.log_events import shown
 from tests.support.runtimes import Deploy, run_turn
 
@@ -54,7 +54,7 @@ def test_a_long_session_is_served_page_by_page(tmp_path: Path, include: Literal[
     with Deploy("local", tmp_path)(root, app_name=APP, settings=Settings(max_cache_bytes=MIB)) as rt:
         for turn in range(2):
             said = run_turn(rt, f"{turn}", "s1", USER)[0].text
-            assert said == (f"{LONG + 2 * turn + 1}: {SAID}" if sees_all else f"1: {turn}")
+            assert said == (f"{LONG + 2 * turn + 1}: {SENTENCE}" if sees_all else f"1: {turn}")
             assert rt.statistics().session.counts["bytes_in_memory"] < 200 * KIB
             # The cache never evicts the only session in it, however long.
             assert counts_of(rt, ROOT)["views"] == 1

@@ -54,8 +54,8 @@ def transfers() -> Agent:
 
 
 def nested() -> Agent:
-    inner = loop("inner", counter("c"), CountingAgent(name="d", key="d", when=4), most=3, absorb=True)
-    return loop("outer", SayingAgent(name="a", say=["a1", "a2"]), inner, CountingAgent(name="e", key="e", when=2), most=3)
+    inner = loop("inner", counter("c"), CountingAgent(name="d", key="d", when=4), times=3, absorb=True)
+    return loop("outer", SayingAgent(name="a", say=["a1", "a2"]), inner, CountingAgent(name="e", key="e", when=2), times=3)
 
 
 def side_by_side() -> Agent:
@@ -73,7 +73,7 @@ def side_by_side() -> Agent:
 
 def pausing() -> Agent:
     wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
-    return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), most=1)
+    return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), times=1)
 
 
 def supervised() -> Agent:
@@ -84,7 +84,7 @@ def supervised() -> Agent:
     )
     return seq(
         "root",
-        loop("lp", worker, says("d"), most=2, supervision=SKIP),
+        loop("lp", worker, says("d"), times=2, supervision=SKIP),
         seq("s", steady, supervision=restart(2, backoff_s=5)),
     )
 

@@ -51,7 +51,7 @@ def fails(rt: Runtime, who: str) -> list[str]:
 
 def test_who_fails_is_run_again_or_passed_over_and_the_workflow_goes_on(deploy: Deploy) -> None:
     """All in one tree, since on Ray each agent is a process."""
-    inner = loop("lp", FailingAgent(name="never"), says("goes_on"), most=2, supervision=SKIP)
+    inner = loop("lp", FailingAgent(name="never"), says("goes_on"), times=2, supervision=SKIP)
     side_by_side = par("p", FailingAgent(name="twice", times=2), inner, supervision=restart(2))
     with deploy(seq("root", side_by_side, FailingAgent(name="at_last"), supervision=restart(1, backoff_s=0.001))) as rt:
         fails(rt, "at_last")
@@ -102,11 +102,11 @@ def test_a_child_that_was_run_again_begins_anew_and_sees_what_it_did_before(loca
 
 
 def test_in_a_loop_restarts_count_over_all_rounds_and_each_child_has_its_own(local: Deploy) -> None:
-    tree = loop("lp", FailingAgent(name="a", times=2), FailingAgent(name="b", times=1), most=3, supervision=restart(2))
+    tree = loop("lp", FailingAgent(name="a", times=2), FailingAgent(name="b", times=1), times=3, supervision=restart(2))
     with local(tree) as rt:
         assert short(run_turn(rt, "go")).count("b done") == 3
         assert logged_decisions(rt) == ["lp restart a 1/2", "lp restart a 2/2", "lp restart b 1/2"]
-    with local(loop("lp", agent_failing_first("c", 0), FailingAgent(name="d"), most=3, supervision=restart(1))) as rt:
+    with local(loop("lp", agent_failing_first("c", 0), FailingAgent(name="d"), times=3, supervision=restart(1))) as rt:
         fails(rt, "d")
         # Once for each run of the supervisor, and the next turn is another.
         fails(rt, "d")
@@ -167,7 +167,7 @@ def test_in_a_parallel_the_siblings_of_who_is_passed_over_run_to_their_end(local
 
 
 def test_an_escalation_counts_even_if_its_author_failed_and_was_passed_over(local: Deploy) -> None:
-    with local(loop("lp", FailingAgent(name="a", escalates=True), says("b"), most=3, supervision=SKIP)) as rt:
+    with local(loop("lp", FailingAgent(name="a", escalates=True), says("b"), times=3, supervision=SKIP)) as rt:
         assert short(run_turn(rt, "go")) == ["a try 1 !escalate", "a !err=ValueError"]
     with local(loop("lp2", par("p", FailingAgent(name="c", times=1), gives_up("d"), supervision=restart()), says("e"))) as rt:
         assert short(run_turn(rt, "go"))[-1] in ("c done", "d bye")

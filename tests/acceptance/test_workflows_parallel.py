@@ -65,7 +65,7 @@ def test_children_do_not_see_each_other_but_who_comes_behind_sees_all(deploy: De
     # One child after the other, so that the second could see all of the first, in one parallel each.
     children = [LlmAgent(name=name, model=model, tools=[FunctionTool(good)]) for name in ("a", "b")]
     with deploy(
-        seq("root", par("p", loop("la", children[0], most=1)), par("q", children[1]), LlmAgent(name="c", model=model))
+        seq("root", par("p", loop("la", children[0], times=1)), par("q", children[1]), LlmAgent(name="c", model=model))
     ) as rt:
         run_turn(rt, "go")
         assert [content.text for content in model.requests[2].contents] == ["go"]
@@ -94,7 +94,7 @@ def test_state_is_shared(deploy: Deploy) -> None:
 
 
 def test_an_escalation_cuts_no_sibling_and_travels_up(deploy: Deploy) -> None:
-    with deploy(loop("lp", par("p", gives_up("a"), says("b", "1", "2", "3")), says("c"), most=3)) as rt:
+    with deploy(loop("lp", par("p", gives_up("a"), says("b", "1", "2", "3")), says("c"), times=3)) as rt:
         seen = short(run_turn(rt, "go"))
         assert sorted(seen) == ["a bye", "a enough !escalate", "b 1", "b 2", "b 3"]
 
@@ -175,7 +175,7 @@ def test_two_answers_in_one_message_continue_both(deploy: Deploy) -> None:
 
 
 def test_an_escalation_of_a_sibling_counts_when_the_answers_have_come(deploy: Deploy) -> None:
-    with deploy(loop("lp", par("p", gives_up("a"), asks("b"), asks("c")), says("d"), most=3)) as rt:
+    with deploy(loop("lp", par("p", gives_up("a"), asks("b"), asks("c")), says("d"), times=3)) as rt:
         run(rt, "go")
         assert run(rt, answer(rt, "c")) == (["c c knows"], "Paused")
         assert run(rt, answer(rt, "b")) == (["b b knows"], "Finished")
@@ -183,8 +183,8 @@ def test_an_escalation_of_a_sibling_counts_when_the_answers_have_come(deploy: De
 
 def test_a_sequence_in_a_loop_in_a_parallel_is_answered_to_its_end(deploy: Deploy) -> None:
     """On Ray each of these agents is an actor of its own, and none is started twice."""
-    first = loop("la", seq("sa", says("a1"), asks("a2"), says("a3")), most=2)
-    second = loop("lb", seq("sb", asks("b1"), asks("b2")), most=1)
+    first = loop("la", seq("sa", says("a1"), asks("a2"), says("a3")), times=2)
+    second = loop("lb", seq("sb", asks("b1"), asks("b2")), times=1)
     with deploy(seq("root", par("p", first, second), says("z"))) as rt:
         said, how = run(rt, "go")
         assert (sorted(said), how) == (["a1 a1", asked("a2"), asked("b1")], "Paused")
@@ -203,7 +203,12 @@ def test_a_turn_that_is_stopped_in_a_parallel_in_a_loop_is_sealed_and_the_next_o
 ) -> None:
     gate = gates[0]
     with deploy(
-        loop("lp", par("p", waits("a", gate), loop("inner", hangs("b"), most=1), UnstoppableAgent(name="c")), says("d"), most=2)
+        loop(
+            "lp",
+            par("p", waits("a", gate), loop("inner", hangs("b"), times=1), UnstoppableAgent(name="c")),
+            says("d"),
+            times=2,
+        )
     ) as rt:
         run_greeting(rt)
         before = len(stored(rt))

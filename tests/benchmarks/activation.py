@@ -18,7 +18,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime, say
+from tests.benchmarks.workloads import ROOT, run_turn, runtime
 
 NAME = "activation"
 HOSTS = 16
@@ -56,13 +56,13 @@ def _first_messages(plan: Plan, *, spares: int) -> list[Figure]:
     cold: list[float] = []
     warm: list[float] = []
     with TemporaryDirectory() as folder, runtime(plan, tree(plan.cold + 1, model), Path(folder), spare_hosts=spares) as rt:
-        say(rt, "first", "agent_0")
+        run_turn(rt, "first", "agent_0")
         for number in range(1, plan.cold + 1):
             _until_ready(plan, rt, spares)
             # The actors have slept during the wait; wake them before the measurement.
-            say(rt, f"wake {number}", "agent_0")
-            warm.append(timed_ms(partial(say, rt, f"warm {number}", "agent_0")))
-            cold.append(timed_ms(partial(say, rt, f"cold {number}", f"agent_{number}")))
+            run_turn(rt, f"wake {number}", "agent_0")
+            warm.append(timed_ms(partial(run_turn, rt, f"warm {number}", "agent_0")))
+            cold.append(timed_ms(partial(run_turn, rt, f"cold {number}", f"agent_{number}")))
     which = "a process stands ready" if spares else "none stands ready"
     live = Figure(benchmark=NAME, name="second message: median", value=median(warm), unit="ms")
     return [
@@ -105,7 +105,7 @@ def _memory(plan: Plan) -> list[Figure]:
 
 
 def _talk(rt: Runtime, how: str, agent: str) -> None:
-    assert say(rt, f"{how} {agent}", agent)[-1].text == "ok"
+    assert run_turn(rt, f"{how} {agent}", agent)[-1].text == "ok"
 
 
 def _memory_of(pid: int) -> int:

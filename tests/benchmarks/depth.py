@@ -15,7 +15,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import runtime, say, write_history
+from tests.benchmarks.workloads import run_turn, runtime, write_history
 from tests.support.vector_agents import SayingAgent
 
 NAME = "depth"
@@ -75,7 +75,7 @@ def chain(depth: int) -> Agent:
 
 def _turn(rt: Runtime, level: int) -> Callable[[], object]:
     def turn() -> None:
-        events = say(rt, f"level-{level}")
+        events = run_turn(rt, f"level-{level}")
         assert {event.author for event in events} == {f"level_{level}"}, events
         assert len(events) == 2 * CALLS + 1
 

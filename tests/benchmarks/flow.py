@@ -12,7 +12,7 @@ from actors import Content, Flow, FunctionCall, LlmAgent, LlmRequest, LlmRespons
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import runtime
+from tests.benchmarks.workloads import runtime
 
 NAME = "flow"
 AGENTS = 10

@@ -14,7 +14,7 @@ from runtime import Runtime
 from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime
+from tests.benchmarks.workloads import ROOT, runtime
 from tests.support.waiting_model import GatedModel
 
 NAME = "recovery"
@@ -44,14 +44,14 @@ def _all(plan: Plan, pids: Callable[[RuntimeStatistics], list[int]]) -> list[flo
 
 def _one(rt: Runtime, model: GatedModel, pids: Callable[[RuntimeStatistics], list[int]]) -> float:
     turn = rt.run(user_id="ada", session_id="s", message="go")
-    model.is_asked()
+    model.wait_until_called()
     victims = pids(rt.statistics())
-    is_asked_again = rt.statistics().session.pid not in victims
+    is_called_again = rt.statistics().session.pid not in victims
     began_s = time.perf_counter()
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
-    if is_asked_again:
-        model.is_asked()
-    model.let()
+    if is_called_again:
+        model.wait_until_called()
+    model.release()
     assert turn.result().text == "ok"
     return (time.perf_counter() - began_s) * 1_000

@@ -13,8 +13,8 @@ from actors import Content, LlmAgent
 from actors.messages.model import LlmRequest, LlmResponse
 from tests.benchmarks.figures import Figure, median, percentile
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime
 from tests.benchmarks.throughput import talk
+from tests.benchmarks.workloads import ROOT, runtime
 
 NAME = "sessions"
 _TURNS = 3

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import instant_agent, runtime
 from tests.benchmarks.throughput import talk
+from tests.benchmarks.workloads import instant_agent, runtime
 
 NAME = "storage"
 

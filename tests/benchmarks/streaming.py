@@ -14,7 +14,7 @@ from actors.messages.model import LlmRequest, LlmResponse
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime
+from tests.benchmarks.workloads import ROOT, runtime
 
 NAME = "streaming"
 _PIECE = "a few words and "

@@ -103,12 +103,12 @@ def test_a_flow_is_completed_although_its_controller_and_an_agent_are_killed(tmp
     plan = Task("Plan", name="plan", agents=[planner])
     with Deploy("ray", tmp_path)(Flow([Task("Write", name="write", agents=[writer], depends_on=[plan])])) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
-        waiting.is_asked()
+        waiting.wait_until_called()
         live = rt.statistics().agents
         for agent in ("flow", "writer"):
             os.kill(live[agent].pid, signal.SIGKILL)
-        waiting.is_asked()
-        waiting.let()
+        waiting.wait_until_called()
+        waiting.release()
         tasks = turn.result().tasks
         written = rt.statistics().agents["writer"].pid
         assert written != live["writer"].pid

@@ -28,7 +28,7 @@ PATIENCE_S = 30.0
 """How long Ray may take to end a process."""
 
 
-class Elsewhere:
+class ProcessTools:
     """Tools that write their process id to a pipe and then never return, not even when cancelled."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,12 +47,12 @@ class Elsewhere:
         """Hold up all that the agent's process does."""
         self.crunch()
 
-    def is_in(self) -> int:
-        """Wait until one of them is at work, and tell in which process."""
+    def wait_until_called(self) -> int:
+        """Wait until a tool is called; return its process id."""
         return int(self.pipe.read_text())
 
 
-def tree(tools: Elsewhere) -> LlmAgent:
+def tree(tools: ProcessTools) -> LlmAgent:
     names = ("crunch", "stop_the_loop", "forever")
     calls = PatternModel([*((name, {"call": name}) for name in names), ("late|both", {"transfer": "late"})], default="hello")
     both = PatternModel([], default={"parts": [{"call": "crunch"}, {"call": "forever"}]})
@@ -66,14 +66,14 @@ def tree(tools: Elsewhere) -> LlmAgent:
 
 
 @pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
-    made = Elsewhere(tmp_path_factory.mktemp("elsewhere"))
+def tools(tmp_path_factory: pytest.TempPathFactory) -> ProcessTools:
+    made = ProcessTools(tmp_path_factory.mktemp("elsewhere"))
     os.mkfifo(made.pipe)
     return made
 
 
 @pytest.fixture(scope="module")
-def rt(local_ray: str, tools: Elsewhere, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+def rt(local_ray: str, tools: ProcessTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     with Deploy("ray", tmp_path_factory.mktemp("stores"))(tree(tools), app_name="stopping") as rt:
         run_turn(rt, "hi")
         yield rt
@@ -119,22 +119,22 @@ def test_a_turn_ends_while_the_process_of_an_agent_is_started(rt: Runtime) -> No
     assert author_texts(run_turn(rt, "hi", session_id="s2")) == [("root", "hello")]
 
 
-def test_the_process_of_a_tool_that_runs_as_a_task_ends_with_the_turn(rt: Runtime, tools: Elsewhere) -> None:
+def test_the_process_of_a_tool_that_runs_as_a_task_ends_with_the_turn(rt: Runtime, tools: ProcessTools) -> None:
     turn = start(rt, "crunch")
-    pid = tools.is_in()
+    pid = tools.wait_until_called()
     ends_soon(rt, turn)
     assert ends(pid)
     turn = start(rt, "both")
-    pid = tools.is_in()
+    pid = tools.wait_until_called()
     ends_soon(rt, turn)
     assert ends(pid)
     assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
 
 
-def test_an_agent_that_does_not_listen_is_replaced(rt: Runtime, tools: Elsewhere) -> None:
+def test_an_agent_that_does_not_listen_is_replaced(rt: Runtime, tools: ProcessTools) -> None:
     before = rt.statistics().agents["root"].pid
     turn = start(rt, "stop_the_loop")
-    assert tools.is_in() == before
+    assert tools.wait_until_called() == before
     ends_soon(rt, turn)
     assert ends(before)
     assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]

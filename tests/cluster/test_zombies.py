@@ -38,7 +38,7 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
     model = GatedModel(tmp_path, "said late")
     with Deploy("ray", tmp_path)(LlmAgent(name="root", model=model)) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
-        model.is_asked()
+        model.wait_until_called()
         zombie = rt.statistics().agents["root"].pid
         os.kill(zombie, signal.SIGSTOP)
         try:
@@ -46,7 +46,7 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
             assert author_texts(list(turn)) == [("root", "said in time")]
         finally:
             os.kill(zombie, signal.SIGCONT)
-        model.let()
+        model.release()
         while rt.statistics().runner.counts["running"]:
             pass
         session = rt.sessions.get("ada", "s1")
@@ -55,6 +55,6 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
         seen = rt.statistics().agents["root"]
         assert (seen.pid, seen.counts["runs"], seen.counts["events"]) == (zombie, 1, 0)
         following = rt.run(user_id="ada", session_id="s1", message="again")
-        model.is_asked()
-        model.let()
+        model.wait_until_called()
+        model.release()
         assert following.result().text == "said late"

@@ -18,7 +18,7 @@ class BlockingPoints:
         self._reached = threading.Semaphore(0)
         self._let = threading.Event()
 
-    def reached(self, times: int = 1) -> None:
+    def wait_until_reached(self, times: int = 1) -> None:
         """Wait until so many calls block."""
         for _ in range(times):
             assert self._reached.acquire(timeout=60)
@@ -59,16 +59,16 @@ class BlockingPoints:
 class HangingModel:
     """A model that yields one partial response when streaming, and then hangs."""
 
-    def __init__(self, halts: BlockingPoints) -> None:
-        self._halts = halts
+    def __init__(self, points: BlockingPoints) -> None:
+        self._points = points
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         if stream:
             yield LlmResponse(content=Content.of_text("well", role="model"), partial=True)
-        await self._halts.hang()
+        await self._points.hang()
 
 
-def blocking_tree(halts: BlockingPoints) -> Agent:
+def blocking_tree(points: BlockingPoints) -> Agent:
     """A root that answers, blocks in a tool, or transfers to an agent that blocks elsewhere, as the message says."""
     tools = ("hang", "block", "refuse", "ask")
     says = PatternModel(
@@ -79,19 +79,19 @@ def blocking_tree(halts: BlockingPoints) -> Agent:
         ],
         default="hello",
     )
-    hangs = HangingModel(halts)
+    hangs = HangingModel(points)
     calls = PatternModel([], default={"parts": ["I look", {"call": "hang"}]})
     return LlmAgent(
         name="root",
         model=says,
-        tools=halts.tools(),
+        tools=points.tools(),
         sub_agents=[
             LlmAgent(name="model", model=hangs),
             ParallelAgent(
                 name="parallel",
                 sub_agents=[
                     LlmAgent(name="left", model=hangs),
-                    LlmAgent(name="right", model=calls, tools=halts.tools()),
+                    LlmAgent(name="right", model=calls, tools=points.tools()),
                     LlmAgent(name="done", model=PatternModel([], default="I am done")),
                 ],
             ),
@@ -99,7 +99,7 @@ def blocking_tree(halts: BlockingPoints) -> Agent:
                 name="loop",
                 sub_agents=[
                     LlmAgent(name="first", model=PatternModel([], default="once more")),
-                    LlmAgent(name="second", model=calls, tools=halts.tools()),
+                    LlmAgent(name="second", model=calls, tools=points.tools()),
                 ],
             ),
         ],

@@ -75,9 +75,9 @@ def agent_failing_first(name: str, times: int = ALWAYS, *replies: tuple[str, Any
     return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **callbacks, **fields)
 
 
-def restart(most: int = 3, **fields: Any) -> Supervision:
+def restart(max_restarts: int = 3, **fields: Any) -> Supervision:
     """A supervision that restarts without delay."""
-    return Supervision(strategy="restart", max_restarts=most, **{"backoff_s": 0, **fields})
+    return Supervision(strategy="restart", max_restarts=max_restarts, **{"backoff_s": 0, **fields})
 
 
 SKIP = Supervision(strategy="skip")

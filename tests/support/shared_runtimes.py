@@ -28,12 +28,12 @@ class RuntimeFactory:
     """Creates Runtimes, each with new stores.
 
     Attributes:
-        is_dear: each costs several processes.
+        is_expensive: each costs several processes.
     """
 
     def __init__(self, engine: str, folder: Path) -> None:
         self.engine = engine
-        self.is_dear = engine == "ray"
+        self.is_expensive = engine == "ray"
         self._folder = folder
         self._count = 0
 
@@ -105,7 +105,7 @@ class CaseRuntimes:
     def _following(self, case: Case) -> list[Case]:
         """The case, and later ones that can share its Runtime."""
         shared = sharing_key(case)
-        if not self._make.is_dear or not shared:
+        if not self._make.is_expensive or not shared:
             return [case]
         behind = list(self._cases)[list(self._cases).index(case) :]
         return [each for each in behind if sharing_key(each) == shared]

@@ -61,14 +61,14 @@ def main(folder: Path) -> None:
         ) as rt:
             before = rt.statistics().session.pid
             turn = rt.run(user_id="ada", session_id="s", message="go", run_config=RunConfig(timeout=100))
-            waiting.is_asked()
+            waiting.wait_until_called()
             cluster.add_node(num_cpus=1, resources={"work": 1})
             began_s = time.monotonic()
             cluster.remove_node(lost, allow_graceful=False)
             # The model call that was lost is made again in another process.
-            waiting.is_asked()
+            waiting.wait_until_called()
             took_s = time.monotonic() - began_s
-            waiting.let()
+            waiting.release()
             said = [(event.author, event.text) for event in turn if event.text]
             log = rt.sessions.get("ada", "s")
             assert log is not None

@@ -21,21 +21,21 @@ _RUN = ("tree", "script", "turns", "config", "leftover", "state", "session", "au
 _EVENTS = ("order", "branch", "error_names")
 
 
-def check_flow(case: Case, stage: CaseRuntime) -> None:
+def check_flow(case: Case, case_runtime: CaseRuntime) -> None:
     checked_keys(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
-    CaseRun(case, stage).run().check_events(case.given["expect"])
+    CaseRun(case, case_runtime).run().check_events(case.given["expect"])
 
 
-def check_state(case: Case, stage: CaseRuntime) -> None:
+def check_state(case: Case, case_runtime: CaseRuntime) -> None:
     checked_keys(case.given, *_RUN, "expect", of=case.id)
-    assert CaseRun(case, stage).run().state() == case.given["expect"]
+    assert CaseRun(case, case_runtime).run().state() == case.given["expect"]
 
 
-def check_contents(case: Case, stage: CaseRuntime) -> None:
+def check_contents(case: Case, case_runtime: CaseRuntime) -> None:
     checked_keys(case.given, *_RUN, "request", "expect", "system", "system_not", of=case.id)
     if not case.given.keys() & {"expect", "system", "system_not"}:
         raise VectorError(f"{case.id} expects nothing")
-    request = CaseRun(case, stage).run().requests[case.given["request"]]
+    request = CaseRun(case, case_runtime).run().requests[case.given["request"]]
     if "expect" in case.given:
         seen = rendered_contents(request.contents)
         assert seen == expected_contents(case.given["expect"], seen)
@@ -48,21 +48,21 @@ def check_contents(case: Case, stage: CaseRuntime) -> None:
         assert text not in request.system_instruction
 
 
-def check_runner(case: Case, stage: CaseRuntime) -> None:
+def check_runner(case: Case, case_runtime: CaseRuntime) -> None:
     checked_keys(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
     expect = checked_keys(case.given["expect"], "events", "stored", "partial", "artifacts", "state", "invocations", of=case.id)
-    ran = CaseRun(case, stage).run()
+    ran = CaseRun(case, case_runtime).run()
     if case.given.keys() & {"order", "error_names"} and "events" not in expect:
         raise VectorError(f"{case.id} expects no events")
     if "events" in expect:
         ran.check_events(expect["events"])
     if "stored" in expect:
         branch = bool(case.given.get("branch"))
-        assert [rendered(event, branch=branch) for event in ran.stored()] == ran.told_of_inv0(expect["stored"])
+        assert [rendered(event, branch=branch) for event in ran.stored()] == ran.with_first_id(expect["stored"])
     if "partial" in expect:
         assert [[event.text for event in told.events if event.partial] for told in ran.turns] == expect["partial"]
     if "artifacts" in expect:
-        assert ran.artifacts == ran.told_of_inv0(expect["artifacts"])
+        assert ran.artifacts == ran.with_first_id(expect["artifacts"])
     if "state" in expect:
         assert ran.state() == expect["state"]
     if "invocations" in expect:
@@ -75,13 +75,13 @@ def _pattern(values: Sequence[str]) -> list[int]:
     return [values.index(value) for value in values]
 
 
-def check_selection(case: Case, stages: CaseRuntimes) -> None:
+def check_selection(case: Case, runtimes: CaseRuntimes) -> None:
     """The tree is shared by all cases that have it, and each has a session of its own."""
     given = checked_keys(case.given, "tree", "log", "message", "expect", "error", of=case.id)
     if ("expect" in given) == ("error" in given):
         raise VectorError(f"{case.id} must expect an agent or an error")
     kinds = {node["n"]: node.get("k", "llm") for node in nodes(given["tree"])}
-    rt = stages.of_tree(given["tree"])
+    rt = runtimes.of_tree(given["tree"])
     rt.sessions.create(USER_ID, case.id)
     names: dict[str | None, str] = {}
     for entry in given["log"]:
@@ -165,7 +165,7 @@ def check_template(case: Case, make: RuntimeFactory) -> None:
     """Each instruction is that of the agent `root`. Where Runtimes are dear, those that can be rendered go into one."""
     given = checked_keys(case.given, "state", "artifacts", "expect", "errors", of=case.id)
     expect = given.get("expect") or {}
-    groups = [list(expect)] if make.is_dear else [[instruction] for instruction in expect]
+    groups = [list(expect)] if make.is_expensive else [[instruction] for instruction in expect]
     seen: dict[str, str] = {}
     for group in groups:
         seen.update(zip(group, _instructed(group, given, make), strict=True))

@@ -191,15 +191,15 @@ _ASKS: Mapping[str, Callable[[Case], None]] = {
 }
 
 
-def check_run(case: Case, stage: CaseRuntime) -> None:
+def check_run(case: Case, case_runtime: CaseRuntime) -> None:
     """The flow is run by a Runtime that has its agents; the replies are taken in order, so one agent works at a time."""
     given = checked_keys(case.given, *_DEFINED, "tree", "own", "script", "leftover", "strategy", "expect", of=case.id)
     flow = _flow(given, given["agents"], turn_strategy=given.get("strategy", "round_robin"), max_parallel=1)
-    turn = stage.runtime.run_flow(flow, user_id=case.id, session_id=SESSION_ID, tasks=given.get("goal"))
+    turn = case_runtime.runtime.run_flow(flow, user_id=case.id, session_id=SESSION_ID, tasks=given.get("goal"))
     tasks = turn.result().tasks
-    asked = list(stage.model.requests[stage.first :])
+    asked = list(case_runtime.model.requests[case_runtime.first :])
     if given.get("leftover") is None:
-        assert len(asked) == stage.replies, f"{stage.replies - len(asked)} replies are left over"
+        assert len(asked) == case_runtime.replies, f"{case_runtime.replies - len(asked)} replies are left over"
     expect = checked_keys(given["expect"], "speakers", "status", "results", of=case.id)
     if "speakers" in expect:
         assert [request.agent for request in asked] == expect["speakers"]

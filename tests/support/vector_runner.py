@@ -26,7 +26,7 @@ class TurnRecord(msgspec.Struct):
 class CaseRun:
     """The turns of a case, run one after the other in one session."""
 
-    def __init__(self, case: Case, stage: CaseRuntime) -> None:
+    def __init__(self, case: Case, case_runtime: CaseRuntime) -> None:
         self.given = case.given
         self.turns: list[TurnRecord] = []
         self.requests: list[LlmRequest] = []
@@ -35,11 +35,11 @@ class CaseRun:
         self._user_id = case.id
         self._last_call: FunctionCall | None = None
         self._config = RunConfig(**(self.given.get("config") or {}))
-        self._stage = stage
+        self._case_runtime = case_runtime
 
     def run(self) -> CaseRun:
         """Run all turns, and read the session, artifacts and requests afterwards."""
-        rt = self._stage.runtime
+        rt = self._case_runtime.runtime
         if self.given.get("session") is None:
             rt.sessions.create(self._user_id, SESSION_ID, self.given.get("state"))
         elif self.given["session"] != "missing" or "state" in self.given:
@@ -48,7 +48,7 @@ class CaseRun:
             self.turns.append(self._turn(rt, turn))
         self.session = rt.sessions.get(self._user_id, SESSION_ID)
         self.artifacts = rt.artifacts.list_keys(self._user_id, SESSION_ID)
-        self.requests = list(self._stage.model.requests[self._stage.first :])
+        self.requests = list(self._case_runtime.model.requests[self._case_runtime.first :])
         self._check_the_script()
         self._check_what_was_raised()
         return self
@@ -84,7 +84,7 @@ class CaseRun:
         return told
 
     def _check_the_script(self) -> None:
-        left = self._stage.replies - len(self.requests)
+        left = self._case_runtime.replies - len(self.requests)
         assert left >= 0, f"{-left} model calls without a reply left"
         if self.given.get("leftover") is None:
             assert left == 0, f"{left} replies are left over"
@@ -115,11 +115,11 @@ class CaseRun:
         """The events of the log that count, the user's too."""
         return [event for event in (self.session.events if self.session is not None else ()) if is_compared(event)]
 
-    def told_of_inv0(self, value: Any) -> Any:
+    def with_first_id(self, value: Any) -> Any:
         """An expectation with the id of the first turn filled in."""
         if isinstance(value, str):
             return value.replace("<inv0>", self.turns[0].invocation_id)
-        return [self.told_of_inv0(each) for each in value] if isinstance(value, list) else value
+        return [self.with_first_id(each) for each in value] if isinstance(value, list) else value
 
     def check_events(self, expect: Sequence[Sequence[Any]]) -> None:
         """Compare the events of all turns."""

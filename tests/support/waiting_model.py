@@ -19,21 +19,21 @@ class GatedModel:
     """
 
     def __init__(self, folder: Path, answer: str) -> None:
-        self.asked, self.gate = folder / "asked", folder / "gate"
+        self.called, self.gate = folder / "called", folder / "gate"
         self._answer = answer
-        os.mkfifo(self.asked)
+        os.mkfifo(self.called)
         os.mkfifo(self.gate)
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Wait at the gate."""
-        await asyncio.to_thread(self.asked.write_text, "asked")
+        await asyncio.to_thread(self.called.write_text, "called")
         await asyncio.to_thread(self.gate.read_text)
         yield LlmResponse(content=Content.of_text(self._answer, role="model"))
 
-    def is_asked(self) -> None:
+    def wait_until_called(self) -> None:
         """Wait until it is called."""
-        self.asked.read_text()
+        self.called.read_text()
 
-    def let(self) -> None:
+    def release(self) -> None:
         """Release one call."""
         self.gate.write_text("open")

@@ -108,9 +108,9 @@ def thinks(name: str, model: Model, *tools: FunctionTool, **fields: Any) -> LlmA
     return LlmAgent(name=name, model=model, tools=[exit_loop, *tools], **fields)
 
 
-def loop(name: str, *children: Any, most: int | None = None, absorb: bool = False, **fields: Any) -> LoopAgent:
+def loop(name: str, *children: Any, times: int | None = None, absorb: bool = False, **fields: Any) -> LoopAgent:
     on_escalate: Any = "absorb" if absorb else "propagate"
-    return LoopAgent(name=name, sub_agents=children, max_iterations=most, on_escalate=on_escalate, **fields)
+    return LoopAgent(name=name, sub_agents=children, max_iterations=times, on_escalate=on_escalate, **fields)
 
 
 def seq(name: str, *children: Any, **fields: Any) -> SequentialAgent:
