@@ -191,8 +191,8 @@ def test_only_wanted_tasks_are_done_with_what_they_need(local: Deploy) -> None:
         assert rt.sessions.get("ada", "s1") is not None
 
 
-class Meeting:
-    """A model that answers only when as many are asked as are expected."""
+class BarrierModel:
+    """A model whose calls wait for each other: it answers once `expected` calls have come."""
 
     def __init__(self, expected: int) -> None:
         self.expected = expected
@@ -213,7 +213,7 @@ def _call(name: str, **args: Any) -> Part:
 
 
 def test_independent_tasks_of_different_agents_are_done_side_by_side(local: Deploy) -> None:
-    model = Meeting(3)
+    model = BarrierModel(3)
     agents = [LlmAgent(name=name, model=model) for name in ("a", "b", "c")]
     flow = Flow([Task("look", name=f"t_{agent.name}", agents=[agent]) for agent in agents])
     with local(flow) as rt:
@@ -326,7 +326,7 @@ def test_an_agent_that_fails_ends_the_flow_and_those_beside_it(local: Deploy) ->
 
 
 def test_a_flow_is_cancelled_with_its_turn(local: Deploy) -> None:
-    model = Meeting(2)
+    model = BarrierModel(2)
     with local(Flow([Task("1", name="t")], agents=[LlmAgent(name="a", model=model)])) as rt:
         turn = rt.run(**ME, message="go")
         for event in turn:

@@ -138,8 +138,8 @@ def test_no_api_tells_a_user_anything_of_another(deploy: Deploy) -> None:
         assert author_texts(run_turn(rt, reply(call.id), user_id="bob"))[-1][0] == "root"
 
 
-class Waits:
-    """A model that waits until it is let go on."""
+class WaitingForBob:
+    """A model that answers at once, but for Bob, whose turn waits for `go_on`."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -154,7 +154,7 @@ class Waits:
 
 
 async def test_a_turn_that_runs_is_out_of_reach_of_others(local: Deploy) -> None:
-    model = Waits()
+    model = WaitingForBob()
     with local(LlmAgent(name="root", model=model)) as rt:
         bobs = rt.run(user_id="bob", session_id="s1", message="bob", invocation_id="e-1")
         await rt.call_async(model.asked.wait())

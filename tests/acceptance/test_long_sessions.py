@@ -22,8 +22,8 @@ from tests.support.runtimes import Deploy, run_turn
 LONG = 5_000
 
 
-class Counts:
-    """A model that tells how many contents it was shown, and the first of them."""
+class CountingModel:
+    """A model that answers with the number of contents in its request, and the first of them."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         told = f"{len(request.contents)}: {request.contents[0].text}"
@@ -36,7 +36,7 @@ def counts_of(rt: Runtime, agent: str) -> Mapping[str, int]:
 
 def test_views_of_sessions_that_are_not_used_go_and_are_made_again_when_they_are(tmp_path: Path) -> None:
     settings = Settings(max_cache_bytes=128 * KIB)
-    with Deploy("local", tmp_path)(LlmAgent(name="root", model=Counts()), settings=settings) as rt:
+    with Deploy("local", tmp_path)(LlmAgent(name="root", model=CountingModel()), settings=settings) as rt:
         for number in range(60):
             assert run_turn(rt, "x" * 10_000, f"s{number}")[0].text[:4] == "1: x"
         counts = counts_of(rt, "root")
@@ -49,7 +49,7 @@ def test_views_of_sessions_that_are_not_used_go_and_are_made_again_when_they_are
 @pytest.mark.parametrize("include", ["default", "none"])
 def test_a_long_session_is_served_page_by_page(tmp_path: Path, include: Literal["default", "none"]) -> None:
     write_history(tmp_path, {"s1": LONG, "s2": LONG})
-    root = LlmAgent(name=ROOT, model=Counts(), include_contents=include)
+    root = LlmAgent(name=ROOT, model=CountingModel(), include_contents=include)
     sees_all = include == "default"
     with Deploy("local", tmp_path)(root, app_name=APP, settings=Settings(max_cache_bytes=MIB)) as rt:
         for turn in range(2):

@@ -18,7 +18,7 @@ from tests.support.workflow_agents import loop, par, says, seq
 SECRETS = [f"secret-{number}-" for number in range(10)]
 
 
-class Echo:
+class EchoModel:
     """A model that answers with all it has been shown: the texts of the conversation, and its instruction."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -26,7 +26,7 @@ class Echo:
         yield LlmResponse(content=Content.of_text(f"{request.agent} saw {seen}", role="model"))
 
 
-class Keeps(CustomAgent):
+class KeepingAgent(CustomAgent):
     """Writes the user's words into state, and tells them and what state says."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -37,11 +37,11 @@ class Keeps(CustomAgent):
 
 
 def test_ten_sessions_at_once_do_not_mix_state_history_or_branches(deploy: Deploy) -> None:
-    model = Echo()
+    model = EchoModel()
     both = par(
         "p", LlmAgent(name="a", model=model, instruction="Kept: {kept}."), LlmAgent(name="b", model=model, instruction="{kept}")
     )
-    root = loop("lp", seq("s", Keeps(name="keeper"), both), says("c"), times=2)
+    root = loop("lp", seq("s", KeepingAgent(name="keeper"), both), says("c"), times=2)
     with deploy(root) as rt:
         for _ in range(2):
             turns = [rt.run(user_id="ada", session_id=secret, message=secret) for secret in SECRETS]

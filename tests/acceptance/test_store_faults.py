@@ -46,8 +46,8 @@ def local(tmp_path: Path) -> Deploy:
     return Deploy("local", tmp_path)
 
 
-class Outages(logging.Handler):
-    """Tells when an actor of this process has found its store away."""
+class OutageLog(logging.Handler):
+    """Sets `found` when an actor of this process logs that its store is unavailable."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -59,9 +59,9 @@ class Outages(logging.Handler):
 
 
 @pytest.fixture
-def outages() -> Iterator[Outages]:
+def outages() -> Iterator[OutageLog]:
     logger = logging.getLogger("actors.session.store.store_thread")
-    handler = Outages()
+    handler = OutageLog()
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
@@ -73,7 +73,7 @@ def log(rt: Runtime, session_id: str = "s1") -> list[tuple[int, str, str]]:
     return [(event.seq, event.author, event.text) for event in session.events]
 
 
-def test_a_turn_waits_for_a_store_that_another_process_has_locked(local: Deploy, tmp_path: Path, outages: Outages) -> None:
+def test_a_turn_waits_for_a_store_that_another_process_has_locked(local: Deploy, tmp_path: Path, outages: OutageLog) -> None:
     with local(root()) as rt:
         run_turn(rt, "one")
         with SqliteLock(tmp_path / "sessions.db") as locker:
@@ -174,8 +174,8 @@ def test_a_second_deployment_on_the_same_session_is_refused_and_overwrites_nothi
         assert [text for _, _, text in log(ours)] == ["one", "ok", "two", "ok", "four", "ok"]
 
 
-class Speakers:
-    """Twenty sessions that send one turn after the other, each as soon as the one before has ended."""
+class TalkingSessions:
+    """Twenty sessions that run turns one after the other, without a pause."""
 
     def __init__(self, rt: Runtime, count: int = 20) -> None:
         self._rt = rt
@@ -220,13 +220,13 @@ class Speakers:
 
 @pytest.mark.parametrize("timeout_s", [30.0, 0.2], ids=["waits", "gives up"])
 async def test_a_server_that_is_restarted_under_load_loses_and_doubles_nothing(
-    own_server: PostgresServer, timeout_s: float, outages: Outages, tmp_path: Path
+    own_server: PostgresServer, timeout_s: float, outages: OutageLog, tmp_path: Path
 ) -> None:
     with psycopg.connect(own_server.url, autocommit=True) as connection:
         for table in schema.metadata.tables:
             connection.execute(f'DROP TABLE IF EXISTS "{table}" CASCADE'.encode())
     async with Deploy("local", tmp_path)(root(), session_store=own_server.url, settings=settings(timeout_s)) as rt:
-        speakers = Speakers(rt)
+        speakers = TalkingSessions(rt)
         async with asyncio.TaskGroup() as group:
             speaking = [group.create_task(speakers.speak(name)) for name in speakers.names]
             for mode in ("immediate", "fast"):

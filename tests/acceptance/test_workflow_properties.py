@@ -65,7 +65,7 @@ def test_a_tree_of_loops_and_sequences_says_what_the_reference_says(root: Agent)
         assert [event.text for event in run_turn(rt, "go") if event.text] == expected
 
 
-class Ordered:
+class OrderedTools:
     """Tools `t0`, `t1`, … that finish in a given order: each waits for the one before it."""
 
     def __init__(self, order: list[int]) -> None:
@@ -96,7 +96,7 @@ class Ordered:
 @RUNS
 @given(st.integers(2, 5).flatmap(lambda size: st.permutations(range(size))))
 def test_the_merged_response_is_the_same_in_whatever_order_tools_finish(order: list[int]) -> None:
-    tools = Ordered(order)
+    tools = OrderedTools(order)
     size = len(order)
     model = ScriptedModel([{"parts": [{"call": f"t{index}"} for index in range(size)]}])
     root = LlmAgent(name="root", model=model, tools=tools.tools())

@@ -31,7 +31,7 @@ async def look() -> str:
     return "seen"
 
 
-class Looks:
+class ToolCallingModel:
     """A model that makes so many calls one after the other, then answers."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -69,7 +69,7 @@ def chain(depth: int) -> Agent:
     """A root and so many levels below it, and one more, so that all but the first and the last have as many to transfer to."""
     below: list[Agent] = []
     for level in range(depth + 1, -1, -1):
-        below = [LlmAgent(name=f"level_{level}", model=Looks(), tools=[look], sub_agents=below)]
+        below = [LlmAgent(name=f"level_{level}", model=ToolCallingModel(), tools=[look], sub_agents=below)]
     return below[0]
 
 

@@ -93,7 +93,7 @@ def table(figures: Sequence[Figure], title: str) -> Table:
     for figure in figures:
         reference = "" if figure.reference is None else f"{rounded(figure.reference)} ({figure.reference_name})"
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
-        peers = [peer_told(figure, peer) for peer in names]
+        peers = [peer_cell(figure, peer) for peer in names]
         made.add_row(figure.benchmark, figure.name, rounded(figure.value), figure.unit, reference, ratio, *peers)
     return made
 
@@ -103,7 +103,7 @@ def peer_names(figures: Sequence[Figure]) -> list[str]:
     return list(dict.fromkeys(peer for figure in figures for peer in figure.peers))
 
 
-def peer_told(figure: Figure, peer: str) -> str:
+def peer_cell(figure: Figure, peer: str) -> str:
     """A peer's value and how many times worse it is; nothing when it has none."""
     return f"{rounded(figure.peers[peer])} ({figure.peer_ratio(peer):.1f}×)" if peer in figure.peers else ""
 

@@ -14,7 +14,7 @@ from tests.benchmarks import results as runs
 from tests.benchmarks import throughput, turns
 from tests.benchmarks.charts import Chart
 from tests.benchmarks.environments import Environment
-from tests.benchmarks.figures import OURS, Figure, peer_names, peer_told, rounded
+from tests.benchmarks.figures import OURS, Figure, peer_cell, peer_names, rounded
 from tests.benchmarks.results import Results
 
 README = Path("README.md")
@@ -174,7 +174,7 @@ def _compared(figures: Sequence[Figure], peers: Sequence[str]) -> tuple[tuple[st
     for figure in figures:
         floor = "" if figure.reference is None else f"{rounded(figure.reference)} ({figure.ratio:.2f})"
         ours = f"**{rounded(figure.value)}**"
-        rows.append((figure.benchmark, figure.name, figure.unit, ours, floor, *(peer_told(figure, peer) for peer in peers)))
+        rows.append((figure.benchmark, figure.name, figure.unit, ours, floor, *(peer_cell(figure, peer) for peer in peers)))
     return ("benchmark", "figure", "unit", OURS, f"floor ({OURS} against it)", *peers), rows
 
 

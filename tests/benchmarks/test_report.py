@@ -18,7 +18,7 @@ from tests.benchmarks.plan import FULL, QUICK, TINY
 ROOT = Path(__file__).parents[2]
 
 
-class Notebook:
+class RecordingPeer:
     """A peer that writes its request into a file."""
 
     def __init__(self, folder: Path) -> None:
@@ -37,8 +37,8 @@ class Notebook:
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Notebook]:
-    yield Notebook(folder)
+async def opened(folder: Path) -> AsyncIterator[RecordingPeer]:
+    yield RecordingPeer(folder)
 
 
 def test_a_peer_is_measured_at_every_history_and_number_of_sessions() -> None:

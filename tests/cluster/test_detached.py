@@ -29,8 +29,8 @@ from tests.support.detached_driver import APP, PipeGate, detached_runtime, detac
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
-class Left(msgspec.Struct):
-    """What a driver has left: its stores, and a turn that waits at the door, of which it had heard as far as `seq`."""
+class LeftDeployment(msgspec.Struct):
+    """What a killed driver has left: its stores, and a turn that waits at the gate, of which it had got events up to `seq`."""
 
     folder: Path
     invocation_id: str
@@ -38,7 +38,7 @@ class Left(msgspec.Struct):
 
 
 @pytest.fixture(scope="module")
-def left(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
+def left(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LeftDeployment]:
     folder = tmp_path_factory.mktemp("outpost")
     os.mkfifo(PipeGate(folder).path)
     command = [sys.executable, "-m", "tests.support.detached_driver", local_ray, str(folder)]
@@ -46,21 +46,21 @@ def left(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         assert driver.stdout is not None
         invocation_id, seq = json.loads(driver.stdout.readline())
         driver.kill()
-    yield Left(folder, invocation_id, seq)
+    yield LeftDeployment(folder, invocation_id, seq)
     with Runtime.connect(APP) as rt:
-        pids = [each.pid for each in everybody(rt)]
+        pids = [each.pid for each in all_actors(rt)]
         rt.shutdown()
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
     with pytest.raises(DeploymentNotFoundError, match="app 'outpost' is not deployed"), Runtime.connect(APP):
         pass
 
 
-def everybody(rt: Runtime) -> list[Statistics]:
+def all_actors(rt: Runtime) -> list[Statistics]:
     seen = rt.statistics()
     return [seen.session, seen.runner, *seen.agents.values()]
 
 
-def test_the_turn_of_a_driver_that_was_killed_goes_on_and_is_told_in_full(left: Left) -> None:
+def test_the_turn_of_a_driver_that_was_killed_goes_on_and_is_told_in_full(left: LeftDeployment) -> None:
     where: dict[str, Any] = {"user_id": "ada", "session_id": "s1", "invocation_id": left.invocation_id}
     with Runtime.connect(APP) as rt:
         whole, behind = rt.attach(**where), rt.attach(**where, after_seq=left.seq)
@@ -78,7 +78,7 @@ def test_the_turn_of_a_driver_that_was_killed_goes_on_and_is_told_in_full(left: 
         assert author_texts(run_turn(rt, "hi")) == [("guard", "hello")]
 
 
-def test_its_actors_are_started_and_started_again_long_after_its_driver_has_gone(left: Left) -> None:
+def test_its_actors_are_started_and_started_again_long_after_its_driver_has_gone(left: LeftDeployment) -> None:
     with Runtime.connect(APP) as rt:
         *_, result, answer = run_turn(rt, "ask the scout", session_id="s2")
         assert (answer.author, answer.text) == ("scout", "found")
@@ -92,7 +92,7 @@ def test_its_actors_are_started_and_started_again_long_after_its_driver_has_gone
         assert author_texts(run_turn(rt, "back", session_id="s2"))[-1] == ("guard", "hello")
 
 
-def test_an_app_that_runs_is_not_started_twice_and_takes_no_harm(left: Left) -> None:
+def test_an_app_that_runs_is_not_started_twice_and_takes_no_harm(left: LeftDeployment) -> None:
     with Runtime.connect(APP) as rt:
         with pytest.raises(DeploymentExistsError, match=r"Runtime\.connect\('outpost'\)"), detached_runtime(left.folder, None):
             pass
@@ -127,9 +127,9 @@ def test_it_needs_a_ray_that_outlives_the_program(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path\n"
         "from actors.errors import ClusterError\n"
-        "from tests.support.detached_driver import deployed\n"
+        "from tests.support.detached_driver import detached_runtime\n"
         "try:\n"
-        "    deployed(Path('.'), 'local').start()\n"
+        "    detached_runtime(Path('.'), 'local').start()\n"
         "except ClusterError as error:\n"
         "    print(error)\n"
     )

@@ -35,7 +35,7 @@ from tests.support.waiting_model import GatedModel
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-class AtGate:
+class TaskModelAtGate:
     """A model that waits at a gate before it finishes its first task."""
 
     def __init__(self, gate: Path) -> None:
@@ -46,8 +46,8 @@ class AtGate:
         yield finished(request)
 
 
-class Working(GatedModel):
-    """A model that tells when it is asked, and finishes its first task when it is let."""
+class GatedTaskModel(GatedModel):
+    """A GatedModel that finishes its first task when it is released."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         async for _ in super().generate(request, stream=stream):
@@ -75,7 +75,7 @@ def test_independent_tasks_are_done_at_the_same_time_in_three_processes(tmp_path
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
         Gate(tmp_path / name)
-        agents.append(LlmAgent(name=name, model=AtGate(tmp_path / name)))
+        agents.append(LlmAgent(name=name, model=TaskModelAtGate(tmp_path / name)))
     flow = Flow([Task("look", name=f"by_{agent.name}", agents=[agent]) for agent in agents])
     with Deploy("ray", tmp_path)(flow) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
@@ -98,7 +98,7 @@ def test_independent_tasks_are_done_at_the_same_time_in_three_processes(tmp_path
 def test_a_flow_is_completed_although_its_controller_and_an_agent_are_killed(tmp_path: Path) -> None:
     finishes = PatternModel([], default=succeed("plan", "three parts"))
     planner = LlmAgent(name="planner", model=finishes)
-    waiting = Working(tmp_path, "")
+    waiting = GatedTaskModel(tmp_path, "")
     writer = LlmAgent(name="writer", model=waiting)
     plan = Task("Plan", name="plan", agents=[planner])
     with Deploy("ray", tmp_path)(Flow([Task("Write", name="write", agents=[writer], depends_on=[plan])])) as rt:

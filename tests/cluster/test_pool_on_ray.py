@@ -29,23 +29,23 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 MANY = [f"a{number}" for number in range(6)]
 
 
-class Where(CustomAgent):
-    """Tells in which process it lives."""
+class ProcessTellingAgent(CustomAgent):
+    """Says the id of its process."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         yield Event(content=Content.of_text(str(os.getpid()), role="model"))
 
 
-class Hosts(CustomAgent):
-    """Has its guest tell in which process he lives, and then does so itself."""
+class AgentWithGuest(CustomAgent):
+    """Runs its child, then says the id of its own process."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         await context.run_agent("guest")
         yield Event(content=Content.of_text(str(os.getpid()), role="model"))
 
 
-class Remembers:
-    """Tells how much of the conversation it is shown, and whether Google's SDK was there before it."""
+class CountingModel:
+    """Says how many contents it gets, and whether its process had loaded Google's SDK before."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         text = f"{len(request.contents)} {'google.genai' in sys.modules}"
@@ -57,10 +57,10 @@ def tree() -> LlmAgent:
     painter = Placement(resources={"paint": 1}, num_gpus=1)
     children: list[Any] = [
         *(LlmAgent(name=name, model=answers) for name in MANY),
-        Where(name="twin", placement=Placement(replicas=2)),
-        Hosts(name="house", sub_agents=[Where(name="guest", placement=Placement(colocate="parent"))]),
+        ProcessTellingAgent(name="twin", placement=Placement(replicas=2)),
+        AgentWithGuest(name="house", sub_agents=[ProcessTellingAgent(name="guest", placement=Placement(colocate="parent"))]),
         LlmAgent(name="painter", model=answers, placement=painter),
-        *(Where(name=name, placement=Placement(num_cpus=2.5)) for name in ("big", "bigger")),
+        *(ProcessTellingAgent(name=name, placement=Placement(num_cpus=2.5)) for name in ("big", "bigger")),
     ]
     ways: list[tuple[str, Any]] = [(f"go {child.name}$", {"transfer": child.name}) for child in children]
     model = PatternModel(ways, default="hello")
@@ -165,7 +165,7 @@ def test_what_was_lost_with_a_process_lives_again_when_it_is_spoken_to(rt: Runti
 def test_who_was_put_to_sleep_remembers_from_the_log(tmp_path: Path) -> None:
     settings = Settings(spare_hosts=1, idle_timeout_s=0.2)
     gemini = LlmAgent(name="gemini", model="gemini-2.5-flash")
-    root = LlmAgent(name="root", model=Remembers(), sub_agents=[gemini])
+    root = LlmAgent(name="root", model=CountingModel(), sub_agents=[gemini])
     with Deploy("ray", tmp_path)(root, settings=settings) as rt:
         wait_until(rt, "spares", 1)
         assert author_texts(run_turn(rt, "hi")) == [("root", "1 True")]
@@ -176,13 +176,13 @@ def test_who_was_put_to_sleep_remembers_from_the_log(tmp_path: Path) -> None:
 
 
 async def test_resources_that_others_keep_are_not_waited_for_longer_than_said(local_ray: str) -> None:
-    holder: Any = ray.remote(num_cpus=1)(Holder).remote()
+    holder: Any = ray.remote(num_cpus=1)(ResourceHolder).remote()
     await holder.__ray_ready__.remote()
     home = ProcessGroup("hungry", Placement(num_cpus=4))
     asked: list[Any] = []
 
     def start() -> Any:
-        asked.append(ray.remote(Holder).options(**ray_options(home.placement)).remote())
+        asked.append(ray.remote(ResourceHolder).options(**ray_options(home.placement)).remote())
         return asked[-1]
 
     with pytest.raises(PlacementError, match=r"'hungry' cannot be placed: it asks for 4 CPU, and others did not leave it"):
@@ -192,5 +192,5 @@ async def test_resources_that_others_keep_are_not_waited_for_longer_than_said(lo
     ray.kill(holder)
 
 
-class Holder:
-    """Has resources."""
+class ResourceHolder:
+    """Holds Ray resources."""

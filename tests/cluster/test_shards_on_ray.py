@@ -26,7 +26,7 @@ APP = "sharded"
 SESSIONS = one_session_per_shard(APP, "ada", SHARDS) + [f"another-{number}" for number in range(3)]
 
 
-class Door:
+class LockedDoor:
     """A sync tool, `wait`, that blocks its thread while the test holds the door."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,8 +47,8 @@ class Door:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Door:
-    return Door(tmp_path)
+def door(tmp_path: Path) -> LockedDoor:
+    return LockedDoor(tmp_path)
 
 
 @pytest.fixture
@@ -56,23 +56,23 @@ def deploy(local_ray: str, server: str, tmp_path: Path) -> Deploy:
     return ShardedDeploy("ray", tmp_path, server)
 
 
-def guard(door: Door) -> LlmAgent:
+def guard(door: LockedDoor) -> LlmAgent:
     model = PatternModel([("wait", {"call": "wait"}), ("tool:", "let in")], default="hello")
     return LlmAgent(name="root", model=model, tools=[door.wait])
 
 
 def held_up(rt: Runtime) -> dict[str, Iterator[Event]]:
-    """A turn in each session, at the door; its further events."""
+    """One turn in each session, waiting at the door; returns their further events."""
     events = {session: iter(rt.run(user_id="ada", session_id=session, message="wait")) for session in SESSIONS}
     for each in events.values():
         assert any(next(each).function_calls())
     return events
 
 
-def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: Deploy, door: Door) -> None:
+def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: Deploy, door: LockedDoor) -> None:
     with deploy(guard(door), app_name=APP, detached=True) as rt:
         all_run_turns(rt)
-        some_are_lost(rt, door)
+        turns_survive_losses(rt, door)
         before = rt.statistics()
     with Runtime.connect(APP) as joined:
         for session in SESSIONS:
@@ -113,7 +113,7 @@ def all_run_turns(rt: Runtime) -> None:
     assert all(part.counts["turns"] for part in (*seen.session.parts, *seen.runner.parts))
 
 
-def some_are_lost(rt: Runtime, door: Door) -> None:
+def turns_survive_losses(rt: Runtime, door: LockedDoor) -> None:
     before = rt.statistics()
     with door.held():
         events = held_up(rt)

@@ -64,11 +64,11 @@ def test_an_acknowledged_commit_survives_a_process_that_dies(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path / 'sessions.db'}"
     program = f"""
 import os
-from tests.support.store_writes import S1, filled
+from tests.support.store_writes import S1, fill_sessions
 from runtime.stores.sql.sessions import SqlSessionStore
 store = SqlSessionStore({url!r})
 store.open()
-filled(store, S1, length=5)
+fill_sessions(store, S1, length=5)
 os._exit(9)
 """
     died = subprocess.run([sys.executable, "-c", program], check=False, cwd=Path(__file__).parents[2])

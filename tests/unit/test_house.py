@@ -226,11 +226,11 @@ def semantics_numbers() -> frozenset[str]:
     path = ROOT / "docs" / "semantics.md"
     section, found = "", set()
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        if heading := re.match(r"## (\d+)\.", line):
+        if heading := re.match(r"##? (\d+)\.? ", line):
             section = heading[1]
             found.add(section)
-        elif paragraph := re.match(r"(?:### )?(?:\d+\.)?(\d+)\. ", line):
-            found.add(f"{section}.{paragraph[1]}")
+        elif paragraph := re.match(r"#{3,} \d+\.(\d+)\.? |(\d+)\. ", line):
+            found.add(f"{section}.{paragraph[1] or paragraph[2]}")
     return frozenset(found)
 
 
