@@ -1,4 +1,4 @@
-"""Asserts outside of test modules tell what they compared, too."""
+"""What acceptance tests share. Assertions in helpers report what they compared, as those in tests do."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Agents that are tools of others: they answer whoever asks, and nobody else sees what they do."""
+"""Agents as tools: the asking agent gets the answer, and no other agent sees what they do."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from actors import (
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import Invoice, Order, Trap, forever
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_agents import Invoice, Order
+from tests.support.conversation_tools import HangThenFail, forever
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def asks(agent: str = "expert", request: str = "why?", **more: Any) -> dict[str, Any]:
@@ -54,8 +55,8 @@ def test_it_is_asked_by_a_call_and_its_answer_is_the_result(deploy: Deploy) -> N
     asked = expert("because", "once more: because")
     model = ScriptedModel([asks(), "it says: because", asks(request="and now?"), "the same"])
     with deploy(LlmAgent(name="root", model=model, tools=[AgentTool(asked)])) as rt:
-        events = say(rt, "tell me")
-        assert told(events)[-1] == ("root", "it says: because")
+        events = run_turn(rt, "tell me")
+        assert author_texts(events)[-1] == ("root", "it says: because")
         assert results(events) == [{"result": "because"}]
         assert texts(asked.model, 0) == ["why?"]
         declared = model.requests[0].tools[0]
@@ -71,8 +72,8 @@ def test_it_is_asked_by_a_call_and_its_answer_is_the_result(deploy: Deploy) -> N
             ("root", False),
             ("root", False),
         ]
-        # It spoke, but the next message is not for it; and it knows nothing of what was before.
-        assert told(say(rt, "again"))[-1] == ("root", "the same")
+        # The expert has spoken, but the next message does not go to it, and it sees nothing of earlier turns.
+        assert author_texts(run_turn(rt, "again"))[-1] == ("root", "the same")
         assert texts(asked.model, 1) == ["and now?"]
         assert texts(model, 3) == ["tell me", "", "", "it says: because", "again", "", ""]
 
@@ -82,7 +83,7 @@ def test_schemas_are_its_arguments_and_its_result(deploy: Deploy) -> None:
     calls = [{"call": "expert", "args": {"order": 42}}, {"call": "expert", "args": {"order": "x"}}]
     root = LlmAgent(name="root", model=ScriptedModel([{"parts": calls}, "ok"]), tools=[AgentTool(asked)])
     with deploy(root) as rt:
-        result, wrong = results(say(rt, "go"))
+        result, wrong = results(run_turn(rt, "go"))
         assert result == {"order": 42, "paid": True}
         assert all(word in wrong["error"] for word in ("expert", "order", "integer"))
         assert texts(asked.model, 0) == ['{"order":42}']
@@ -93,7 +94,7 @@ def test_what_it_writes_into_state_is_seen_at_once_and_by_all(deploy: Deploy) ->
     model = ScriptedModel([asks(), "ok"])
     root = LlmAgent(name="root", model=model, tools=[AgentTool(asked)], instruction="Reason: {reason?}.")
     with deploy(root) as rt:
-        say(rt, "go")
+        run_turn(rt, "go")
         assert [request.system_instruction.split(".")[0] for request in model.requests] == ["Reason: ", "Reason: because"]
 
 
@@ -102,7 +103,7 @@ def test_it_is_asked_twice_at_the_same_time_by_several_agents(deploy: Deploy) ->
     model = ScriptedModel([{"parts": [asks(request="a"), asks(request="b")]}, {"transfer": "sub"}, asks(request="c"), "done"])
     sub = LlmAgent(name="sub", model=model, tools=[AgentTool(asked)])
     with deploy(LlmAgent(name="root", model=model, tools=[AgentTool(asked)], sub_agents=[sub])) as rt:
-        events = say(rt, "go")
+        events = run_turn(rt, "go")
         assert sorted(result["result"] for result in results(events)[:2]) == ["one", "two"]
         assert results(events, "sub") == [{"result": "three"}]
         assert sorted(texts(asked.model, 0) + texts(asked.model, 1)) == ["a", "b"]
@@ -115,7 +116,7 @@ def test_transfers_stay_below_it_and_escalations_do_not_leave_it(deploy: Deploy)
     asked = LlmAgent(name="expert", model=model, sub_agents=[helper])
     root = LlmAgent(name="asker", model=ScriptedModel([asks(), "one", "two"]), tools=[AgentTool(asked)])
     with deploy(LoopAgent(name="loop", max_iterations=2, sub_agents=[root])) as rt:
-        events = say(rt, "go")
+        events = run_turn(rt, "go")
         assert [event.text for event in events if event.author == "asker" and event.text] == ["one", "two"]
         _, transfers = model.requests[1].tools
         assert transfers.parameters is not None
@@ -130,7 +131,7 @@ def test_a_workflow_can_be_asked_and_so_can_an_agent_that_asks_another(deploy: D
     steps = SequentialAgent(name="steps", sub_agents=[first, both])
     root = LlmAgent(name="root", model=ScriptedModel([asks("steps"), "ok"]), tools=[AgentTool(steps)])
     with deploy(root) as rt:
-        events = say(rt, "go")
+        events = run_turn(rt, "go")
         assert results(events) == [{"result": "the end"}]
         assert results(events, "first") == [{"result": "deep"}]
         assert texts(model, 1) == ["why?"]
@@ -141,9 +142,9 @@ def test_its_failure_is_told_to_the_model_and_is_in_the_log(deploy: Deploy) -> N
     asked = expert(ValueError("line down"))
     root = LlmAgent(name="root", model=ScriptedModel([asks(), "sorry"]), tools=[AgentTool(asked)])
     with deploy(root) as rt:
-        events = say(rt, "go")
+        events = run_turn(rt, "go")
         assert all(word in results(events)[0]["error"] for word in ("expert", "ValueError", "line down"))
-        assert told(events)[-1] == ("root", "sorry")
+        assert author_texts(events)[-1] == ("root", "sorry")
         assert [(event.author, event.error_message) for event in stored(rt) if event.error_code] == [("expert", "line down")]
 
 
@@ -154,18 +155,18 @@ def test_it_cannot_wait_for_an_answer_and_a_late_one_does_not_reach_it(deploy: D
     asked = expert({"call": "ask", "id": "q1"}, tools=[LongRunningTool(ask)])
     root = LlmAgent(name="root", model=ScriptedModel([asks(), "sorry", "hm"]), tools=[AgentTool(asked)])
     with deploy(root) as rt:
-        events = say(rt, "go")
+        events = run_turn(rt, "go")
         assert "long-running" in results(events)[0]["error"]
-        assert told(events)[-1] == ("root", "sorry")
+        assert author_texts(events)[-1] == ("root", "sorry")
         late = Part(function_response=FunctionResponse(id="q1", name="ask", response={"ok": True}))
-        assert told(say(rt, Content(parts=[late, Part(text="hello?")]))) == [("root", "hm")]
+        assert author_texts(run_turn(rt, Content(parts=[late, Part(text="hello?")]))) == [("root", "hm")]
 
 
 def test_its_model_calls_count_for_the_turn(deploy: Deploy) -> None:
     root = LlmAgent(name="root", model=ScriptedModel([asks(), "ok"]), tools=[AgentTool(expert("because"))])
     with deploy(root) as rt:
         with pytest.raises(LlmCallsLimitExceededError, match="'root'"):
-            say(rt, "go", run_config=RunConfig(max_llm_calls=2))
+            run_turn(rt, "go", run_config=RunConfig(max_llm_calls=2))
         assert [event.text for event in stored(rt) if event.author == "expert"] == ["because"]
 
 
@@ -177,18 +178,18 @@ def test_it_stops_when_the_turn_is_cancelled(deploy: Deploy) -> None:
         for event in turn:
             if event.author == "expert":
                 break
-        assert told(say(rt, "hi")) == [("root", "fine")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "fine")]
         cancelled = [(event.author, bool(event.branch)) for event in stored(rt) if "cancelled" in event.to_json()]
         assert cancelled == [("root", False), ("expert", True)]
         assert texts(model, 1) == ["go", "", "", "hi"]
 
 
 def test_a_parallel_that_fails_stops_it_too(deploy: Deploy, tmp_path: Path) -> None:
-    trap = Trap(tmp_path)
+    trap = HangThenFail(tmp_path)
     asked = expert({"call": "fall_in"}, tools=[trap.fall_in])
     asker = LlmAgent(name="asker", model=ScriptedModel([asks()]), tools=[AgentTool(asked)])
     other = LlmAgent(name="other", model=ScriptedModel([]), before_agent_callback=trap.fail_then)
     with deploy(ParallelAgent(name="both", sub_agents=[asker, other])) as rt:
         with pytest.raises(AgentFailedError, match="kaput"):
-            say(rt, "go")
+            run_turn(rt, "go")
         assert trap.left.exists()

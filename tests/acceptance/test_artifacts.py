@@ -1,4 +1,4 @@
-"""Artifacts: versions, names that a user's sessions share, what the log tells of them, and what models see of them."""
+"""Artifacts: versions, names that a user's sessions share, their entries in the log, and what models see of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from actors import Blob, Content, Event, LlmAgent, LlmRequest, Part, RunConfig, 
 from actors.errors import ArtifactError, InvalidIdError, StoreError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import annotate, archive, archive_at_first, stack
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_callbacks import annotate, archive_at_first
+from tests.support.conversation_tools import archive, request_counter
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 PNG = Blob(data=b"\x89PNG\x00", mime_type="image/png")
 
@@ -32,7 +33,6 @@ def stored(rt: Runtime, session_id: str = "s1") -> list[Event]:
     return list(session.events)
 
 
-# ------------------------------------------------------------------------------------------------------ the services
 def test_every_save_is_a_version_of_its_own(deploy: Deploy) -> None:
     with deploy(root()) as rt:
         saved = [rt.artifacts.save("ada", "s1", "a/b.txt", Part(text=each)) for each in ("one", "two", "three")]
@@ -98,11 +98,10 @@ def test_no_name_leaves_its_folder(tmp_path: Path, name: str) -> None:
         assert [path.parts[:2] for path in files] == [("test", "ada")]
 
 
-# -------------------------------------------------------------------------------------------- saving through a context
 def test_a_tools_save_is_on_record_in_the_event_that_answers_the_call(deploy: Deploy) -> None:
     calls = [{"call": "archive", "args": {"name": name, "text": name}} for name in ("a", "user:b", "a")]
     with deploy(root({"parts": calls[:2]}, calls[2], "done", tools=[archive])) as rt:
-        events = say(rt, "keep this")
+        events = run_turn(rt, "keep this")
         deltas = [event.actions.artifact_delta for event in events]
         assert deltas == [{}, {"a": 0, "user:b": 0}, {}, {"a": 1}, {}]
         assert [event.actions.artifact_delta for event in stored(rt)[1:]] == deltas
@@ -113,7 +112,7 @@ def test_a_tools_save_is_on_record_in_the_event_that_answers_the_call(deploy: De
 def test_a_callbacks_save_is_on_record_in_the_event_it_belongs_to(deploy: Deploy) -> None:
     agent = root("answer", before_agent_callback=archive_at_first, before_model_callback=annotate)
     with deploy(agent) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         assert [(event.text, event.actions.artifact_delta) for event in stored(rt)] == [
             ("hi", {}),
             ("", {"first": 0}),
@@ -123,19 +122,18 @@ def test_a_callbacks_save_is_on_record_in_the_event_it_belongs_to(deploy: Deploy
 
 def test_a_save_that_fails_is_told_to_the_model_and_not_on_record(deploy: Deploy) -> None:
     with deploy(root({"call": "archive", "args": {"name": "", "text": "x"}}, "done", tools=[archive])) as rt:
-        answer = say(rt, "keep this")[1]
+        answer = run_turn(rt, "keep this")[1]
         assert "an artifact needs a name" in next(answer.function_responses()).response["error"]
         assert answer.actions.artifact_delta == {}
 
 
-# ------------------------------------------------------------------------------------------------------- input blobs
 def test_a_turn_that_is_asked_for_again_saves_its_blobs_once(deploy: Deploy) -> None:
     upload = Content(parts=[Part(text="see"), Part(inline_data=PNG)])
     config = RunConfig(save_input_blobs_as_artifacts=True)
     with deploy(root("seen")) as rt:
         for _ in range(3):
-            events = say(rt, upload, invocation_id="e-mine", run_config=config)
-            assert told(events) == [("root", "seen")]
+            events = run_turn(rt, upload, invocation_id="e-mine", run_config=config)
+            assert author_texts(events) == [("root", "seen")]
         assert rt.artifacts.list_versions("ada", "s1", "artifact_e-mine_1") == [0]
         assert len(stored(rt)) == 2
 
@@ -146,12 +144,11 @@ def test_two_who_ask_for_the_same_turn_at_once_save_its_blobs_once(deploy: Deplo
     with deploy(root("seen")) as rt:
         asked = {"user_id": "ada", "session_id": "s1", "message": upload, "invocation_id": "e-mine", "run_config": config}
         turns = [rt.run(**asked) for _ in range(5)]  # type: ignore[arg-type]
-        assert [told(list(turn.result().events)) for turn in turns] == [[("root", "seen")]] * 5
+        assert [author_texts(list(turn.result().events)) for turn in turns] == [[("root", "seen")]] * 5
         assert rt.artifacts.list_versions("ada", "s1", "artifact_e-mine_0") == [0]
         assert len(stored(rt)) == 2
 
 
-# ---------------------------------------------------------------------------------------------------- load_artifacts
 def loads(*names: str) -> dict[str, object]:
     return {"call": "load_artifacts", "args": {"artifact_names": list(names)}}
 
@@ -164,10 +161,10 @@ def listed(request: LlmRequest) -> list[str]:
 def test_the_model_is_told_which_artifacts_there_are(deploy: Deploy) -> None:
     model = ScriptedModel(["none", "two"])
     with deploy(LlmAgent(name="root", model=model, tools=[load_artifacts], instruction="Help.")) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         rt.artifacts.save("ada", "s1", "a.txt", Part(text="A"))
         rt.artifacts.save("ada", "other", "user:b.txt", Part(text="B"))
-        say(rt, "and now?")
+        run_turn(rt, "and now?")
         without, given = model.requests
         assert (listed(without), "artifacts" in without.system_instruction) == ([], False)
         assert listed(given) == ["a.txt", "user:b.txt"]
@@ -180,10 +177,10 @@ def test_what_the_model_asks_for_it_sees_in_the_next_request_alone(deploy: Deplo
         rt.artifacts.save("ada", "s1", "a.txt", Part(text="buy milk"))
         rt.artifacts.save("ada", "s1", "p.png", Part(inline_data=PNG))
         rt.artifacts.save("ada", "s1", "c.csv", Part(inline_data=Blob(data="x;ü".encode(), mime_type="text/csv; charset=utf-8")))
-        events = say(rt, "what is in them?")
+        events = run_turn(rt, "what is in them?")
         response = next(events[1].function_responses())
         assert response.response == {"artifact_names": ["a.txt", "p.png", "c.csv"]}
-        say(rt, "sure?")
+        run_turn(rt, "sure?")
         _, asked, later = model.requests
         assert [[each.name for each in content.function_responses()] for content in asked.contents[-2:]] == [
             ["load_artifacts"],
@@ -208,7 +205,7 @@ def test_an_artifact_that_is_not_there_is_told_with_those_that_are(deploy: Deplo
     model = ScriptedModel([{"parts": [loads("a.txt", "b.txt"), loads("a.txt")]}, loads("c.txt"), "sorry"])
     with deploy(LlmAgent(name="root", model=model, tools=[load_artifacts])) as rt:
         rt.artifacts.save("ada", "s1", "a.txt", Part(text="A"))
-        events = say(rt, "show")
+        events = run_turn(rt, "show")
         answers = [each.response for event in events for each in event.function_responses()]
         missing = {"missing": ["b.txt"], "available": ["a.txt"]}
         assert answers[0] == {"artifact_names": ["a.txt"], **missing}
@@ -219,9 +216,9 @@ def test_an_artifact_that_is_not_there_is_told_with_those_that_are(deploy: Deplo
 
 def test_a_tool_may_change_every_request_and_write_state(deploy: Deploy) -> None:
     model = ScriptedModel(["one", "two"])
-    with deploy(LlmAgent(name="root", model=model, tools=[stack])) as rt:
-        say(rt, "a")
-        say(rt, "b")
+    with deploy(LlmAgent(name="root", model=model, tools=[request_counter])) as rt:
+        run_turn(rt, "a")
+        run_turn(rt, "b")
         assert [request.contents[-1].text for request in model.requests] == ["request 1", "request 2"]
         assert [event.actions.state_delta for event in stored(rt)] == [{}, {"requests": 1}, {}, {"requests": 2}]
 
@@ -232,6 +229,6 @@ def test_artifacts_on_a_broken_store_fail_the_run_and_the_next_one_works(deploy:
         (version,) = [path for path in (tmp_path / "artifacts").rglob("0") if path.is_file()]
         version.write_bytes(b"nonsense")
         with pytest.raises(StoreError, match="holds no version"):
-            say(rt, "hi")
+            run_turn(rt, "hi")
         version.unlink()
-        assert say(rt, "again")[-1].text == "ok"
+        assert run_turn(rt, "again")[-1].text == "ok"

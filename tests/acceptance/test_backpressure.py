@@ -1,4 +1,4 @@
-"""Readers who are slow, late or gone: they are told everything that counts, hold nobody up, and take bounded memory."""
+"""Slow, late and vanished readers: they get every complete event, delay no turn, and take bounded memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runtime import Runtime
 from runtime.cluster.transport.link import RayLink
 from runtime.driver.turn import Turn
 from runtime.settings import Settings
-from tests.support.runtimes import Deploy, say
+from tests.support.runtimes import Deploy, run_turn
 from tests.support.session_fixture import FailingStore
 
 SSE = RunConfig(streaming="sse")
@@ -29,7 +29,7 @@ LARGE = "x" * 50_000
 """So large that a turn of forty such events has no room in a backlog."""
 
 
-class Flood(CustomAgent):
+class FloodingModel(CustomAgent):
     """Says many pieces of one answer, then the answer, then large events with their numbers."""
 
     pieces: int = 0
@@ -59,13 +59,13 @@ def numbers(events: Sequence[Event]) -> list[int]:
 
 
 def held(turn: Turn) -> int:
-    """Bytes that a turn holds for all who iterate over it, or will."""
+    """Bytes that a turn holds for its present and future readers."""
     readers = turn._readers
     return sum(backlog.size for backlog in (readers._kept, *readers._open))
 
 
 def test_ten_thousand_pieces_that_nobody_reads_until_the_end_take_bounded_memory_and_no_word_is_missing(local: Deploy) -> None:
-    with local(Flood(name="root", pieces=10_000)) as rt:
+    with local(FloodingModel(name="root", pieces=10_000)) as rt:
         turn = start(rt)
         turn.result()
         assert held(turn) <= MOST_BYTES
@@ -79,7 +79,7 @@ def test_ten_thousand_pieces_that_nobody_reads_until_the_end_take_bounded_memory
 
 
 def test_complete_events_that_nobody_reads_are_read_from_the_log_by_whoever_comes(local: Deploy) -> None:
-    with local(Flood(name="root", pieces=3, events=60)) as rt:
+    with local(FloodingModel(name="root", pieces=3, events=60)) as rt:
         turn = start(rt)
         turn.result()
         assert held(turn) <= MOST_BYTES
@@ -94,7 +94,7 @@ def test_complete_events_that_nobody_reads_are_read_from_the_log_by_whoever_come
 
 
 def test_a_reader_that_stops_in_the_middle_and_goes_on_later_misses_nothing(local: Deploy) -> None:
-    with local(Flood(name="root", pieces=5_000, events=60)) as rt:
+    with local(FloodingModel(name="root", pieces=5_000, events=60)) as rt:
         turn = start(rt)
         reading = iter(turn)
         told = [next(reading)]
@@ -109,7 +109,7 @@ def test_a_reader_that_stops_in_the_middle_and_goes_on_later_misses_nothing(loca
 
 
 async def test_the_same_holds_on_an_event_loop(local: Deploy) -> None:
-    async with local(Flood(name="root", pieces=3, events=60)) as rt:
+    async with local(FloodingModel(name="root", pieces=3, events=60)) as rt:
         turn = start(rt)
         reading = aiter(turn)
         told = [await anext(reading)]
@@ -119,7 +119,7 @@ async def test_the_same_holds_on_an_event_loop(local: Deploy) -> None:
 
 
 def test_slow_readers_of_one_turn_each_go_their_own_pace(local: Deploy) -> None:
-    with local(Flood(name="root", events=60)) as rt:
+    with local(FloodingModel(name="root", events=60)) as rt:
         turn = start(rt)
         first, second = iter(turn), iter(turn)
         told = {0: [next(first)], 1: [next(second)]}
@@ -131,7 +131,7 @@ def test_slow_readers_of_one_turn_each_go_their_own_pace(local: Deploy) -> None:
 
 
 def test_what_is_left_to_the_log_cannot_be_read_when_the_runtime_is_closed(local: Deploy) -> None:
-    with local(Flood(name="root", events=60)) as rt:
+    with local(FloodingModel(name="root", events=60)) as rt:
         turn = start(rt)
         turn.result()
     with pytest.raises(RuntimeClosedError):
@@ -141,7 +141,7 @@ def test_what_is_left_to_the_log_cannot_be_read_when_the_runtime_is_closed(local
 def test_a_reader_who_is_late_while_the_store_is_away_is_told_so_and_may_come_back(local: Deploy, tmp_path: Path) -> None:
     store = FailingStore(f"sqlite:///{tmp_path}/sessions.db")
     # More than the Session actor has in memory.
-    with local(Flood(name="root", events=200), session_store=store, settings=Settings(store_timeout_s=0.1)) as rt:
+    with local(FloodingModel(name="root", events=200), session_store=store, settings=Settings(store_timeout_s=0.1)) as rt:
         turn = start(rt)
         turn.result()
         store.away = True
@@ -160,7 +160,7 @@ async def stalled(session: SessionRef, invocation_id: str) -> None:
 
 
 async def everything(session: SessionRef) -> tuple[list[Event], p.AnyOutcome]:
-    """What that driver is told when it asks at last."""
+    """The events that this driver gets when it polls at last."""
     events: list[Event] = []
     ack = 0
     while True:
@@ -174,7 +174,7 @@ async def everything(session: SessionRef) -> tuple[list[Event], p.AnyOutcome]:
 
 
 def test_a_driver_that_does_not_ask_holds_up_nobody_and_is_told_everything_when_it_does(local: Deploy) -> None:
-    with local(Flood(name="root", pieces=10_000, events=60)) as rt:
+    with local(FloodingModel(name="root", pieces=10_000, events=60)) as rt:
         turn = start(rt)
         reading = iter(turn)
         next(reading)
@@ -191,7 +191,7 @@ def test_a_driver_that_does_not_ask_holds_up_nobody_and_is_told_everything_when_
 
 
 def test_a_driver_process_that_hangs_does_not_hold_the_turn_up_and_misses_nothing(local_ray: str, tmp_path: Path) -> None:
-    with Deploy("ray", tmp_path)(Flood(name="root", pieces=2_000, events=60)) as rt:
+    with Deploy("ray", tmp_path)(FloodingModel(name="root", pieces=2_000, events=60)) as rt:
         turn = start(rt)
         reading = iter(turn)
         told = [next(reading)]
@@ -205,7 +205,7 @@ def test_a_driver_process_that_hangs_does_not_hold_the_turn_up_and_misses_nothin
             may_go_on.set()
         told += reading
         assert numbers(told) == list(range(60))
-        assert numbers(say(rt, "again", "s2")) == list(range(60))
+        assert numbers(run_turn(rt, "again", "s2")) == list(range(60))
 
 
 def hang(hangs: threading.Event, may_go_on: threading.Event) -> None:
@@ -214,7 +214,7 @@ def hang(hangs: threading.Event, may_go_on: threading.Event) -> None:
 
 
 async def untold_at_the_end(events: int) -> int:
-    """Wait until so many events are stored, and tell what the Session actor holds then. The driver's loop is not needed."""
+    """Wait until so many events are stored; return what the Session actor holds then. Needs no turn of the driver's loop."""
     session = SessionRef(RayLink(ray.get_actor("test/session", namespace=Settings().namespace), "the Session actor"))
     async with asyncio.timeout(60):
         while (counts := (await session.statistics()).counts)["events"] < events:

@@ -1,4 +1,4 @@
-"""What a user can get wrong: each is refused with an error that tells what is wrong, nothing is stored, and all else works."""
+"""Mistakes of users: each is refused with an error that names the mistake, nothing is stored, and everything else works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from actors.errors import (
 )
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def root(**options: Any) -> LlmAgent:
@@ -63,7 +63,7 @@ BAD_TURNS: list[tuple[dict[str, Any], type[RaygroveError], str]] = [
 
 def test_a_turn_that_cannot_be_is_refused_before_anything_is_stored(deploy: Deploy) -> None:
     with deploy(root()) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         before = log(rt)
         for options, error, words in BAD_TURNS:
             asked = {"user_id": "ada", "session_id": "s1", **options}
@@ -74,7 +74,7 @@ def test_a_turn_that_cannot_be_is_refused_before_anything_is_stored(deploy: Depl
                 rt.run(**{**asked, "session_id": options.get("session_id", "new")}).result()
             assert log(rt, "new") is None
         assert [session.id for session in rt.sessions.list()] == ["s1"]
-        assert told(say(rt, "hi")) == [("root", "fine")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "fine")]
 
 
 def test_an_answer_that_comes_with_one_to_an_unknown_call_is_refused_as_a_whole(deploy: Deploy) -> None:
@@ -84,9 +84,9 @@ def test_an_answer_that_comes_with_one_to_an_unknown_call_is_refused_as_a_whole(
         before = log(rt)
         known = Part(function_response=FunctionResponse(id="c1", name="look_up", response={"a": 1}))
         with pytest.raises(UnknownFunctionCallError, match="nobody-asked"):
-            say(rt, parts(known, UNASKED))
+            run_turn(rt, parts(known, UNASKED))
         assert log(rt) == before
-        assert say(rt, parts(known))
+        assert run_turn(rt, parts(known))
 
 
 def test_an_agent_whose_model_has_no_key_is_not_started(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +95,11 @@ def test_an_agent_whose_model_has_no_key_is_not_started(deploy: Deploy, monkeypa
     answers = root(sub_agents=[LlmAgent(name="dear", model="gemini-2.5-flash")])
     with deploy(LlmAgent(name="top", model="gemini-2.5-flash", sub_agents=[answers])) as rt:
         with pytest.raises(ModelConfigurationError, match=r"gemini-2\.5-flash.*GOOGLE_API_KEY"):
-            say(rt, "hi")
+            run_turn(rt, "hi")
         assert log(rt) is None
         rt.sessions.create("ada", "s1")
         rt.sessions.append_event("ada", "s1", Event(author="root", content=Content.of_text("hello", role="model")))
-        assert told(say(rt, "hi")) == [("root", "fine")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "fine")]
 
 
 class Node(CustomAgent):
@@ -163,7 +163,7 @@ def test_a_runtime_that_is_not_started_or_is_closed_says_so(deploy: Deploy) -> N
         turn = rt.run(user_id="ada", session_id="s1", message="hi")
         assert turn.result().text == "fine"
     with pytest.raises(RuntimeClosedError, match="'test'"):
-        say(rt, "hi")
+        run_turn(rt, "hi")
     rt.close()
     assert [event.text for event in turn] == ["fine"]
 
@@ -172,6 +172,6 @@ def test_a_runtime_may_leave_the_making_of_sessions_to_others(deploy: Deploy) ->
     root = LlmAgent(name="root", model=PatternModel([("", "hello")]))
     with deploy(root, auto_create_session=False) as rt:
         with pytest.raises(SessionNotFoundError):
-            say(rt, "hi")
-        assert told(say(rt, "hi", auto_create_session=True)) == [("root", "hello")]
-        assert told(say(rt, "again")) == [("root", "hello")]
+            run_turn(rt, "hi")
+        assert author_texts(run_turn(rt, "hi", auto_create_session=True)) == [("root", "hello")]
+        assert author_texts(run_turn(rt, "again")) == [("root", "hello")]

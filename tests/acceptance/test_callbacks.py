@@ -10,21 +10,20 @@ from actors import Event, LlmAgent
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import (
+from tests.support.conversation_callbacks import (
     add_rule,
     apologize,
     excuse,
-    fail,
     from_cache,
     greet,
     hide_status,
-    look_up,
     note_run,
     refuse,
     shout,
     sign,
 )
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_tools import fail, look_up
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def stored(rt: Runtime) -> list[Event]:
@@ -46,7 +45,7 @@ def test_content_before_an_agent_takes_the_place_of_its_run(deploy: Deploy) -> N
         output_key="said",
     )
     with deploy(root) as rt:
-        assert told(say(rt, "hi")) == [("root", "before you ask")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "before you ask")]
         assert stored(rt)[-1].actions.state_delta == {"runs": 1, "greeted": "root", "said": "before you ask"}
 
 
@@ -54,9 +53,9 @@ def test_content_after_an_agent_is_one_more_event_but_not_when_it_hands_over(dep
     model = ScriptedModel([{"transfer": "sub"}, "here", {"transfer": "root"}, "back"])
     sub = LlmAgent(name="sub", model=model, after_agent_callback=[note_run, sign])
     with deploy(LlmAgent(name="root", model=model, after_agent_callback=sign, sub_agents=[sub])) as rt:
-        assert told(say(rt, "hi"))[2:] == [("sub", "here"), ("sub", "signed, sub")]
+        assert author_texts(run_turn(rt, "hi"))[2:] == [("sub", "here"), ("sub", "signed, sub")]
         assert stored(rt)[-1].actions.state_delta == {"runs": 1}
-        assert told(say(rt, "hi"))[2:] == [("root", "back"), ("root", "signed, root")]
+        assert author_texts(run_turn(rt, "hi"))[2:] == [("root", "back"), ("root", "signed, root")]
 
 
 def test_callbacks_around_the_model_change_what_it_is_asked_and_what_it_said(deploy: Deploy) -> None:
@@ -70,10 +69,10 @@ def test_callbacks_around_the_model_change_what_it_is_asked_and_what_it_said(dep
         output_key="said",
     )
     with deploy(root) as rt:
-        assert told(say(rt, "hi")) == [("root", "HELLO")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "HELLO")]
         assert model.requests[0].system_instruction.endswith("\n\nBe brief.")
         assert stored(rt)[-1].actions.state_delta == {"heard": "hello", "said": "HELLO"}
-        assert told(say(rt, "hi")) == [("root", "SORRY: LINE DOWN")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "SORRY: LINE DOWN")]
 
 
 def test_callbacks_around_a_tool_replace_the_call_its_result_and_its_error(deploy: Deploy) -> None:
@@ -88,7 +87,7 @@ def test_callbacks_around_a_tool_replace_the_call_its_result_and_its_error(deplo
         on_tool_error_callback=excuse,
     )
     with deploy(root) as rt:
-        answered = say(rt, "hi")[1]
+        answered = run_turn(rt, "hi")[1]
         cached, hidden, plain, failed, wrong, unknown = (answer.response for answer in answered.function_responses())
         assert cached == {"status": "cached"}
         assert hidden == {"status": "hidden"}
@@ -111,7 +110,7 @@ AROUND = {
 def check_failure(deploy: Deploy, callback: str) -> None:
     with deploy(AROUND[callback](ScriptedModel([looks_up("1")]))) as rt:
         with pytest.raises(AgentFailedError, match=r"'root'.*PermissionError.*not today"):
-            say(rt, "hi")
+            run_turn(rt, "hi")
         assert (stored(rt)[-1].author, stored(rt)[-1].error_code) == ("root", "PermissionError")
 
 

@@ -1,4 +1,4 @@
-"""A turn is stopped, wherever it is and whoever stops it: it ends soon, its log is sealed, and nothing of it is left."""
+"""A turn can be cancelled at any point and by any caller: it ends soon, its log is sealed, and nothing of it goes on."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.messages.protocol.outcomes import Paused
 from runtime import Runtime
 from runtime.driver.turn import Turn
-from tests.support.blocking_points import Halts, stage
-from tests.support.runtimes import Deploy, say, told
+from tests.support.blocking_points import BlockingPoints, blocking_tree
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
 
 MARGIN_S = 2.0
-"""What is allowed on top of that to a machine that has something else to do."""
+"""Allowed on top of that, for a busy machine."""
 
 PHASES = {
     "hang": 1,
@@ -32,24 +32,24 @@ PHASES = {
     "parallel": 2,
     "loop": 1,
 }
-"""Where a turn can hang, by what has to be said to it, with the number of things that hang then."""
+"""Where a turn can hang, by the message that leads there, with the number of calls that hang then."""
 
 CANCELLED = {"error": "cancelled"}
 
 
 @pytest.fixture
-def halts() -> Iterator[Halts]:
-    made = Halts()
+def points() -> Iterator[BlockingPoints]:
+    made = BlockingPoints()
     yield made
     made.release()
 
 
 @pytest.fixture
-def rt(local: Deploy, halts: Halts) -> Iterator[Runtime]:
-    with local(stage(halts)) as rt:
+def rt(local: Deploy, points: BlockingPoints) -> Iterator[Runtime]:
+    with local(blocking_tree(points)) as rt:
         yield rt
         # What hangs in a thread would otherwise hold up the end.
-        halts.release()
+        points.release()
 
 
 def start(rt: Runtime, message: str, **config: Any) -> Turn:
@@ -82,62 +82,66 @@ def ends_soon(turn: Turn, stop: Callable[[], Any]) -> None:
     assert time.monotonic() - began_s < ENDS_S + MARGIN_S
 
 
-def is_sealed(rt: Runtime, halts: Halts) -> None:
-    """Every call has one answer; nothing runs, and what was let go too late says nothing; the next turn works."""
+def is_sealed(rt: Runtime, points: BlockingPoints) -> None:
+    """Every call has one answer, nothing runs, a call released too late adds no event, and the next turn works."""
     log = stored(rt)
     calls = [call.id for event in log for call in event.function_calls()]
     answers = Counter(response.id for event in log for response in event.function_responses())
     assert answers == Counter(calls)
     assert rt.statistics().runner.counts["running"] == 0
-    halts.release()
-    assert told(say(rt, "hi")) == [("root", "hello")]
+    points.release()
+    assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
     assert [event.id for event in stored(rt)[: len(log)]] == [event.id for event in log]
     assert len(stored(rt)) == len(log) + 2
 
 
 @pytest.mark.parametrize("stop", [by_itself, by_another_driver, by_who_interrupts])
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_turn_ends_wherever_it_hangs(rt: Runtime, halts: Halts, phase: str, stop: Callable[[Runtime, Turn], None]) -> None:
+def test_a_turn_ends_wherever_it_hangs(
+    rt: Runtime, points: BlockingPoints, phase: str, stop: Callable[[Runtime, Turn], None]
+) -> None:
     turn = start(rt, phase)
-    halts.reached(PHASES[phase])
+    points.wait_until_reached(PHASES[phase])
     ends_soon(turn, lambda: stop(rt, turn))
-    is_sealed(rt, halts)
+    is_sealed(rt, points)
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_turn_that_takes_too_long_ends_wherever_it_hangs(rt: Runtime, halts: Halts, phase: str) -> None:
+def test_a_turn_that_takes_too_long_ends_wherever_it_hangs(rt: Runtime, points: BlockingPoints, phase: str) -> None:
     began_s = time.monotonic()
     with pytest.raises(TurnTimeoutError, match=r"0\.2 s"):
         start(rt, phase, timeout=0.2).result()
     assert time.monotonic() - began_s < 0.2 + ENDS_S + MARGIN_S
-    is_sealed(rt, halts)
+    is_sealed(rt, points)
 
 
-def test_leaving_a_streamed_answer_ends_it(rt: Runtime, halts: Halts) -> None:
+def test_leaving_a_streamed_answer_ends_it(rt: Runtime, points: BlockingPoints) -> None:
     turn = start(rt, "model", streaming="sse")
     for event in turn:
         if event.partial:
             break
     ends_soon(turn, lambda: None)
     assert not any(event.partial or event.text == "well" for event in stored(rt))
-    is_sealed(rt, halts)
+    is_sealed(rt, points)
 
 
-def test_a_turn_in_line_ends_and_the_one_before_it_goes_on(rt: Runtime, halts: Halts) -> None:
+def test_a_turn_in_line_ends_and_the_one_before_it_goes_on(rt: Runtime, points: BlockingPoints) -> None:
     first = start(rt, "block")
-    halts.reached()
+    points.wait_until_reached()
     second, third, fourth = (start(rt, text) for text in ("second", "third", "fourth"))
     ends_soon(second, second.cancel)
     ends_soon(third, lambda: by_another_driver(rt, third))
-    halts.release()
+    points.release()
     first.result()
     assert fourth.result().text == "hello"
     assert [event.text for event in stored(rt) if event.author == "user"] == ["block", "fourth"]
 
 
-def test_one_that_interrupts_takes_the_place_of_the_one_that_runs_and_those_in_line_wait_on(rt: Runtime, halts: Halts) -> None:
+def test_one_that_interrupts_takes_the_place_of_the_one_that_runs_and_those_in_line_wait_on(
+    rt: Runtime, points: BlockingPoints
+) -> None:
     running = start(rt, "hang")
-    halts.reached()
+    points.wait_until_reached()
     waiting = [start(rt, f"waits {number}") for number in range(5)]
     assert start(rt, "now", on_concurrent_turn="interrupt").result().text == "hello"
     assert [turn.result().text for turn in waiting] == ["hello"] * 5
@@ -148,7 +152,7 @@ def test_one_that_interrupts_takes_the_place_of_the_one_that_runs_and_those_in_l
     assert sorted(said[2:]) == [f"waits {number}" for number in range(5)]
 
 
-def test_however_many_interrupt_at_once_each_is_answered_or_cancelled(rt: Runtime, halts: Halts) -> None:
+def test_however_many_interrupt_at_once_each_is_answered_or_cancelled(rt: Runtime, points: BlockingPoints) -> None:
     turns = [start(rt, f"{number}", on_concurrent_turn="interrupt") for number in range(30)]
     ended = []
     for turn in turns:
@@ -158,21 +162,21 @@ def test_however_many_interrupt_at_once_each_is_answered_or_cancelled(rt: Runtim
             ended.append("cancelled")
     assert set(ended) <= {"hello", "cancelled"}
     assert "hello" in ended
-    is_sealed(rt, halts)
+    is_sealed(rt, points)
 
 
-def test_a_turn_is_cancelled_just_when_it_begins(rt: Runtime, halts: Halts) -> None:
+def test_a_turn_is_cancelled_just_when_it_begins(rt: Runtime, points: BlockingPoints) -> None:
     for _ in range(20):
         turn = start(rt, "hang")
         ends_soon(turn, lambda turn=turn: turn.cancel())  # type: ignore[misc]
-    is_sealed(rt, halts)
+    is_sealed(rt, points)
 
 
-def test_a_paused_turn_is_sealed_and_an_answer_comes_too_late(rt: Runtime, halts: Halts) -> None:
+def test_a_paused_turn_is_sealed_and_an_answer_comes_too_late(rt: Runtime, points: BlockingPoints) -> None:
     turn = start(rt, "ask")
     assert isinstance(turn.result().outcome, Paused)
     running = start(rt, "hang")
-    halts.reached(2)
+    points.wait_until_reached(2)
     with pytest.raises(SessionBusyError, match=running.invocation_id):
         turn.cancel()
     running.cancel()
@@ -182,7 +186,7 @@ def test_a_paused_turn_is_sealed_and_an_answer_comes_too_late(rt: Runtime, halts
     joined = rt.attach(user_id="ada", session_id="s1", invocation_id=turn.invocation_id)
     with pytest.raises(TurnCancelledError):
         joined.result()
-    is_sealed(rt, halts)
+    is_sealed(rt, points)
 
 
 def test_a_turn_that_has_ended_is_left_as_it_is(rt: Runtime) -> None:

@@ -15,13 +15,13 @@ from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.driver.turn import Turn
-from tests.support.conversation_agents import Gate, forever
-from tests.support.runtimes import Deploy, say, told
-from tests.support.vector_agents import Say
+from tests.support.conversation_tools import Gate, forever
+from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.vector_agents import SayingAgent
 
 
 def agent(*tools: Any) -> LlmAgent:
-    """Waits at the gate, hangs, or just answers: as it is told."""
+    """Waits at the gate, hangs, or just answers, as the message says."""
     model = PatternModel([("wait", {"call": "wait"}), ("hang", {"call": "forever"}), ("tool:", "done")], default="hello")
     return LlmAgent(name="root", model=model, tools=[forever, *tools])
 
@@ -32,14 +32,14 @@ def start(rt: Runtime, message: str, **options: Any) -> Turn:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that nobody waits at any more when the test has ended, also when it failed."""
+    """A gate that is released when the test has ended, also when it failed."""
     made = Gate(tmp_path)
     yield made
     made.release()
 
 
 def begun(turn: Turn) -> Iterator[Event]:
-    """The turn's events behind the first one, which has come. To drop the iteration would cancel the turn."""
+    """The turn's events after the first one, which has come. Dropping the iterator would cancel the turn."""
     events = iter(turn)
     assert any(next(events).function_calls())
     return events
@@ -78,7 +78,7 @@ def test_a_second_turn_waits_in_line_and_is_refused_when_it_asks_for_that(deploy
         with pytest.raises(SessionBusyError):
             rt.sessions.rewind("ada", "s1", first.invocation_id)
         gate.open()
-        assert told(list(events)) == [("root", ""), ("root", "done")]
+        assert author_texts(list(events)) == [("root", ""), ("root", "done")]
         assert second.result().text == "hello"
         assert shown(rt) == [
             "user wait",
@@ -109,7 +109,7 @@ def test_leaving_the_iteration_cancels_and_the_next_turn_works(deploy: Deploy) -
         last = stored(rt)[-1]
         assert last.author == "root"
         assert [response.response for response in last.function_responses()] == [{"error": "cancelled"}] * 2
-        assert told(say(rt, "hi")) == [("root", "fine")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "fine")]
         contents = model.requests[1].contents
         assert [content.role for content in contents] == ["user", "model", "user", "user"]
         assert [response.response for response in contents[2].function_responses()] == [{"error": "cancelled"}] * 2
@@ -127,7 +127,7 @@ def test_a_cancelled_turn_is_sealed_whatever_still_works_in_a_thread(deploy: Dep
         sealed = ["user wait", "root call wait", "root wait: {'error': 'cancelled'}"]
         assert shown(rt) == sealed
         gate.open()
-        assert told(say(rt, "hi")) == [("root", "hello")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
         assert shown(rt) == sealed + GOES_ON
         turn.cancel()
         assert shown(rt) == sealed + GOES_ON
@@ -153,17 +153,17 @@ def test_a_turn_that_has_hardly_begun_or_waits_in_line_can_be_cancelled(deploy: 
         first.cancel()
         with pytest.raises(TurnCancelledError):
             list(events)
-        assert told(say(rt, "hi")) == [("root", "hello")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
         assert shown(rt)[-5:] == HANGS + GOES_ON
 
 
 def test_a_turn_that_takes_too_long_is_cancelled(deploy: Deploy) -> None:
     with deploy(agent()) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         with pytest.raises(TurnTimeoutError, match=r"0\.5 s"):
             start(rt, "hang", run_config=RunConfig(timeout=0.5)).result()
         assert shown(rt) == GOES_ON + HANGS
-        assert told(say(rt, "hi", run_config=RunConfig(timeout=100))) == [("root", "hello")]
+        assert author_texts(run_turn(rt, "hi", run_config=RunConfig(timeout=100))) == [("root", "hello")]
 
 
 def test_a_running_turn_can_be_joined_from_its_first_event_and_from_behind_it(deploy: Deploy, gate: Gate) -> None:
@@ -186,7 +186,7 @@ def test_a_running_turn_can_be_joined_from_its_first_event_and_from_behind_it(de
 
 
 def test_whoever_joins_a_turn_that_talks_all_the_time_hears_all_of_it(deploy: Deploy) -> None:
-    with deploy(Say(name="root", say=[str(number) for number in range(300)])) as rt:
+    with deploy(SayingAgent(name="root", say=[str(number) for number in range(300)])) as rt:
         turn = start(rt, "talk")
         where: dict[str, Any] = {"user_id": "ada", "session_id": "s1", "invocation_id": turn.invocation_id}
         joined: list[tuple[int, Turn]] = []

@@ -20,8 +20,8 @@ from actors import (
 )
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import look_up, pay
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_tools import look_up, pay
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def pays(amount: int) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def paused_at(rt: Runtime, message: str = "pay") -> list[FunctionCall]:
 
 def answer(rt: Runtime, *calls: FunctionCall, **given: Any) -> list[Event]:
     parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=given)) for call in calls]
-    return say(rt, Content(parts=parts))
+    return run_turn(rt, Content(parts=parts))
 
 
 def responses(events: list[Event]) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ def test_without_a_yes_it_is_not_run_and_the_model_is_told(given: dict[str, Any]
     with deploy(LlmAgent(name="root", model=ScriptedModel([pays(80), "a pity"]), tools=[pay])) as rt:
         events = answer(rt, *paused_at(rt), **given)
         assert all(word in responses(events)[0]["error"] for word in words)
-        assert told(events)[-1] == ("root", "a pity")
+        assert author_texts(events)[-1] == ("root", "a pity")
         assert paid(rt) is None
 
 
@@ -88,7 +88,7 @@ def test_of_several_calls_none_is_run_before_all_are_decided_and_each_is_run_onc
         assert paid(rt) == 1
         # A yes that is sent twice does not pay twice.
         again = answer(rt, first, confirmed=True)
-        assert told(again)[-1] == ("root", "still both")
+        assert author_texts(again)[-1] == ("root", "still both")
         assert paid(rt) == 1
         shown = next(model.requests[2].contents[-1].function_responses())
         assert shown.response == {"receipt": 1}
@@ -100,7 +100,7 @@ def test_a_workflow_goes_on_behind_it(deploy: Deploy) -> None:
     last = LlmAgent(name="last", model=ScriptedModel(["the end"]))
     root = SequentialAgent(name="root", sub_agents=[ParallelAgent(name="both", sub_agents=[asker, beside]), last])
     with deploy(root) as rt:
-        said = [text for text in told(answer(rt, *paused_at(rt), confirmed=True)) if text[1]]
+        said = [text for text in author_texts(answer(rt, *paused_at(rt), confirmed=True)) if text[1]]
         assert said == [("asker", "paid"), ("last", "the end")]
         assert paid(rt) == 80
 
@@ -109,7 +109,7 @@ def test_an_agent_that_is_a_tool_cannot_wait_for_it(deploy: Deploy) -> None:
     asked = LlmAgent(name="asked", model=ScriptedModel([pays(80)]), tools=[pay])
     asks = {"call": "asked", "args": {"request": "pay"}}
     with deploy(LlmAgent(name="root", model=ScriptedModel([asks, "sorry"]), tools=[AgentTool(asked)])) as rt:
-        events = say(rt, "go")
+        events = run_turn(rt, "go")
         assert "gave no answer" in responses(events)[-1]["error"]
-        assert told(events)[-1] == ("root", "sorry")
+        assert author_texts(events)[-1] == ("root", "sorry")
         assert paid(rt) is None

@@ -1,4 +1,4 @@
-"""Conversations of more than one turn: who has the floor, what is kept, and drivers that come and go."""
+"""Conversations of several turns: which agent answers, what is kept, and drivers that come and go."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from actors.errors import (
 )
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import put, support, support_by_pattern
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_agents import support_tree, support_tree_by_pattern
+from tests.support.conversation_tools import put
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def stored(rt: Runtime, session_id: str = "s1") -> list[Event]:
@@ -38,24 +39,24 @@ def state(rt: Runtime, session_id: str = "s1") -> dict[str, object]:
 
 def test_an_agent_that_was_handed_the_conversation_keeps_it_until_it_hands_it_on(deploy: Deploy) -> None:
     model = ScriptedModel([{"transfer": "billing"}, "what is it?", "I see", {"transfer": "concierge"}, "me again", "still me"])
-    with deploy(support(model)) as rt:
-        assert [event.author for event in say(rt, "a bill")] == ["concierge", "concierge", "billing"]
-        assert told(say(rt, "it is late")) == [("billing", "I see")]
-        assert told(say(rt, "I want to leave"))[-1] == ("concierge", "me again")
-        assert told(say(rt, "hello")) == [("concierge", "still me")]
+    with deploy(support_tree(model)) as rt:
+        assert [event.author for event in run_turn(rt, "a bill")] == ["concierge", "concierge", "billing"]
+        assert author_texts(run_turn(rt, "it is late")) == [("billing", "I see")]
+        assert author_texts(run_turn(rt, "I want to leave"))[-1] == ("concierge", "me again")
+        assert author_texts(run_turn(rt, "hello")) == [("concierge", "still me")]
         assert [event.seq for event in stored(rt)] == list(range(1, 13))
         assert model.requests[2].agent == "billing"
 
 
 def test_another_runtime_goes_on_where_the_first_one_stopped(deploy: Deploy) -> None:
     first = ScriptedModel([{"transfer": "billing"}, {"call": "look_up", "args": {"order": "42"}}, "it is late"])
-    with deploy(support(first)) as rt:
-        say(rt, "order 42", state_delta={"user:name": "Ada"})
+    with deploy(support_tree(first)) as rt:
+        run_turn(rt, "order 42", state_delta={"user:name": "Ada"})
         before = stored(rt)
     second = ScriptedModel(["tomorrow"])
-    with deploy(support(second)) as rt:
+    with deploy(support_tree(second)) as rt:
         assert stored(rt) == before
-        assert told(say(rt, "when?")) == [("billing", "tomorrow")]
+        assert author_texts(run_turn(rt, "when?")) == [("billing", "tomorrow")]
         assert state(rt) == {"seen": 1, "said": "tomorrow", "user:name": "Ada"}
     request = second.requests[0]
     assert request.system_instruction.startswith("Seen so far: 1.")
@@ -77,15 +78,15 @@ def test_a_driver_in_another_process_is_followed_by_this_one(local_ray: str, tmp
     )
     said = [tuple(each) for each in json.loads(other.stdout.splitlines()[-1])]
     assert said[-1] == ("billing", "it is late")
-    with Deploy("ray", tmp_path)(support_by_pattern()) as rt:
-        assert told(stored(rt))[1:] == said
+    with Deploy("ray", tmp_path)(support_tree_by_pattern()) as rt:
+        assert author_texts(stored(rt))[1:] == said
         assert state(rt) == {"seen": 1, "said": "it is late"}
-        assert told(say(rt, "thanks")) == [("billing", "still here")]
+        assert author_texts(run_turn(rt, "thanks")) == [("billing", "still here")]
 
 
 def test_the_same_invocation_id_is_the_same_turn_and_is_told_from_its_first_event(deploy: Deploy) -> None:
     model = ScriptedModel([{"transfer": "billing"}, "here"])
-    with deploy(support(model)) as rt:
+    with deploy(support_tree(model)) as rt:
         first = rt.run(user_id="ada", session_id="s1", message="hi", invocation_id="mine")
         again = rt.run(user_id="ada", session_id="s1", message="hi", invocation_id="mine")
         events = list(first)
@@ -94,14 +95,14 @@ def test_the_same_invocation_id_is_the_same_turn_and_is_told_from_its_first_even
         assert first.invocation_id == again.invocation_id == "mine"
         assert len(stored(rt)) == 4
         assert {event.invocation_id for event in stored(rt)} == {"mine"}
-    with deploy(support(ScriptedModel([]))) as rt:
+    with deploy(support_tree(ScriptedModel([]))) as rt:
         assert list(rt.run(user_id="ada", session_id="s1", message="hi", invocation_id="mine")) == events
 
 
 def test_a_turn_can_be_told_again_from_any_place(deploy: Deploy) -> None:
-    with deploy(support_by_pattern()) as rt:
-        events = say(rt, "a bill", invocation_id="first")
-        say(rt, "and now?")
+    with deploy(support_tree_by_pattern()) as rt:
+        events = run_turn(rt, "a bill", invocation_id="first")
+        run_turn(rt, "and now?")
         assert list(rt.attach(user_id="ada", session_id="s1", invocation_id="first")) == events
         behind = rt.attach(user_id="ada", session_id="s1", invocation_id="first", after_seq=events[0].seq)
         assert list(behind) == events[1:]
@@ -112,19 +113,19 @@ def test_a_turn_can_be_told_again_from_any_place(deploy: Deploy) -> None:
 def test_limits_hold_for_all_agents_of_a_turn_together_and_the_next_turn_works(deploy: Deploy) -> None:
     ping = PatternModel([("ping", {"transfer": "billing"})], default="concierge rests")
     pong = PatternModel([("ping", {"transfer": "concierge"})], default="billing rests")
-    with deploy(support(ping, pong)) as rt:
+    with deploy(support_tree(ping, pong)) as rt:
         with pytest.raises(TransferLimitExceededError, match=r"'billing'.*'concierge'.*3"):
-            say(rt, "ping", run_config=RunConfig(max_transfers=3))
+            run_turn(rt, "ping", run_config=RunConfig(max_transfers=3))
         last = stored(rt)[-1]
         assert (last.author, last.error_code, last.content) == ("billing", "TransferLimitExceededError", None)
         assert sum(event.actions.transfer_to_agent is not None for event in stored(rt)) == 4
         with pytest.raises(LlmCallsLimitExceededError, match="5"):
-            say(rt, "ping", session_id="s2", run_config=RunConfig(max_llm_calls=5))
+            run_turn(rt, "ping", session_id="s2", run_config=RunConfig(max_llm_calls=5))
         last = stored(rt, "s2")[-1]
         assert (last.author, last.error_code) == ("billing", "LlmCallsLimitExceededError")
-        assert told(say(rt, "rest", session_id="s2")) == [("billing", "billing rests")]
+        assert author_texts(run_turn(rt, "rest", session_id="s2")) == [("billing", "billing rests")]
         with pytest.raises(TransferLimitExceededError):
-            say(rt, "ping", session_id="s3", run_config=RunConfig(max_transfers=0))
+            run_turn(rt, "ping", session_id="s3", run_config=RunConfig(max_transfers=0))
 
 
 def test_a_rewind_restores_state_and_history_and_deletes_nothing(deploy: Deploy) -> None:
@@ -133,22 +134,22 @@ def test_a_rewind_restores_state_and_history_and_deletes_nothing(deploy: Deploy)
 
     model = ScriptedModel([puts("k", "one"), "r1", puts("k", "two"), puts("new", "n"), "r2", "r3", "r4"])
     with deploy(LlmAgent(name="root", model=model, tools=[put])) as rt:
-        say(rt, "q1", invocation_id="first")
+        run_turn(rt, "q1", invocation_id="first")
         before = stored(rt)
-        say(rt, "q2", invocation_id="second")
+        run_turn(rt, "q2", invocation_id="second")
         assert state(rt) == {"k": "two", "new": "n"}
         rt.sessions.rewind("ada", "s1", "second")
         assert {key: value for key, value in state(rt).items() if value is not None} == {"k": "one"}
         assert "new" not in state(rt)
         assert stored(rt)[:-1] == before
         assert stored(rt)[-1].actions.rewind_before_invocation_id == "second"
-        assert told(say(rt, "q3")) == [("root", "r3")]
+        assert author_texts(run_turn(rt, "q3")) == [("root", "r3")]
         assert [content.text for content in model.requests[-1].contents if content.text] == ["q1", "r1", "q3"]
         with pytest.raises(InvocationNotFoundError, match="second"):
             rt.sessions.rewind("ada", "s1", "second")
-        assert told(say(rt, "q2 again", invocation_id="second")) == [("root", "r4")]
+        assert author_texts(run_turn(rt, "q2 again", invocation_id="second")) == [("root", "r4")]
     with deploy(LlmAgent(name="root", model=model, tools=[put])) as rt:
-        assert told(stored(rt))[-1] == ("root", "r4")
+        assert author_texts(stored(rt))[-1] == ("root", "r4")
         assert state(rt) == {"k": "one"}
 
 
@@ -159,8 +160,8 @@ def test_sessions_are_created_read_listed_and_deleted(deploy: Deploy) -> None:
         assert made.state == {"k": 1, "user:u": 2, "app:a": 3}
         with pytest.raises(SessionExistsError, match="s1"):
             rt.sessions.create("ada", "s1")
-        say(rt, "one")
-        say(rt, "two")
+        run_turn(rt, "one")
+        run_turn(rt, "two")
         assert [event.text for event in stored(rt)] == ["one", "hello", "two", "hello"]
         newest = rt.sessions.get("ada", "s1", num_recent_events=3)
         assert newest is not None
@@ -179,18 +180,18 @@ def test_sessions_are_created_read_listed_and_deleted(deploy: Deploy) -> None:
         assert rt.sessions.get("ada", "s1") is None
         with pytest.raises(SessionNotFoundError):
             rt.sessions.rewind("ada", "s1", "any")
-        assert told(say(rt, "anew")) == [("root", "hello")]
+        assert author_texts(run_turn(rt, "anew")) == [("root", "hello")]
         assert state(rt) == {"user:u": 2, "app:a": 3}
 
 
 def test_a_streamed_answer_is_told_in_pieces_and_stored_once(deploy: Deploy) -> None:
     model = ScriptedModel([{"stream": ["Hel", "lo"]}, {"stream": ["not ", "streamed"]}])
     with deploy(LlmAgent(name="root", model=model, output_key="said")) as rt:
-        events = say(rt, "hi", run_config=RunConfig(streaming="sse"))
+        events = run_turn(rt, "hi", run_config=RunConfig(streaming="sse"))
         assert [(event.text, bool(event.partial)) for event in events] == [("Hel", True), ("lo", True), ("Hello", False)]
         assert [event.text for event in stored(rt)] == ["hi", "Hello"]
         assert state(rt) == {"said": "Hello"}
-        assert [event.text for event in say(rt, "hi")] == ["not streamed"]
+        assert [event.text for event in run_turn(rt, "hi")] == ["not streamed"]
 
 
 def test_a_message_is_a_text_a_content_or_that_of_google_genai_and_stays_as_it_was(deploy: Deploy) -> None:
@@ -200,7 +201,7 @@ def test_a_message_is_a_text_a_content_or_that_of_google_genai_and_stays_as_it_w
         ours = Content(role="model", parts=[Part(text="two"), Part(text="parts")])
         theirs = types.Content(role="model", parts=[types.Part(text="theirs")])
         for message in ("text", ours, theirs):
-            say(rt, message, run_config=RunConfig(custom_metadata={"from": "test"}))
+            run_turn(rt, message, run_config=RunConfig(custom_metadata={"from": "test"}))
         sent = [event for event in stored(rt) if event.author == "user"]
         assert [event.content.role for event in sent if event.content] == ["user"] * 3
         assert [event.text for event in sent] == ["text", "twoparts", "theirs"]

@@ -8,8 +8,9 @@ from actors import Event, Finished, LlmAgent, LongRunningTool, Paused, RunConfig
 from actors.errors import AgentFailedError, UnknownAgentError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import Accountant, Reader, Supervisor, greet, note_run, sign
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_agents import ChildRunner, StateAdder, StateReader
+from tests.support.conversation_callbacks import greet, note_run, sign
+from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.workflow_agents import answer
 
 
@@ -20,7 +21,7 @@ def stored(rt: Runtime) -> list[Event]:
 
 
 def shown(events: list[Event]) -> list[tuple[str, str]]:
-    """Author, and what it said, called or failed with."""
+    """Author and text, call or error of each event."""
     return [(each.author, each.text or each.error_code or each.actions.transfer_to_agent or "call") for each in events]
 
 
@@ -28,8 +29,8 @@ def test_it_runs_its_children_and_learns_how_they_ended(deploy: Deploy) -> None:
     model = ScriptedModel(["one", {"transfer": "below"}, "deep", ValueError("line down")])
     second = LlmAgent(name="second", model=model, sub_agents=[LlmAgent(name="below", model=model)])
     plan = ["first", "second", "first"]
-    with deploy(Supervisor(name="root", plan=plan, sub_agents=[LlmAgent(name="first", model=model), second])) as rt:
-        assert shown(say(rt, "go")) == [
+    with deploy(ChildRunner(name="root", plan=plan, sub_agents=[LlmAgent(name="first", model=model), second])) as rt:
+        assert shown(run_turn(rt, "go")) == [
             ("first", "one"),
             ("root", "first: Finished"),
             ("second", "call"),
@@ -45,37 +46,37 @@ def test_it_runs_its_children_and_learns_how_they_ended(deploy: Deploy) -> None:
 
 def test_it_sees_the_state_that_a_child_has_left(deploy: Deploy) -> None:
     writer = LlmAgent(name="writer", model=ScriptedModel(["one", "two"]), output_key="draft")
-    with deploy(Reader(name="root", sub_agents=[writer])) as rt:
-        assert told(say(rt, "write")) == [("writer", "one"), ("root", "read: one")]
-        assert told(say(rt, "write")) == [("writer", "two"), ("root", "read: two")]
+    with deploy(StateReader(name="root", sub_agents=[writer])) as rt:
+        assert author_texts(run_turn(rt, "write")) == [("writer", "one"), ("root", "read: one")]
+        assert author_texts(run_turn(rt, "write")) == [("writer", "two"), ("root", "read: two")]
 
 
 def test_a_child_that_it_does_not_have_fails_it(deploy: Deploy) -> None:
     child = LlmAgent(name="first", model=ScriptedModel([]))
-    with deploy(Supervisor(name="root", plan=["frist"], sub_agents=[child])) as rt:
+    with deploy(ChildRunner(name="root", plan=["frist"], sub_agents=[child])) as rt:
         with pytest.raises(UnknownAgentError, match=r"'frist'.*first"):
-            say(rt, "go")
+            run_turn(rt, "go")
         assert shown(stored(rt)[1:]) == [("root", "UnknownAgentError")]
 
 
 def test_model_calls_of_children_count_for_the_turn(deploy: Deploy) -> None:
     model = ScriptedModel(["one", "two", "one", "two", "three"])
     plan = ["first", "first", "first"]
-    with deploy(Supervisor(name="root", plan=plan, sub_agents=[LlmAgent(name="first", model=model)])) as rt:
-        assert shown(say(rt, "go", run_config=RunConfig(max_llm_calls=2)))[-2:] == [
+    with deploy(ChildRunner(name="root", plan=plan, sub_agents=[LlmAgent(name="first", model=model)])) as rt:
+        assert shown(run_turn(rt, "go", run_config=RunConfig(max_llm_calls=2)))[-2:] == [
             ("first", "LlmCallsLimitExceededError"),
             ("root", "first: Failed"),
         ]
-        assert shown(say(rt, "go", run_config=RunConfig(max_llm_calls=3)))[-1] == ("root", "first: Finished")
+        assert shown(run_turn(rt, "go", run_config=RunConfig(max_llm_calls=3)))[-1] == ("root", "first: Finished")
 
 
 def test_its_state_is_seen_at_once_and_its_failure_leaves_one_event(deploy: Deploy) -> None:
-    with deploy(Accountant(name="root")) as rt:
+    with deploy(StateAdder(name="root")) as rt:
         with pytest.raises(AgentFailedError, match=r"'root'.*KeyError.*amount"):
-            say(rt, "add")
+            run_turn(rt, "add")
         assert [(event.author, event.error_code, event.content) for event in stored(rt)[1:]] == [("root", "KeyError", None)]
-        assert shown(say(rt, "add", state_delta={"amount": 2}))[-1] == ("root", "total 2, last 2")
-        assert shown(say(rt, "add"))[-1] == ("root", "total 4, last 4")
+        assert shown(run_turn(rt, "add", state_delta={"amount": 2}))[-1] == ("root", "total 2, last 2")
+        assert shown(run_turn(rt, "add"))[-1] == ("root", "total 4, last 4")
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert session.state == {"amount": 2, "total": 4}
@@ -83,15 +84,15 @@ def test_its_state_is_seen_at_once_and_its_failure_leaves_one_event(deploy: Depl
 
 
 def test_its_callbacks_run_before_and_after_it(deploy: Deploy) -> None:
-    signed = Accountant(name="root", before_agent_callback=note_run, after_agent_callback=sign)
+    signed = StateAdder(name="root", before_agent_callback=note_run, after_agent_callback=sign)
     with deploy(signed) as rt:
-        say(rt, "add", state_delta={"amount": 2})
-        assert told(stored(rt))[-2:] == [("root", "total 2, last 2"), ("root", "signed, root")]
+        run_turn(rt, "add", state_delta={"amount": 2})
+        assert author_texts(stored(rt))[-2:] == [("root", "total 2, last 2"), ("root", "signed, root")]
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert session.state["runs"] == 1
-    with deploy(Accountant(name="root", before_agent_callback=greet, after_agent_callback=sign)) as rt:
-        assert told(say(rt, "add")) == [("root", "before you ask")]
+    with deploy(StateAdder(name="root", before_agent_callback=greet, after_agent_callback=sign)) as rt:
+        assert author_texts(run_turn(rt, "add")) == [("root", "before you ask")]
 
 
 def ask() -> None:
@@ -102,7 +103,7 @@ def test_a_run_that_was_paused_goes_on_behind_what_it_has_said_and_done(deploy: 
     model = ScriptedModel(["once", {"call": "ask"}, "heard", "the end"])
     asks = LlmAgent(name="asks", model=model, tools=[LongRunningTool(ask)])
     children = [LlmAgent(name="first", model=model), asks, LlmAgent(name="last", model=model)]
-    with deploy(Supervisor(name="root", plan=["first", "asks", "last"], sub_agents=children)) as rt:
+    with deploy(ChildRunner(name="root", plan=["first", "asks", "last"], sub_agents=children)) as rt:
         paused = rt.run(user_id="ada", session_id="s1", message="go").result()
         assert isinstance(paused.outcome, Paused)
         assert shown(list(paused.events)) == [("first", "once"), ("root", "first: Finished"), ("asks", "call")]

@@ -144,7 +144,7 @@ ESSENTIAL = {
 
 
 def run(example: str, folder: Path, address: str | None = None) -> str:
-    """Run an example to its end, and return what it has printed; errors and warnings must not be among it."""
+    """Run an example to its end and return its output, which must not contain errors or warnings."""
     environment = {name: value for name, value in os.environ.items() if name not in (*MODEL_KEYS, "RAY_ADDRESS")}
     environment |= {"COLUMNS": "200", **({"RAY_ADDRESS": address} if address is not None else {})}
     command = [sys.executable, str(EXAMPLES / f"{example}.py")]

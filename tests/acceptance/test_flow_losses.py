@@ -1,4 +1,4 @@
-"""A flow is completed, whoever is lost in it and at whichever message; what is done is not done again."""
+"""A flow completes whichever actor is lost, and at whichever message; completed work is not repeated."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from actors import Agent, Event, Flow, FlowAgent, LlmAgent, RunConfig, Sequentia
 from actors.testing import PatternModel
 from runtime.driver.flows import TaskResult
 from tests.support.flow_fixture import DiggingModel
-from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy
-from tests.support.runtimes import say
+from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.runtimes import run_turn
 
 PLACES = 4
-"""Messages at which each actor is lost."""
+"""How many messages each actor is lost at."""
 
 
 def dig() -> str:
@@ -48,13 +48,13 @@ def inside() -> Agent:
 
 def play(root: Agent | Flow, *losses: Loss) -> tuple[list[Event], dict[str, TaskResult], LossyEngine]:
     with TemporaryDirectory() as folder:
-        rt, engine = lossy(root, Path(folder), losses)
+        rt, engine = lossy_runtime(root, Path(folder), losses)
         with rt:
             turn = rt.run(user_id="ada", session_id="s1", message="go", run_config=RunConfig(timeout=30), invocation_id="e-1")
             tasks = dict(turn.result().tasks)
             session = rt.sessions.get("ada", "s1")
             assert session is not None
-            assert [text for event in say(rt, "go on", run_config=RunConfig(timeout=30)) if (text := event.text)]
+            assert [text for event in run_turn(rt, "go on", run_config=RunConfig(timeout=30)) if (text := event.text)]
             return [event for event in session.events if event.invocation_id == "e-1"], tasks, engine
 
 

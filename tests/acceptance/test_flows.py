@@ -81,7 +81,6 @@ def states(turn: Turn) -> dict[str, str]:
     return {name: task.status for name, task in turn.result().tasks.items()}
 
 
-# ------------------------------------------------------------------------------------------------------------- results
 def test_results_are_of_the_types_of_their_tasks(local: Deploy) -> None:
     agent = worker(
         "a",
@@ -188,13 +187,12 @@ def test_only_wanted_tasks_are_done_with_what_they_need(local: Deploy) -> None:
         assert turn.agent == "@controller"
         with pytest.raises(DefinitionError, match=r"no task 'bb'.*Did you mean 'b'"):
             rt.run_flow(flow, **ME, tasks=["bb"])
-        # The conversation goes on with whoever spoke last in the tree.
+        # The conversation goes on with the agent of the tree that spoke last.
         assert rt.sessions.get("ada", "s1") is not None
 
 
-# ---------------------------------------------------------------------------------------------------------- turns
-class Meeting:
-    """A model that answers only when as many are asked as are expected."""
+class BarrierModel:
+    """A model whose calls wait for each other: it answers once `expected` calls have come."""
 
     def __init__(self, expected: int) -> None:
         self.expected = expected
@@ -215,7 +213,7 @@ def _call(name: str, **args: Any) -> Part:
 
 
 def test_independent_tasks_of_different_agents_are_done_side_by_side(local: Deploy) -> None:
-    model = Meeting(3)
+    model = BarrierModel(3)
     agents = [LlmAgent(name=name, model=model) for name in ("a", "b", "c")]
     flow = Flow([Task("look", name=f"t_{agent.name}", agents=[agent]) for agent in agents])
     with local(flow) as rt:
@@ -260,7 +258,6 @@ def test_callbacks_surround_an_agents_turn_and_not_its_rounds(local: Deploy) -> 
     assert called == ["before", "after"] * 2
 
 
-# ---------------------------------------------------------------------------------------------------- failures, limits
 def test_what_needs_a_failed_task_is_skipped_and_the_turn_ends_well(local: Deploy) -> None:
     agent = worker("a", {"call": "fail_t", "args": {"reason": "no data"}}, succeed("w", "anyway"))
     flow = Flow(
@@ -329,7 +326,7 @@ def test_an_agent_that_fails_ends_the_flow_and_those_beside_it(local: Deploy) ->
 
 
 def test_a_flow_is_cancelled_with_its_turn(local: Deploy) -> None:
-    model = Meeting(2)
+    model = BarrierModel(2)
     with local(Flow([Task("1", name="t")], agents=[LlmAgent(name="a", model=model)])) as rt:
         turn = rt.run(**ME, message="go")
         for event in turn:
@@ -340,7 +337,6 @@ def test_a_flow_is_cancelled_with_its_turn(local: Deploy) -> None:
             turn.result()
 
 
-# -------------------------------------------------------------------------------------------------------------- pauses
 @tool(long_running=True)
 def ask_user(question: str) -> None:
     """Ask the user."""
@@ -391,7 +387,7 @@ def test_a_long_running_call_pauses_the_flow_and_its_answer_goes_on_there(local:
         "v": ("successful", "all"),
     }
     assert next(asked(asking)[1].contents[-1].function_responses()).response == {"told": "blue"}
-    # What was done before the pause was not done again, and the independent agent saw nothing of the question.
+    # Work from before the pause is not repeated, and the independent agent sees nothing of the question.
     assert len(asked(busy)) == 2
     assert "Which?" not in str(asked(busy)[0].contents)
 
@@ -422,7 +418,6 @@ def test_a_call_waits_for_the_users_consent(local: Deploy, confirmed: bool, told
     assert response.response == told if told is not None else "error" in response.response
 
 
-# ------------------------------------------------------------------------------------------------------------ planners
 def plan(*tasks: dict[str, Any], **more: Any) -> Reply:
     return {"call": "create_tasks", "args": {"tasks": list(tasks), **more}}
 
@@ -484,7 +479,6 @@ def test_create_tasks_outside_of_a_flow_is_an_error_to_the_model(local: Deploy) 
     assert "only in a flow" in next(events[1].function_responses()).response["error"]
 
 
-# -------------------------------------------------------------------------------------------------------- inside trees
 def test_a_flow_is_an_agent_of_a_tree(local: Deploy) -> None:
     agent = worker("a", succeed("t", "found"))
     editor = worker("editor", "Edited.")

@@ -1,6 +1,6 @@
-"""Whatever is sent, said or returned: an answer or a typed error, never a hang, never a lost actor, never a broken log.
+"""Any message, response or result leads to an answer or a typed error: never to a hang, a lost actor or a broken log.
 
-The cases are the same in every run. They share one Runtime, and its sessions, so that what one leaves behind the next ones meet.
+The cases are the same in every run. They share one Runtime and its sessions, so that each case meets what earlier ones left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from runtime import Runtime, Settings
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support import fuzz_values as fuzzing
 from tests.support import hostile_code as hostile
-from tests.support.fuzz_values import Puppet
+from tests.support.fuzz_values import PlannedModel
 
 HANGS_S = 20.0
 """A turn that takes so long is one that never ends; the others take some milliseconds."""
@@ -34,8 +34,8 @@ def cases(number: int) -> settings:
     return settings(max_examples=number, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 
-class Errors(logging.Handler):
-    """Keeps what is logged as an error: a defect that an actor's border has caught, or a task that nobody has waited for."""
+class ErrorLog(logging.Handler):
+    """Keeps logged errors: defects caught at an actor's border, and failed tasks that were never awaited."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -45,16 +45,16 @@ class Errors(logging.Handler):
         self.told.append(self.format(record))
 
 
-class Playground:
-    """One Runtime with a puppet, and what has to hold of it all the time."""
+class FuzzedRuntime:
+    """One Runtime with a planned model, and the invariants that hold after every case."""
 
     def __init__(self, folder: Path) -> None:
-        self.puppet = Puppet()
+        self.puppet = PlannedModel()
         self.store = SqlSessionStore("sqlite://")
-        self.errors = Errors()
+        self.errors = ErrorLog()
         limits = Settings(max_event_bytes=100_000, max_state_bytes=100_000, max_inline_bytes=1_000)
         self.rt = Runtime(
-            fuzzing.puppet_agent(self.puppet),
+            fuzzing.planned_agent(self.puppet),
             app_name="fuzz",
             engine="local",
             session_store=self.store,
@@ -65,7 +65,7 @@ class Playground:
         self._loop = asyncio.new_event_loop()
         self.turns = 0
 
-    def __enter__(self) -> Playground:
+    def __enter__(self) -> FuzzedRuntime:
         logging.getLogger().addHandler(self.errors)
         self.rt.__enter__()
         return self
@@ -107,20 +107,20 @@ class Playground:
 
 
 @pytest.fixture(scope="module")
-def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
-    with Playground(tmp_path_factory.mktemp("fuzz")) as made:
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzedRuntime]:
+    with FuzzedRuntime(tmp_path_factory.mktemp("fuzz")) as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def whole_afterwards(playground: Playground) -> Iterator[None]:
+def whole_afterwards(fuzzed: FuzzedRuntime) -> Iterator[None]:
     yield
-    playground.check_all()
+    fuzzed.check_all()
 
 
 @cases(700)
 @given(st.data())
-def test_whatever_is_sent(playground: Playground, data: st.DataObject) -> None:
+def test_whatever_is_sent(fuzzed: FuzzedRuntime, data: st.DataObject) -> None:
     asked: dict[str, Any] = {"user_id": "ada", "session_id": "s1", "message": data.draw(fuzzing.messages)}
     if data.draw(st.booleans()):
         asked["state_delta"] = data.draw(st.dictionaries(fuzzing.words, fuzzing.json, max_size=3) | st.just({"k": object()}))
@@ -130,8 +130,8 @@ def test_whatever_is_sent(playground: Playground, data: st.DataObject) -> None:
         asked["run_config"] = _config(custom_metadata={"k": metadata}, save_input_blobs_as_artifacts=blobs, streaming="sse")
     elif odd:
         asked[odd] = data.draw(fuzzing.ids)
-    playground.turn(**asked)
-    playground.check()
+    fuzzed.turn(**asked)
+    fuzzed.check()
 
 
 def _config(**fields: Any) -> RunConfig | None:
@@ -143,42 +143,42 @@ def _config(**fields: Any) -> RunConfig | None:
 
 @cases(900)
 @given(st.data())
-def test_whatever_a_model_says(playground: Playground, data: st.DataObject) -> None:
-    playground.puppet.plan = data.draw(st.lists(fuzzing.answers, min_size=1, max_size=3))
+def test_whatever_a_model_says(fuzzed: FuzzedRuntime, data: st.DataObject) -> None:
+    fuzzed.puppet.plan = data.draw(st.lists(fuzzing.answers, min_size=1, max_size=3))
     if data.draw(st.integers(0, 9)) == 0:
-        playground.puppet.plan.append(data.draw(fuzzing.failures))
+        fuzzed.puppet.plan.append(data.draw(fuzzing.failures))
     session_id = data.draw(st.sampled_from(["m1", "m2", "m3", "m4"]))
     streaming = data.draw(st.sampled_from(["none", "sse"]))
-    playground.turn(
+    fuzzed.turn(
         user_id="ada",
         session_id=session_id,
         message="go",
         run_config=RunConfig(max_llm_calls=6, max_transfers=4, streaming=streaming),  # type: ignore[arg-type]
     )
     if data.draw(st.booleans()):
-        playground.turn(user_id="ada", session_id=session_id, message=data.draw(fuzzing.contents))
-    playground.check("ada", session_id)
+        fuzzed.turn(user_id="ada", session_id=session_id, message=data.draw(fuzzing.contents))
+    fuzzed.check("ada", session_id)
 
 
 @cases(300)
 @given(st.data())
-def test_whatever_a_tool_does(playground: Playground, data: st.DataObject) -> None:
+def test_whatever_a_tool_does(fuzzed: FuzzedRuntime, data: st.DataObject) -> None:
     made = data.draw(st.lists(st.sampled_from(["echo", "later", "consent"]), min_size=1, max_size=3))
-    playground.puppet.plan = [hostile.answer(*(hostile.call(name=name) for name in made))]
-    playground.puppet.result = data.draw(st.one_of(fuzzing.junk, fuzzing.json, fuzzing.failures))
-    playground.puppet.delta = data.draw(st.dictionaries(fuzzing.words, fuzzing.json | fuzzing.junk, max_size=2))
+    fuzzed.puppet.plan = [hostile.answer(*(hostile.call(name=name) for name in made))]
+    fuzzed.puppet.result = data.draw(st.one_of(fuzzing.junk, fuzzing.json, fuzzing.failures))
+    fuzzed.puppet.delta = data.draw(st.dictionaries(fuzzing.words, fuzzing.json | fuzzing.junk, max_size=2))
     session_id = data.draw(st.sampled_from(["t1", "t2", "t3"]))
-    events = playground.turn(user_id="ada", session_id=session_id, message="go")
+    events = fuzzed.turn(user_id="ada", session_id=session_id, message="go")
     if set(made) == {"echo"}:
         answered = [len(list(event.function_responses())) for event in events]
         assert answered == [0, len(made), 0]
-    playground.check("ada", session_id)
+    fuzzed.check("ada", session_id)
 
 
 @cases(250)
 @given(event=fuzzing.events, state=fuzzing.objects)
-def test_whatever_is_put_into_a_log(playground: Playground, event: Event, state: Any) -> None:
-    rt = playground.rt
+def test_whatever_is_put_into_a_log(fuzzed: FuzzedRuntime, event: Event, state: Any) -> None:
+    rt = fuzzed.rt
     for attempt in (
         lambda: rt.sessions.create("ada", "e1"),
         lambda: rt.sessions.append_event("ada", "e1", event),
@@ -186,13 +186,13 @@ def test_whatever_is_put_into_a_log(playground: Playground, event: Event, state:
     ):
         with suppress(RaygroveError):
             attempt()
-    playground.check("ada", "e1")
+    fuzzed.check("ada", "e1")
 
 
 @cases(250)
 @given(user_id=fuzzing.ids, session_id=fuzzing.ids, name=fuzzing.words | fuzzing.junk, part=fuzzing.parts)
-def test_whatever_is_saved(playground: Playground, user_id: Any, session_id: Any, name: Any, part: Any) -> None:
-    artifacts = playground.rt.artifacts
+def test_whatever_is_saved(fuzzed: FuzzedRuntime, user_id: Any, session_id: Any, name: Any, part: Any) -> None:
+    artifacts = fuzzed.rt.artifacts
     version = None
     with suppress(RaygroveError):
         version = artifacts.save(user_id, session_id, name, part)

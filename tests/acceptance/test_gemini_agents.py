@@ -9,7 +9,7 @@ from actors.errors import ModelError, ModelServiceError
 from runtime import Runtime
 from runtime.models.gemini import Gemini
 from tests.support.gemini_server import Failure, Gate, GeminiServer, Reply, Stream, answer, call, text
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 SSE = RunConfig(streaming="sse")
 
@@ -41,8 +41,8 @@ def test_a_tree_answers_over_the_wire_with_a_transfer_and_a_tool(deploy: Deploy)
         billing = LlmAgent(name="billing", description="bills", instruction="Be brief.", tools=[lookup_order])
         root = LlmAgent(name="concierge", model=gemini(server), instruction="Greet.", sub_agents=[billing])
         with deploy(root) as rt:
-            assert told(say(rt, "Where is order 42?"))[-1] == ("billing", "Order 42 is late.")
-            assert told(say(rt, "Thanks")) == [("billing", "You are welcome.")]
+            assert author_texts(run_turn(rt, "Where is order 42?"))[-1] == ("billing", "Order 42 is late.")
+            assert author_texts(run_turn(rt, "Thanks")) == [("billing", "You are welcome.")]
         first, second, third, fourth = (request.body for request in server.requests)
     assert [function["name"] for function in first["tools"][0]["functionDeclarations"]] == ["transfer_to_agent"]
     assert first["systemInstruction"]["parts"][0]["text"].startswith("Greet.\n\n")
@@ -69,14 +69,14 @@ def test_a_streamed_answer_arrives_before_the_server_has_finished_and_is_stored_
             pieces.append(event.text)
         rest = list(events)
         assert pieces == ["Hel", "lo ", "there"]
-        assert told(rest) == [("root", "Hello there")]
-        assert told(stored(rt)) == [("user", "hi"), ("root", "Hello there")]
+        assert author_texts(rest) == [("root", "Hello there")]
+        assert author_texts(stored(rt)) == [("user", "hi"), ("root", "Hello there")]
 
 
 def test_a_busy_service_is_asked_again(deploy: Deploy) -> None:
     with GeminiServer([Failure(429), Failure(503), text("at last")]) as server:
         with deploy(LlmAgent(name="root", model=gemini(server))) as rt:
-            assert told(say(rt, "hi")) == [("root", "at last")]
+            assert author_texts(run_turn(rt, "hi")) == [("root", "at last")]
         assert len(server.requests) == 3
 
 
@@ -84,16 +84,18 @@ def test_a_service_that_stays_broken_fails_the_turn_and_the_next_one_works(deplo
     replies: list[Reply] = [Failure(500), Failure(500), Failure(500), text("fine again")]
     with GeminiServer(replies) as server, deploy(LlmAgent(name="root", model=gemini(server, retries=2))) as rt:
         with pytest.raises(ModelServiceError, match="500"):
-            say(rt, "hi")
+            run_turn(rt, "hi")
         failure = stored(rt)[-1]
         assert (failure.author, failure.error_code, failure.content) == ("root", "ModelServiceError", None)
-        assert told(say(rt, "again")) == [("root", "fine again")]
+        assert author_texts(run_turn(rt, "again")) == [("root", "fine again")]
 
 
 def test_a_stream_that_breaks_off_is_no_answer(deploy: Deploy) -> None:
     cut = Stream([text("half an ans", finish_reason=None)], cut_off=True)
     with GeminiServer([cut, answer({"text": "whole"})]) as server, deploy(LlmAgent(name="root", model=gemini(server))) as rt:
         with pytest.raises(ModelError, match=r"gemini-2\.5-flash"):
-            say(rt, "hi", run_config=SSE)
+            run_turn(rt, "hi", run_config=SSE)
         assert [event.error_code is not None for event in stored(rt)] == [False, True]
-        assert told([event for event in say(rt, "again", run_config=SSE) if not event.partial]) == [("root", "whole")]
+        assert author_texts([event for event in run_turn(rt, "again", run_config=SSE) if not event.partial]) == [
+            ("root", "whole")
+        ]

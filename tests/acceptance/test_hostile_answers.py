@@ -1,4 +1,4 @@
-"""Models that keep no promise: what they say is carried out as far as it can be, or fails its turn; the next one works."""
+"""Models that break the interface: the response is carried out as far as possible, or fails its turn; the next turn works."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from actors.errors import (
     ModelResponseError,
     RaygroveError,
 )
-from tests.support.hostile_code import NARROW, Says, answer, call, log, nested, works
-from tests.support.runtimes import Deploy, say
+from tests.support.hostile_code import NARROW, YieldingModel, answer, call, check_session_works, log, nested
+from tests.support.runtimes import Deploy, run_turn
 
 
 def test_calls_that_are_malformed_are_answered_with_what_is_wrong_with_them(local: Deploy) -> None:
@@ -43,12 +43,12 @@ def test_calls_that_are_malformed_are_answered_with_what_is_wrong_with_them(loca
             (call(name="n" * 10_000), "there is no tool"),
         ]
     ):
-        with local(LlmAgent(name="root", model=Says(answer(made)), tools=[note])) as rt:
-            events = say(rt, "go", f"s{number}")
+        with local(LlmAgent(name="root", model=YieldingModel(answer(made)), tools=[note])) as rt:
+            events = run_turn(rt, "go", f"s{number}")
             (response,) = next(events[1].function_responses()).response.values()
             assert words in response, words
             assert events[-1].text == "fine"
-            works(rt, f"s{number}")
+            check_session_works(rt, f"s{number}")
     assert called == []
 
 
@@ -64,15 +64,15 @@ def test_calls_that_are_only_unusual_are_carried_out(local: Deploy) -> None:
     ids: list[Any] = [None, "", "same", "same", "x" * 300, "a\x00b", 7, " "]
     args: list[Any] = [None, {}, '{"what": "text"}', {"what": "dict"}, "{}", {}, {}, {}]
     made = [call(name="note", id=id, args=given) for id, given in zip(ids, args, strict=True)]
-    with local(LlmAgent(name="root", model=Says(answer(*made)), tools=[note])) as rt:
-        first, second, last = say(rt, "go")
+    with local(LlmAgent(name="root", model=YieldingModel(answer(*made)), tools=[note])) as rt:
+        first, second, last = run_turn(rt, "go")
         given = [each.id for each in first.function_calls()]
         assert given[2] == "same"
         assert len({*given, None, ""}) == len(ids) + 2
         assert [each.id for each in second.function_responses()] == given
         assert sorted(called) == sorted(["nothing"] * 6 + ["text", "dict"])
         assert last.text == "fine"
-        works(rt)
+        check_session_works(rt)
 
 
 def test_a_model_can_play_no_other_role_and_cannot_answer_its_own_calls(local: Deploy) -> None:
@@ -82,14 +82,14 @@ def test_a_model_can_play_no_other_role_and_cannot_answer_its_own_calls(local: D
     for number, yielded in enumerate((said, wrong_role)):
         assert yielded.content is not None
         given = Content(role="user", parts=yielded.content.parts)
-        model = Says(answer(*given.parts) if number else yielded.__class__(content=given))
+        model = YieldingModel(answer(*given.parts) if number else yielded.__class__(content=given))
         with local(LlmAgent(name="root", model=model, tools=[])) as rt:
-            events = say(rt, "go", f"s{number}")
+            events = run_turn(rt, "go", f"s{number}")
             assert events[0].content is not None
             assert events[0].content.role == "model"
             assert not list(events[0].function_responses())
             assert not any("made up" in str(each.response) for event in events for each in event.function_responses())
-            works(rt, f"s{number}")
+            check_session_works(rt, f"s{number}")
 
 
 def test_an_answer_that_says_nothing_ends_the_run_without_an_event(local: Deploy) -> None:
@@ -101,9 +101,9 @@ def test_an_answer_that_says_nothing_ends_the_run_without_an_event(local: Deploy
         [answer(Part(function_response=FunctionResponse()))],
     ]
     for number, yielded in enumerate(nothing):
-        with local(LlmAgent(name="root", model=Says(*yielded))) as rt:
-            assert say(rt, "go", f"s{number}") == []
-            works(rt, f"s{number}")
+        with local(LlmAgent(name="root", model=YieldingModel(*yielded))) as rt:
+            assert run_turn(rt, "go", f"s{number}") == []
+            check_session_works(rt, f"s{number}")
 
 
 def test_an_answer_that_is_none_fails_its_turn_with_one_event(local: Deploy) -> None:
@@ -124,17 +124,17 @@ def test_an_answer_that_is_none_fails_its_turn_with_one_event(local: Deploy) -> 
             (answer("x").__class__(content=Content(parts="text")), "malformed"),  # type: ignore[arg-type]
         ]
     ):
-        with local(LlmAgent(name="root", model=Says(yielded))) as rt:
+        with local(LlmAgent(name="root", model=YieldingModel(yielded))) as rt:
             with pytest.raises(ModelResponseError, match=words):
-                say(rt, "go", f"s{number}")
+                run_turn(rt, "go", f"s{number}")
             assert [(event.author, event.error_code) for event in log(rt, f"s{number}")][1:] == [("root", "ModelResponseError")]
-            works(rt, f"s{number}")
+            check_session_works(rt, f"s{number}")
 
 
 def test_a_piece_of_an_answer_that_is_none_fails_its_turn(local: Deploy) -> None:
     pieces: list[Any] = [answer(Part(text=7), partial=True), answer("x" * 150_000, partial=True), answer(7, partial=True)]  # type: ignore[arg-type]
     for number, piece in enumerate(pieces):
-        with local(LlmAgent(name="root", model=Says(piece, answer("whole"))), settings=NARROW) as rt:
+        with local(LlmAgent(name="root", model=YieldingModel(piece, answer("whole"))), settings=NARROW) as rt:
             with pytest.raises(RaygroveError):
-                say(rt, "go", f"s{number}", run_config=RunConfig(streaming="sse"))
-            works(rt, f"s{number}")
+                run_turn(rt, "go", f"s{number}", run_config=RunConfig(streaming="sse"))
+            check_session_works(rt, f"s{number}")

@@ -1,4 +1,4 @@
-"""Input that nobody should send: it is refused with an error that tells what is wrong, and all goes on as before."""
+"""Malicious input is refused with an error that says what is wrong, and everything goes on as before."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from actors.errors import (
     RaygroveError,
     UnknownFunctionCallError,
 )
-from tests.support.hostile_code import Asks, log, nested, plain_agent, works
-from tests.support.runtimes import Deploy, say, told
+from tests.support.hostile_code import ToolCallingModel, check_session_works, log, nested, plain_agent
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
-# ---------------------------------------------------------------------------------------------------------------- ids
 LEGAL_IDS = [
     "ada@example.com",
     "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
@@ -55,7 +54,9 @@ def test_whatever_can_be_shown_on_a_line_is_an_id_and_each_is_its_own(local: Dep
     with local(plain_agent()) as rt:
         for number, name in enumerate(LEGAL_IDS):
             delta = {"n": number, "user:n": number}
-            assert told(say(rt, f"I am {number}", name, name, state_delta=delta, invocation_id=name)) == [("root", "fine")]
+            assert author_texts(run_turn(rt, f"I am {number}", name, name, state_delta=delta, invocation_id=name)) == [
+                ("root", "fine")
+            ]
             rt.artifacts.save(name, name, "f", Part(text=str(number)))
             rt.memory.add_session(name, name)
         for number, name in enumerate(LEGAL_IDS):
@@ -96,7 +97,7 @@ ILLEGAL_IDS: list[Any] = [
 
 def test_what_cannot_be_an_id_is_refused_wherever_one_is_given(local: Deploy) -> None:
     with local(plain_agent()) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         before = log(rt)
         asks: list[Callable[[Any], Any]] = [
             lambda bad: rt.run(user_id=bad, session_id="s1", message="hi"),
@@ -131,12 +132,12 @@ def test_what_cannot_be_an_id_is_refused_wherever_one_is_given(local: Deploy) ->
                 with pytest.raises(InvalidIdError):
                     rt.sessions.list(bad)
         assert log(rt) == before
-        works(rt)
+        check_session_works(rt)
 
 
 def test_an_event_that_is_added_has_an_author_and_ids(local: Deploy) -> None:
     with local(plain_agent()) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         before = log(rt)
         for wrong in (
             {"author": ""},
@@ -153,10 +154,9 @@ def test_an_event_that_is_added_has_an_author_and_ids(local: Deploy) -> None:
         with pytest.raises(TypeError, match="an Event"):
             rt.sessions.append_event("ada", "s1", "hello")  # type: ignore[arg-type]
         assert log(rt) == before
-        works(rt)
+        check_session_works(rt)
 
 
-# ---------------------------------------------------------------------------------------------------- artifacts' names
 @pytest.mark.parametrize(
     "name", ["../x", "/etc/passwd", "user:../x", "a/../../b", "..", ".", "~", "%2e%2e%2f", "C:\\x", "é", "x" * 1024]
 )
@@ -185,7 +185,7 @@ def test_a_name_that_no_artifact_can_have_is_refused_to_programs_and_to_tools(lo
                 tried.append(name)
         return await tool_context.list_artifacts()  # type: ignore[no-any-return]
 
-    with local(LlmAgent(name="root", model=Asks("misuse"), tools=[misuse])) as rt:
+    with local(LlmAgent(name="root", model=ToolCallingModel("misuse"), tools=[misuse])) as rt:
         for name in refused:
             for ask in (rt.artifacts.load, rt.artifacts.list_versions, rt.artifacts.delete):
                 with pytest.raises(InvalidIdError, match="artifact name"):
@@ -197,13 +197,12 @@ def test_a_name_that_no_artifact_can_have_is_refused_to_programs_and_to_tools(lo
                 rt.artifacts.save("ada", "s1", empty, Part(text="x"))
         with pytest.raises(TypeError):
             rt.artifacts.load("ada", "s1", "f", "../../../x")  # type: ignore[arg-type]
-        events = say(rt, "go")
+        events = run_turn(rt, "go")
         assert [each.response for event in events for each in event.function_responses()] == [{"result": []}]
         assert len(tried) == 2 * len(refused)
     assert not (tmp_path / "artifacts").exists()
 
 
-# ------------------------------------------------------------------------------------------------------------ messages
 def test_a_message_that_is_not_made_as_one_is_refused(local: Deploy) -> None:
     def response(**fields: Any) -> Content:
         return Content(parts=[Part(function_response=FunctionResponse(id="c1", name="f", **fields))])
@@ -224,12 +223,12 @@ def test_a_message_that_is_not_made_as_one_is_refused(local: Deploy) -> None:
         ({"role": "user", "parts": [{"text": "hi"}]}, InvalidMessageError),
     ]
     with local(plain_agent()) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         for message, error in hostile_messages:
             with pytest.raises(error):
-                say(rt, message)
+                run_turn(rt, message)
             with pytest.raises(error):
-                say(rt, message, "new")
+                run_turn(rt, message, "new")
         unfit: list[dict[str, Any]] = [
             {"max_llm_calls": "many"},
             {"custom_metadata": {"k": object()}},
@@ -237,10 +236,10 @@ def test_a_message_that_is_not_made_as_one_is_refused(local: Deploy) -> None:
         ]
         for options in unfit:
             with pytest.raises(RaygroveError):
-                say(rt, "hi", run_config=RunConfig(**options))
+                run_turn(rt, "hi", run_config=RunConfig(**options))
         refused: list[dict[str, Any]] = [{"timeout": math.nan}, {"custom_metadata": nested(150)}]
         for options in refused:
             with pytest.raises(ValueError, match="RunConfig"):
                 RunConfig(**options)
         assert (len(log(rt)), rt.sessions.get("ada", "new")) == (2, None)
-        works(rt)
+        check_session_works(rt)

@@ -1,4 +1,4 @@
-"""No user sees anything of another one, whichever API is asked and whatever ids are guessed.
+"""No user sees another user's data, by any API and with any guessed id.
 
 Bob is the victim. Ada knows all his ids: of his session, his turns and his calls.
 """
@@ -16,7 +16,7 @@ from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoun
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.hostile_code import answer
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 SECRET = "swordfish"
 
@@ -80,7 +80,7 @@ def everything(rt: Runtime, user_id: str) -> str:
 
 def test_no_api_tells_a_user_anything_of_another(deploy: Deploy) -> None:
     with deploy(keeper()) as rt:
-        say(rt, f"keep {SECRET}", user_id="bob", invocation_id="e-bob")
+        run_turn(rt, f"keep {SECRET}", user_id="bob", invocation_id="e-bob")
         asked = rt.run(user_id="bob", session_id="s1", message="ask", invocation_id="e-ask").result()
         (call,) = (each for event in asked.events for each in event.function_calls())
         assert call.id
@@ -97,21 +97,21 @@ def test_no_api_tells_a_user_anything_of_another(deploy: Deploy) -> None:
             lambda: rt.sessions.append_event("ada", "s1", Event(author="root", content=Content.of_text("x"))),
             lambda: rt.memory.add_session("ada", "s1"),
             lambda: rt.attach(user_id="ada", session_id="s1", invocation_id="e-bob").result(),
-            lambda: say(rt, "hi", user_id="ada", auto_create_session=False),
+            lambda: run_turn(rt, "hi", user_id="ada", auto_create_session=False),
         ):
             with pytest.raises(SessionNotFoundError):
                 refused()
         with pytest.raises(UnknownFunctionCallError):
-            say(rt, reply(call.id), user_id="ada")
+            run_turn(rt, reply(call.id), user_id="ada")
         assert everything(rt, "ada") == nobody
 
         # Nor does one of her own lead to his.
         for invocation_id in ("e-bob", "e-ask"):
-            events = say(rt, "hi", user_id="ada", invocation_id=invocation_id)
-            assert told(events) == [("root", "hello")]
+            events = run_turn(rt, "hi", user_id="ada", invocation_id=invocation_id)
+            assert author_texts(events) == [("root", "hello")]
         rt.sessions.rewind("ada", "s1", "e-ask")
         rt.sessions.delete("ada", "s1")
-        say(rt, "hi", user_id="ada")
+        run_turn(rt, "hi", user_id="ada")
         for refused in (
             lambda: rt.sessions.rewind("ada", "s1", "e-bob"),
             lambda: rt.attach(user_id="ada", session_id="s1", invocation_id="e-bob").result(),
@@ -120,7 +120,7 @@ def test_no_api_tells_a_user_anything_of_another(deploy: Deploy) -> None:
             with pytest.raises(InvocationNotFoundError):
                 refused()
         with pytest.raises(UnknownFunctionCallError):
-            say(rt, reply(call.id), user_id="ada")
+            run_turn(rt, reply(call.id), user_id="ada")
         rt.attach(user_id="ada", session_id="s1", invocation_id="e-ask").cancel()
         for name in ("secret.txt", "user:secret.txt"):
             assert rt.artifacts.load("ada", "s1", name) is rt.artifacts.load("ada", "s1", name, 0) is None
@@ -128,25 +128,25 @@ def test_no_api_tells_a_user_anything_of_another(deploy: Deploy) -> None:
             rt.artifacts.delete("ada", "s1", name)
         rt.memory.delete_session("ada", "s1")
         rt.memory.add_session("ada", "s1")
-        shown = [each.response for event in say(rt, "tell", user_id="ada") for each in event.function_responses()]
+        shown = [each.response for event in run_turn(rt, "tell", user_id="ada") for each in event.function_responses()]
         assert shown == [{"state": {}, "artifacts": [], "loaded": ["None"] * 4, "memory": []}]
         assert SECRET not in everything(rt, "ada")
 
         # And Bob has lost nothing.
         assert everything(rt, "bob") == before
         assert rt.artifacts.list_versions("bob", "s1", "secret.txt") == [0]
-        assert told(say(rt, reply(call.id), user_id="bob"))[-1][0] == "root"
+        assert author_texts(run_turn(rt, reply(call.id), user_id="bob"))[-1][0] == "root"
 
 
-class Waits:
-    """A model that waits until it is let go on."""
+class WaitingForBob:
+    """A model that answers at once, but for Bob, whose turn waits for `go_on`."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Wait if it is Bob who asks."""
+        """Wait if the request is of one of Bob's turns."""
         if "bob" in request.contents[-1].text:
             self.asked.set()
             await self.go_on.wait()
@@ -154,7 +154,7 @@ class Waits:
 
 
 async def test_a_turn_that_runs_is_out_of_reach_of_others(local: Deploy) -> None:
-    model = Waits()
+    model = WaitingForBob()
     with local(LlmAgent(name="root", model=model)) as rt:
         bobs = rt.run(user_id="bob", session_id="s1", message="bob", invocation_id="e-1")
         await rt.call_async(model.asked.wait())
@@ -191,7 +191,7 @@ PAIRS = [
 @pytest.mark.parametrize(("bob", "ada"), PAIRS)
 def test_ids_that_look_alike_are_those_of_two_users(local: Deploy, bob: tuple[str, str], ada: tuple[str, str]) -> None:
     with local(keeper()) as rt:
-        say(rt, f"keep {SECRET}", user_id=bob[0], session_id=bob[1])
+        run_turn(rt, f"keep {SECRET}", user_id=bob[0], session_id=bob[1])
         rt.memory.add_session(*bob)
         for session_id in (ada[1], bob[1]) if ada[0] != bob[0] else (ada[1],):
             assert rt.sessions.get(ada[0], session_id) is None
@@ -209,7 +209,7 @@ def test_ids_that_look_alike_are_those_of_two_users(local: Deploy, bob: tuple[st
 
 def test_two_apps_in_one_store_see_nothing_of_each_other(local: Deploy) -> None:
     with local(keeper()) as rt:
-        say(rt, f"keep {SECRET}", state_delta={"app:secret": SECRET}, invocation_id="e-1")
+        run_turn(rt, f"keep {SECRET}", state_delta={"app:secret": SECRET}, invocation_id="e-1")
         rt.memory.add_session("ada", "s1")
     with local(keeper(), app_name="other") as rt:
         assert SECRET not in everything(rt, "ada")

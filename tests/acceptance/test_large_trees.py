@@ -1,4 +1,4 @@
-"""Trees of thousands of agents: what models are told of them, who gets the turns, and that all of them can be reached."""
+"""Trees of thousands of agents: what models see of them, which agents get the turns, and that all can be reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.errors import AgentTreeError
 from actors.messages.model import LlmRequest
 from actors.testing import PatternModel, ScriptedModel
 from runtime.settings import Settings
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 PEOPLE = 300
 
@@ -48,11 +48,11 @@ def test_an_agent_with_hundreds_of_children_finds_the_right_one_and_its_prompt_s
         ]
     )
     with deploy(office(model)) as rt:
-        first = say(rt, "I want my money back")
-        assert told(first)[-1] == ("refunds", "It is paid.")
+        first = run_turn(rt, "I want my money back")
+        assert author_texts(first)[-1] == ("refunds", "It is paid.")
         assert [event.actions.transfer_to_agent for event in first if event.actions.transfer_to_agent] == ["refunds"]
-        second = say(rt, "And what about 7?")
-        assert told(second)[-1] == ("desk", "Bye.")
+        second = run_turn(rt, "And what about 7?")
+        assert author_texts(second)[-1] == ("desk", "Bye.")
         assert [each.author for each in second if each.actions.transfer_to_agent] == ["refunds", "clerk_7"]
     found = next(first[1].function_responses()).response
     assert found == {"agents": [{"name": "refunds", "description": "Pays money back."}]}
@@ -76,7 +76,7 @@ def test_a_setting_says_how_many_are_listed(local: Deploy) -> None:
     model = ScriptedModel(["one", "two"])
     for most, tools in ((PEOPLE - 1, ["find_agents", "transfer_to_agent"]), (PEOPLE, ["transfer_to_agent"])):
         with local(office(model), settings=Settings(max_listed_targets=most)) as rt:
-            say(rt, "hi")
+            run_turn(rt, "hi")
         assert offered(model.requests[-1]) == tools
     listed = re.findall(r"^- (\w+): ", model.requests[-1].system_instruction, re.MULTILINE)
     assert len(listed) == PEOPLE
@@ -97,10 +97,10 @@ def test_ten_thousand_children_of_one_root_are_an_ordinary_tree(local: Deploy) -
         [{"call": "find_agents", "args": {"query": "who knows about 9998?"}}, {"transfer": "clerk_9998"}, "hello", "gladly"]
     )
     with local(office(model, count=10_000)) as rt:
-        events = say(rt, "Is there anybody for 9998?")
-        assert told(events)[-1] == ("clerk_9998", "hello")
+        events = run_turn(rt, "Is there anybody for 9998?")
+        assert author_texts(events)[-1] == ("clerk_9998", "hello")
         assert next(events[1].function_responses()).response["agents"][0]["name"] == "clerk_9998"
-        assert told(say(rt, "go on")) == [("clerk_9998", "gladly")]
+        assert author_texts(run_turn(rt, "go on")) == [("clerk_9998", "gladly")]
 
 
 def test_thirty_levels_down_an_agent_is_reached_keeps_the_turn_and_hands_back(local: Deploy) -> None:
@@ -110,6 +110,6 @@ def test_thirty_levels_down_an_agent_is_reached_keeps_the_turn_and_hands_back(lo
     down = [{"transfer": f"a{level}"} for level in range(1, 31)]
     model = ScriptedModel([*down, "deep", "still deep", {"transfer": "a29"}, "up"])
     with local(LlmAgent(name="root", model=model, sub_agents=[agent])) as rt:
-        assert told(say(rt, "down"))[-1] == ("a30", "deep")
-        assert told(say(rt, "who?")) == [("a30", "still deep")]
-        assert told(say(rt, "up"))[-1] == ("a29", "up")
+        assert author_texts(run_turn(rt, "down"))[-1] == ("a30", "deep")
+        assert author_texts(run_turn(rt, "who?")) == [("a30", "still deep")]
+        assert author_texts(run_turn(rt, "up"))[-1] == ("a29", "up")

@@ -1,4 +1,4 @@
-"""How much is taken in: what is larger is refused with the name of the limit and what to do, and nothing of it is kept."""
+"""Size limits: larger input is refused with the name of the limit and what to do, and nothing of it is kept."""
 
 from __future__ import annotations
 
@@ -10,8 +10,19 @@ import pytest
 from actors import Blob, Content, Event, EventActions, LlmAgent, Part, RunConfig, tool
 from actors.errors import InvalidIdError, NotEncodableError, RaygroveError, TooLargeError
 from tests.support import hostile_code as hostile
-from tests.support.hostile_code import NARROW, Asks, Says, answer, log, nested, plain_agent, returns, with_tools, works
-from tests.support.runtimes import Deploy, say
+from tests.support.hostile_code import (
+    NARROW,
+    ToolCallingModel,
+    YieldingModel,
+    answer,
+    check_session_works,
+    log,
+    nested,
+    plain_agent,
+    returns,
+    with_tools,
+)
+from tests.support.runtimes import Deploy, run_turn
 
 
 def test_a_message_that_is_too_large_is_refused_and_nothing_of_it_is_kept(local: Deploy) -> None:
@@ -22,19 +33,19 @@ def test_a_message_that_is_too_large_is_refused_and_nothing_of_it_is_kept(local:
             (Content(parts=[hostile.image(150_000)]), "RAYGROVE_MAX_EVENT_BYTES"),
         ]:
             with pytest.raises(TooLargeError, match=words):
-                say(rt, message, "new")
+                run_turn(rt, message, "new")
             assert rt.sessions.get("ada", "new") is None
-        say(rt, "hi")
+        run_turn(rt, "hi")
         with pytest.raises(TooLargeError):
-            say(rt, "x" * 150_000)
+            run_turn(rt, "x" * 150_000)
         assert len(log(rt)) == 2
-        works(rt)
+        check_session_works(rt)
 
 
 def test_large_data_of_a_message_goes_to_artifacts_where_that_is_wanted(local: Deploy, tmp_path: Path) -> None:
     config = RunConfig(save_input_blobs_as_artifacts=True)
     with local(plain_agent(), settings=NARROW) as rt:
-        say(rt, Content(parts=[Part(text="see"), hostile.image(150_000)]), run_config=config, invocation_id="e-1")
+        run_turn(rt, Content(parts=[Part(text="see"), hostile.image(150_000)]), run_config=config, invocation_id="e-1")
         saved = rt.artifacts.load("ada", "s1", "artifact_e-1_1")
         assert saved is not None
         assert saved.inline_data == Blob(data=b"\x89" * 150_000, mime_type="image/png")
@@ -44,7 +55,7 @@ def test_large_data_of_a_message_goes_to_artifacts_where_that_is_wanted(local: D
         for options in unfit:
             asked: dict[str, Any] = {"message": Content(parts=[hostile.image(9)]), "run_config": config, **options}
             with pytest.raises((TooLargeError, InvalidIdError)):
-                say(rt, **asked)
+                run_turn(rt, **asked)
         assert len(list((tmp_path / "artifacts").rglob("0"))) == before
 
 
@@ -55,7 +66,7 @@ STATES: list[tuple[dict[Any, Any], type[RaygroveError], str]] = [
     ({"temp:big": "x" * 80_000}, TooLargeError, "the temp state"),
     ({"k": nested(150)}, NotEncodableError, "nested deeper than 100 levels"),
     ({"k": nested(20_000)}, NotEncodableError, "cannot be sent or stored"),
-    ({"k": hostile.in_itself()}, NotEncodableError, "cannot be sent or stored"),
+    ({"k": hostile.self_containing_list()}, NotEncodableError, "cannot be sent or stored"),
     ({"k": object()}, NotEncodableError, "object"),
     ({"k": "\ud800"}, NotEncodableError, "surrogates"),
     ({"k": 2**70}, NotEncodableError, "ints"),
@@ -69,14 +80,14 @@ STATES: list[tuple[dict[Any, Any], type[RaygroveError], str]] = [
 
 def test_state_that_cannot_be_kept_is_refused_and_nothing_of_it_is(local: Deploy) -> None:
     with local(plain_agent(), settings=NARROW) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         before = rt.sessions.get("ada", "s1")
         for delta, error, words in STATES:
             is_temp = any(str(key).startswith("temp:b") for key in delta)
             with pytest.raises(error, match=words):
-                say(rt, "hi", state_delta=delta)
+                run_turn(rt, "hi", state_delta=delta)
             with pytest.raises(error, match=words):
-                say(rt, "hi", "new", state_delta=delta)
+                run_turn(rt, "hi", "new", state_delta=delta)
             if not is_temp:
                 with pytest.raises(error, match=words):
                     rt.sessions.create("ada", "new", delta)
@@ -85,24 +96,24 @@ def test_state_that_cannot_be_kept_is_refused_and_nothing_of_it_is(local: Deploy
                     rt.sessions.append_event("ada", "s1", Event(author="root", actions=EventActions(state_delta=delta)))
             assert rt.sessions.get("ada", "new") is None
             assert rt.sessions.get("ada", "s1") == before
-        works(rt)
+        check_session_works(rt)
 
 
 def test_a_state_that_grows_key_by_key_stops_at_the_limit_and_can_be_made_smaller(local: Deploy) -> None:
     with local(plain_agent(), settings=NARROW) as rt:
         for number in range(6):
-            say(rt, "hi", state_delta={f"k{number}": "x" * 10_000, "again": "y" * 2_000})
+            run_turn(rt, "hi", state_delta={f"k{number}": "x" * 10_000, "again": "y" * 2_000})
         with pytest.raises(TooLargeError, match="session state"):
-            say(rt, "hi", state_delta={"k6": "x" * 10_000})
-        say(rt, "hi", state_delta={"k0": None})
-        say(rt, "hi", state_delta={"k6": "x" * 10_000})
+            run_turn(rt, "hi", state_delta={"k6": "x" * 10_000})
+        run_turn(rt, "hi", state_delta={"k0": None})
+        run_turn(rt, "hi", state_delta={"k6": "x" * 10_000})
         with pytest.raises(TooLargeError):
-            say(rt, "hi", state_delta={"k7": "x" * 10_000})
-        say(rt, "hi", "another", state_delta={"k7": "x" * 10_000, "user:a": "x" * 50_000})
+            run_turn(rt, "hi", state_delta={"k7": "x" * 10_000})
+        run_turn(rt, "hi", "another", state_delta={"k7": "x" * 10_000, "user:a": "x" * 50_000})
         with pytest.raises(TooLargeError, match="user state"):
-            say(rt, "hi", "third", state_delta={"user:b": "x" * 50_000})
+            run_turn(rt, "hi", "third", state_delta={"user:b": "x" * 50_000})
         assert rt.sessions.get("ada", "third") is None
-        works(rt)
+        check_session_works(rt)
 
 
 def test_what_is_of_one_turn_only_is_not_in_an_event_that_is_added(local: Deploy) -> None:
@@ -116,17 +127,17 @@ def test_what_is_of_one_turn_only_is_not_in_an_event_that_is_added(local: Deploy
 def test_a_result_that_is_too_large_is_told_to_the_model_as_an_error(local: Deploy) -> None:
     with local(with_tools(returns("x" * 60_000)), settings=NARROW) as rt:
         # Each would fit, both together do not: one gives way.
-        responses = [each.response for event in say(rt, "go") for each in event.function_responses()]
+        responses = [each.response for event in run_turn(rt, "go") for each in event.function_responses()]
         assert sorted(map(list, responses)) == [["error"], ["result"]]
-        works(rt)
+        check_session_works(rt)
     with local(with_tools(returns("x" * 120_000)), settings=NARROW) as rt:
-        events = say(rt, "go", "s2")
+        events = run_turn(rt, "go", "s2")
         responses = [each.response for event in events for each in event.function_responses()]
         assert all(
             "bytes, and with all that was called beside it an event may have 100000" in each["error"] for each in responses
         )
         assert (len(responses), events[-1].text) == (2, "done")
-        works(rt, "s2")
+        check_session_works(rt, "s2")
 
 
 def test_a_tool_that_makes_the_state_too_large_fails_the_turn_and_changes_nothing(local: Deploy) -> None:
@@ -136,9 +147,9 @@ def test_a_tool_that_makes_the_state_too_large_fails_the_turn_and_changes_nothin
         tool_context.state["hoard"] = "x" * 80_000
         return "kept"
 
-    with local(LlmAgent(name="root", model=Asks("hoard"), tools=[hoard]), settings=NARROW) as rt:
+    with local(LlmAgent(name="root", model=ToolCallingModel("hoard"), tools=[hoard]), settings=NARROW) as rt:
         with pytest.raises(TooLargeError, match="session state"):
-            say(rt, "go")
+            run_turn(rt, "go")
         assert (log(rt)[-1].author, log(rt)[-1].error_code) == ("root", "TooLargeError")
         session = rt.sessions.get("ada", "s1")
         assert session is not None
@@ -146,18 +157,18 @@ def test_a_tool_that_makes_the_state_too_large_fails_the_turn_and_changes_nothin
 
 
 def test_an_answer_that_is_too_large_fails_its_turn_with_one_event(local: Deploy) -> None:
-    with local(LlmAgent(name="root", model=Says(answer("x" * 150_000))), settings=NARROW) as rt:
+    with local(LlmAgent(name="root", model=YieldingModel(answer("x" * 150_000))), settings=NARROW) as rt:
         with pytest.raises(TooLargeError, match=r"an event of agent 'root' has 15\d\d\d\d bytes.*artifact"):
-            say(rt, "hi")
+            run_turn(rt, "hi")
         assert [(event.author, event.error_code) for event in log(rt)] == [("user", None), ("root", "TooLargeError")]
-        works(rt)
+        check_session_works(rt)
 
 
 def test_large_data_of_an_answer_is_saved_as_an_artifact_and_on_record(local: Deploy) -> None:
     parts = ["a picture", hostile.image(1_500_000), "a dot", hostile.image(10)]
-    model = Says(answer(*parts, partial=True), answer(*parts))
+    model = YieldingModel(answer(*parts, partial=True), answer(*parts))
     with local(LlmAgent(name="root", model=model, output_key="said"), settings=NARROW) as rt:
-        piece, event = say(rt, "draw", run_config=RunConfig(streaming="sse"))
+        piece, event = run_turn(rt, "draw", run_config=RunConfig(streaming="sse"))
         assert piece.partial
         assert piece.content is not None
         assert [bool(part.inline_data) for part in piece.content.parts] == [False, False, True]
@@ -173,4 +184,4 @@ def test_large_data_of_an_answer_is_saved_as_an_artifact_and_on_record(local: De
         assert event.actions.artifact_delta == log(rt)[-1].actions.artifact_delta == {name: 0}
         assert rt.artifacts.load("ada", "s1", name) == hostile.image(1_500_000)
         assert event.actions.state_delta == {"said": "a picturea dot"}
-        works(rt)
+        check_session_works(rt)

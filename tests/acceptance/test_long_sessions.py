@@ -1,4 +1,4 @@
-"""Many sessions, and long ones: agents see all that they should, in memory that does not grow with what is stored."""
+"""Many and long sessions: agents see all that they should, in memory that does not grow with the log."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from actors.rules.prompt import history as contents
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.settings import Settings
-from tests.benchmarks.stage import APP, ROOT, SAID, write_history
+from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history
 from tests.support.log_events import shown
-from tests.support.runtimes import Deploy, say
+from tests.support.runtimes import Deploy, run_turn
 
 LONG = 5_000
 
 
-class Counts:
-    """A model that tells how many contents it was shown, and the first of them."""
+class CountingModel:
+    """A model that answers with the number of contents in its request, and the first of them."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         told = f"{len(request.contents)}: {request.contents[0].text}"
@@ -36,31 +36,31 @@ def counts_of(rt: Runtime, agent: str) -> Mapping[str, int]:
 
 def test_views_of_sessions_that_are_not_used_go_and_are_made_again_when_they_are(tmp_path: Path) -> None:
     settings = Settings(max_cache_bytes=128 * KIB)
-    with Deploy("local", tmp_path)(LlmAgent(name="root", model=Counts()), settings=settings) as rt:
+    with Deploy("local", tmp_path)(LlmAgent(name="root", model=CountingModel()), settings=settings) as rt:
         for number in range(60):
-            assert say(rt, "x" * 10_000, f"s{number}")[0].text[:4] == "1: x"
+            assert run_turn(rt, "x" * 10_000, f"s{number}")[0].text[:4] == "1: x"
         counts = counts_of(rt, "root")
         assert counts["views"] < 12
         assert counts["bytes_of_views"] <= settings.max_cache_bytes
         for number in (0, 59):
-            assert say(rt, "again", f"s{number}")[0].text[:4] == "3: x"
+            assert run_turn(rt, "again", f"s{number}")[0].text[:4] == "3: x"
 
 
 @pytest.mark.parametrize("include", ["default", "none"])
 def test_a_long_session_is_served_page_by_page(tmp_path: Path, include: Literal["default", "none"]) -> None:
     write_history(tmp_path, {"s1": LONG, "s2": LONG})
-    root = LlmAgent(name=ROOT, model=Counts(), include_contents=include)
+    root = LlmAgent(name=ROOT, model=CountingModel(), include_contents=include)
     sees_all = include == "default"
     with Deploy("local", tmp_path)(root, app_name=APP, settings=Settings(max_cache_bytes=MIB)) as rt:
         for turn in range(2):
-            said = say(rt, f"{turn}", "s1", USER)[0].text
-            assert said == (f"{LONG + 2 * turn + 1}: {SAID}" if sees_all else f"1: {turn}")
+            said = run_turn(rt, f"{turn}", "s1", USER)[0].text
+            assert said == (f"{LONG + 2 * turn + 1}: {SENTENCE}" if sees_all else f"1: {turn}")
             assert rt.statistics().session.counts["bytes_in_memory"] < 200 * KIB
-            # What is kept of one session, however long, does not go as long as nobody has used another.
+            # The cache never evicts the only session in it, however long.
             assert counts_of(rt, ROOT)["views"] == 1
         size = counts_of(rt, ROOT)["bytes_of_views"]
         assert size > LONG * 500 if sees_all else size < 8 * KIB
-        say(rt, "hello", "s2", USER)
+        run_turn(rt, "hello", "s2", USER)
         assert counts_of(rt, ROOT)["views"] == (1 if sees_all else 2)
 
 
@@ -68,18 +68,18 @@ def test_an_answer_to_a_question_that_was_asked_long_ago_finds_it(tmp_path: Path
     monkeypatch.setattr(contents, "WAITED_FOR", 0)
 
     def ask() -> None:
-        """Ask somebody."""
+        """Ask an agent."""
 
     model = ScriptedModel([{"call": "ask", "id": "c1"}, "one", "two", "so it is"])
     root = LlmAgent(name="root", model=model, include_contents="none", tools=[LongRunningTool(ask)])
     with Deploy("local", tmp_path)(root) as rt:
-        say(rt, "May I?")
-        say(rt, "Meanwhile")
-        say(rt, "And now?")
+        run_turn(rt, "May I?")
+        run_turn(rt, "Meanwhile")
+        run_turn(rt, "And now?")
         assert counts_of(rt, "root")["bytes_of_views"] < 7 * KIB
-        say(rt, Content(parts=[Part(function_response=FunctionResponse(id="c1", name="ask", response={"result": "yes"}))]))
+        run_turn(rt, Content(parts=[Part(function_response=FunctionResponse(id="c1", name="ask", response={"result": "yes"}))]))
         answered = [("model", ["<call ask c1>"]), ("user", ["<resp ask c1 yes>"])]
         whole = [("user", ["May I?"]), ("user", ["Meanwhile"]), ("model", ["one"]), ("user", ["And now?"]), ("model", ["two"])]
         assert shown(list(model.requests[-1].contents)) == [*whole, *answered]
-        # And goes again when nobody needs it.
+        # It is evicted again once it is no longer needed.
         assert counts_of(rt, "root")["views"] == 1

@@ -1,4 +1,4 @@
-"""A turn says the same, whoever is lost in it and at whichever message (design.md section 5)."""
+"""A turn says the same whichever actor is lost, and at whichever message (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from actors import Agent, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.support.failing_agents import SKIP, decided, restart, unsteady
-from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy
-from tests.support.runtimes import say
-from tests.support.vector_agents import Say
-from tests.support.workflow_agents import Leaves, answer, loop, par, says, seq, short, stored
+from tests.support.failing_agents import SKIP, agent_failing_first, decisions_in, restart
+from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.runtimes import run_turn
+from tests.support.vector_agents import SayingAgent
+from tests.support.workflow_agents import CountingAgent, answer, loop, par, says, seq, short, stored
 
 Tree = Callable[[], Agent]
 
 PLACES = 6
-"""Messages of each tree at which each actor is lost. All of them have been tried; this is what is tried every time."""
+"""How many messages of each tree each actor is lost at. All messages were tried once; every run tries these."""
 
 
 def count(key: str, tool_context: ToolContext) -> str:
@@ -39,7 +39,7 @@ def ask() -> None:
 
 
 def talker(name: str, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
-    """An agent whose model is a function of what it is asked: asked again, it says the same again."""
+    """An agent whose model has no state: the same request gets the same response."""
     return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **fields)
 
 
@@ -54,30 +54,37 @@ def transfers() -> Agent:
 
 
 def nested() -> Agent:
-    inner = loop("inner", counter("c"), Leaves(name="d", key="d", when=4), most=3, absorb=True)
-    return loop("outer", Say(name="a", say=["a1", "a2"]), inner, Leaves(name="e", key="e", when=2), most=3)
+    inner = loop("inner", counter("c"), CountingAgent(name="d", key="d", when=4), times=3, absorb=True)
+    return loop("outer", SayingAgent(name="a", say=["a1", "a2"]), inner, CountingAgent(name="e", key="e", when=2), times=3)
 
 
 def side_by_side() -> Agent:
     return seq(
         "root",
-        par("p", counter("x"), seq("y", Say(name="y1", say=["y1"]), counter("y2")), Say(name="z", say=["z1", "z2"])),
+        par(
+            "p",
+            counter("x"),
+            seq("y", SayingAgent(name="y1", say=["y1"]), counter("y2")),
+            SayingAgent(name="z", say=["z1", "z2"]),
+        ),
         counter("w"),
     )
 
 
 def pausing() -> Agent:
     wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
-    return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), most=1)
+    return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), times=1)
 
 
 def supervised() -> Agent:
-    """Runs again who fails once, and goes on without the loop's workers, who fail whenever they are run."""
-    worker = seq("worker", says("b"), unsteady("c"), supervision=restart(1))
-    steady = unsteady("e", 2, ("tool:", "e has counted"), (".*", {"call": "count", "args": {"key": "e"}}), tools=[count])
+    """Restarts the child that fails once, and skips the loop's workers, which fail in every run."""
+    worker = seq("worker", says("b"), agent_failing_first("c"), supervision=restart(1))
+    steady = agent_failing_first(
+        "e", 2, ("tool:", "e has counted"), (".*", {"call": "count", "args": {"key": "e"}}), tools=[count]
+    )
     return seq(
         "root",
-        loop("lp", worker, says("d"), most=2, supervision=SKIP),
+        loop("lp", worker, says("d"), times=2, supervision=SKIP),
         seq("s", steady, supervision=restart(2, backoff_s=5)),
     )
 
@@ -86,13 +93,13 @@ def supervised_side_by_side() -> Agent:
     wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
     again = par(
         "p",
-        unsteady("x", 1),
-        unsteady("y", 1),
-        seq("s", says("s1"), unsteady("s2", 1)),
+        agent_failing_first("x", 1),
+        agent_failing_first("y", 1),
+        seq("s", says("s1"), agent_failing_first("s2", 1)),
         wait,
         supervision=restart(2, backoff_s=5),
     )
-    without = par("q", says("z"), unsteady("u"), unsteady("v"), supervision=SKIP)
+    without = par("q", says("z"), agent_failing_first("u"), agent_failing_first("v"), supervision=SKIP)
     return seq("root", again, without)
 
 
@@ -102,12 +109,12 @@ TREES: dict[str, Tree] = {
 
 
 def play(rt: Runtime) -> list[Event]:
-    """Two turns, the second of which answers whoever waits, or says more."""
+    """Two turns: the second answers the open calls, or sends one more message."""
     with rt:
         config = RunConfig(timeout=30)
-        first = say(rt, "go", run_config=config, invocation_id="e-first")
+        first = run_turn(rt, "go", run_config=config, invocation_id="e-first")
         waits = [call.id for event in first for call in event.function_calls() if call.id in event.long_running_tool_ids]
-        second = say(rt, answer(rt, "h") if waits else "more", run_config=config)
+        second = run_turn(rt, answer(rt, "h") if waits else "more", run_config=config)
         log = stored(rt)
         assert [event.seq for event in log] == list(range(1, len(log) + 1))
         assert len({event.id for event in log}) == len(log)
@@ -119,13 +126,13 @@ def play(rt: Runtime) -> list[Event]:
 
 
 def is_note(event: Event) -> bool:
-    return event.actions.agent_state is not None and not decided([event])
+    return event.actions.agent_state is not None and not decisions_in([event])
 
 
 def told(log: list[Event]) -> Any:
-    """A log without ids and times, one branch after the other: those that run side by side may come in any order.
+    """A log without ids and times, branch by branch, since parallel branches may interleave in any order.
 
-    So may what is decided about them; about each child it may not.
+    Decisions about different children may interleave as well; those about one child may not.
     """
     branches: dict[str | None, list[str]] = {}
     for event in log:
@@ -135,15 +142,15 @@ def told(log: list[Event]) -> Any:
 
 
 def about(event: Event) -> str | None:
-    """The branch of an event, or whom a decision is about."""
-    return " about ".join(decided([event])[0].split()[0:3:2]) if decided([event]) else event.branch
+    """The branch of an event; of a decision, the child that it is about."""
+    return " about ".join(decisions_in([event])[0].split()[0:3:2]) if decisions_in([event]) else event.branch
 
 
 def _told(event: Event) -> str:
     if event.text:
         return short([event])[0]
-    if decided([event]):
-        return decided([event])[0]
+    if decisions_in([event]):
+        return decisions_in([event])[0]
     calls = [(call.name, dict(call.args or {})) for call in event.function_calls()]
     answers = [response.response for response in event.function_responses()]
     return f"{event.author} {calls} {answers} {event.error_code} {dict(event.actions.state_delta)}"
@@ -151,13 +158,13 @@ def _told(event: Event) -> str:
 
 def undisturbed(name: str) -> tuple[Any, int, int]:
     with TemporaryDirectory() as folder:
-        rt, engine = lossy(TREES[name](), Path(folder))
+        rt, engine = lossy_runtime(TREES[name](), Path(folder))
         return told(play(rt)), engine.messages, len(engine.decisions)
 
 
 def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
     with TemporaryDirectory() as folder:
-        rt, engine = lossy(TREES[name](), Path(folder), losses)
+        rt, engine = lossy_runtime(TREES[name](), Path(folder), losses)
         return told(play(rt)), engine
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
-from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent, tool
+from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.testing import PatternModel
 from runtime import Runtime
+from tests.support.conversation_tools import Gate
 from tests.support.runtimes import Deploy
 from tests.support.workflow_agents import loop, par, says, seq
 
 SECRETS = [f"secret-{number}-" for number in range(10)]
 
 
-class Echo:
+class EchoModel:
     """A model that answers with all it has been shown: the texts of the conversation, and its instruction."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -24,7 +26,7 @@ class Echo:
         yield LlmResponse(content=Content.of_text(f"{request.agent} saw {seen}", role="model"))
 
 
-class Keeps(CustomAgent):
+class KeepingAgent(CustomAgent):
     """Writes the user's words into state, and tells them and what state says."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -34,19 +36,12 @@ class Keeps(CustomAgent):
         yield Event(content=Content.of_text(told, role="model"))
 
 
-@tool
-def nap() -> str:
-    """Block a thread for two seconds."""
-    time.sleep(2)
-    return "awake"
-
-
 def test_ten_sessions_at_once_do_not_mix_state_history_or_branches(deploy: Deploy) -> None:
-    model = Echo()
+    model = EchoModel()
     both = par(
         "p", LlmAgent(name="a", model=model, instruction="Kept: {kept}."), LlmAgent(name="b", model=model, instruction="{kept}")
     )
-    root = loop("lp", seq("s", Keeps(name="keeper"), both), says("c"), most=2)
+    root = loop("lp", seq("s", KeepingAgent(name="keeper"), both), says("c"), times=2)
     with deploy(root) as rt:
         for _ in range(2):
             turns = [rt.run(user_id="ada", session_id=secret, message=secret) for secret in SECRETS]
@@ -66,18 +61,22 @@ def test_ten_sessions_at_once_do_not_mix_state_history_or_branches(deploy: Deplo
             assert not [event for event in session.events if event.branch == "p.b" and "a saw" in event.text]
 
 
-def test_a_tool_that_blocks_in_one_session_delays_no_other(deploy: Deploy) -> None:
-    model = PatternModel([("sleep", {"call": "nap"}), ("tool:", "good morning")], default="hello")
-    with deploy(LlmAgent(name="root", model=model, tools=[nap])) as rt:
+def test_a_tool_that_blocks_in_one_session_delays_no_other(deploy: Deploy, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    model = PatternModel([("sleep", {"call": "wait"}), ("tool:", "good morning")], default="hello")
+    with deploy(LlmAgent(name="root", model=model, tools=[gate.tool()])) as rt:
         _ten_turns_s(rt)
         usual_s = _ten_turns_s(rt)
         asleep = rt.run(user_id="ada", session_id="sleeper", message="sleep")
         events = iter(asleep)
         assert any(next(events).function_calls())
-        beside_s = _ten_turns_s(rt)
-        session = rt.sessions.get("ada", "sleeper")
-        assert session is not None
-        assert any(session.events[-1].function_calls()), "the tool has ended before ten turns of another session"
+        try:
+            beside_s = _ten_turns_s(rt)
+            session = rt.sessions.get("ada", "sleeper")
+            assert session is not None
+            assert any(session.events[-1].function_calls()), "the tool has ended although its gate was closed"
+        finally:
+            gate.open()
         # The middle one of ten: a machine that was busy elsewhere for a moment does not count.
         assert statistics.median(beside_s) < statistics.median(usual_s) + 0.05
         assert [event.text for event in events] == ["", "good morning"]

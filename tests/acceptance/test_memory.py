@@ -1,4 +1,4 @@
-"""Memory: what is kept of sessions, who finds it, and what agents make of it."""
+"""Memory: which entries are kept of a session, which users find them, and how agents use them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from actors.session.log.logs import PAGE
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.stores.memory import SqlMemoryStore
-from tests.support.conversation_agents import recall, recall_first
-from tests.support.runtimes import Deploy, say
+from tests.support.conversation_callbacks import recall_first
+from tests.support.conversation_tools import recall
+from tests.support.runtimes import Deploy, run_turn
 
 
 def remembered(rt: Runtime, query: str, user_id: str = "ada") -> list[tuple[str, str, str]]:
@@ -33,7 +34,7 @@ def root(*replies: object, **options: object) -> LlmAgent:
 def test_what_was_said_in_a_session_is_found_from_another_one(deploy: Deploy) -> None:
     with deploy(root("Noted: green tea.", "Hello.")) as rt:
         first = rt.run(user_id="ada", session_id="s1", message="I like green tea").result()
-        say(rt, "hi", session_id="s2")
+        run_turn(rt, "hi", session_id="s2")
         assert remembered(rt, "tea") == []
         rt.memory.add_session("ada", "s1")
         assert sorted(remembered(rt, "which TEA?")) == [("s1", "root", "Noted: green tea."), ("s1", "user", "I like green tea")]
@@ -46,8 +47,8 @@ def test_what_was_said_in_a_session_is_found_from_another_one(deploy: Deploy) ->
 
 def test_nobody_finds_what_another_user_has_said(deploy: Deploy) -> None:
     with deploy(root("a", "b")) as rt:
-        say(rt, "adas tea", user_id="ada")
-        say(rt, "bobs tea", user_id="bob")
+        run_turn(rt, "adas tea", user_id="ada")
+        run_turn(rt, "bobs tea", user_id="bob")
         rt.memory.add_session("ada", "s1")
         rt.memory.add_session("bob", "s1")
         assert remembered(rt, "tea", "ada") == [("s1", "user", "adas tea")]
@@ -68,7 +69,7 @@ def test_at_most_ten_are_found_and_the_best_comes_first(deploy: Deploy) -> None:
 
 def test_a_session_that_is_added_again_is_remembered_as_it_is_now(deploy: Deploy) -> None:
     with deploy(root("one", "two")) as rt:
-        say(rt, "green tea")
+        run_turn(rt, "green tea")
         rt.memory.add_session("ada", "s1")
         second = rt.run(user_id="ada", session_id="s1", message="black tea").result()
         rt.memory.add_session("ada", "s1")
@@ -81,7 +82,7 @@ def test_a_session_that_is_added_again_is_remembered_as_it_is_now(deploy: Deploy
 def test_only_words_are_remembered_and_no_thoughts(deploy: Deploy) -> None:
     calls = {"parts": [{"thought": "secret tea"}, {"call": "recall", "args": {"query": "tea"}}]}
     with deploy(root(calls, {"parts": [{"thought": "hidden tea"}, "open tea"]}, tools=[recall])) as rt:
-        say(rt, Content(parts=[Part(text="my"), Part(text=" tea")]))
+        run_turn(rt, Content(parts=[Part(text="my"), Part(text=" tea")]))
         rt.memory.add_session("ada", "s1")
         assert sorted(remembered(rt, "tea secret hidden")) == [("s1", "root", "open tea"), ("s1", "user", "my tea")]
 
@@ -98,7 +99,7 @@ def test_a_log_of_several_pages_is_remembered_to_its_end(tmp_path: Path) -> None
 
 def test_memory_outlives_its_session_until_it_is_deleted_itself(deploy: Deploy) -> None:
     with deploy(root("ok")) as rt:
-        say(rt, "green tea")
+        run_turn(rt, "green tea")
         rt.memory.add_session("ada", "s1")
     with deploy(root()) as rt:
         rt.sessions.delete("ada", "s1")
@@ -129,11 +130,11 @@ async def test_memory_is_there_for_callers_on_an_event_loop(deploy: Deploy) -> N
 def test_tools_and_callbacks_search_the_memory_of_their_own_user(deploy: Deploy) -> None:
     model = ScriptedModel(["ok", "ok", {"call": "recall", "args": {"query": "tea"}}, "done"])
     with deploy(LlmAgent(name="root", model=model, tools=[recall], before_model_callback=recall_first)) as rt:
-        say(rt, "green tea", user_id="ada")
-        say(rt, "black tea", user_id="bob")
+        run_turn(rt, "green tea", user_id="ada")
+        run_turn(rt, "black tea", user_id="bob")
         for user_id in ("ada", "bob"):
             rt.memory.add_session(user_id, "s1")
-        events = say(rt, "tea", session_id="s2")
+        events = run_turn(rt, "tea", session_id="s2")
         assert answer(events[1]) == {"result": ["user: green tea"]}
         session = rt.sessions.get("ada", "s2")
         assert session is not None
@@ -146,12 +147,12 @@ def test_load_memory_gives_the_model_what_is_remembered_as_plain_data(deploy: De
         rt.sessions.create("ada", "old")
         for place, text in enumerate(("black tea", "green tea", "water")):
             rt.sessions.append_event("ada", "old", Event(author="user", timestamp=place + 0.5, content=Content.of_text(text)))
-        say(rt, "green tea", user_id="bob")
+        run_turn(rt, "green tea", user_id="bob")
         rt.memory.add_session("ada", "old")
         rt.memory.add_session("bob", "s1")
         (declared,) = model.requests[0].tools
         assert (declared.parameters or {})["required"] == ["query"]
-        events = say(rt, "what do I like?")
+        events = run_turn(rt, "what do I like?")
         whence = {"author": "user", "session_id": "old"}
         assert answer(events[1]) == {
             "memories": [
@@ -164,7 +165,7 @@ def test_load_memory_gives_the_model_what_is_remembered_as_plain_data(deploy: De
 def test_without_a_memory_store_every_call_says_so(deploy: Deploy) -> None:
     model = ScriptedModel([{"call": "recall", "args": {"query": "tea"}}, "done"])
     with deploy(LlmAgent(name="root", model=model, tools=[recall]), memory_store=None) as rt:
-        events = say(rt, "tea")
+        events = run_turn(rt, "tea")
         assert "app 'test' has no memory" in answer(events[1])["error"]
         for call in (rt.memory.add_session, rt.memory.search, rt.memory.delete_session):
             with pytest.raises(NoMemoryError, match="app 'test' has no memory"):
@@ -174,7 +175,7 @@ def test_without_a_memory_store_every_call_says_so(deploy: Deploy) -> None:
 def test_memory_is_kept_where_the_runtime_is_told(deploy: Deploy, tmp_path: Path) -> None:
     for store in (f"sqlite:///{tmp_path}/given.db", SqlMemoryStore(f"sqlite:///{tmp_path}/held.db")):
         with deploy(root("ok"), memory_store=store) as rt:
-            say(rt, "green tea")
+            run_turn(rt, "green tea")
             rt.memory.add_session("ada", "s1")
             assert ("s1", "user", "green tea") in remembered(rt, "tea")
     with deploy(root()) as rt:
@@ -185,6 +186,6 @@ def test_memory_is_kept_where_the_runtime_is_told(deploy: Deploy, tmp_path: Path
 def test_a_memory_store_that_fails_stops_no_turn(deploy: Deploy, tmp_path: Path) -> None:
     (tmp_path / "broken.db").write_text("this is no database, and it is long enough to be seen as none")
     with deploy(root("ok"), memory_store=f"sqlite:///{tmp_path}/broken.db") as rt:
-        assert say(rt, "hi")[-1].text == "ok"
+        assert run_turn(rt, "hi")[-1].text == "ok"
         with pytest.raises(StoreError, match="memory store"):
             rt.memory.search("ada", "tea")

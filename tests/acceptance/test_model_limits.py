@@ -1,4 +1,4 @@
-"""Limits of models: so many calls at once, whoever makes them, and repetitions out of a budget."""
+"""Model limits: concurrent calls of all agents together, and retries out of a budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.testing import ScriptedModel
 from runtime import Runtime, Settings
 from runtime.models.gemini import Gemini
 from tests.support.gemini_server import Failure, Gate, GeminiServer, Reply, Stream, text
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 MODEL = "gemini-2.5-flash"
 SSE = RunConfig(streaming="sse")
@@ -33,7 +33,7 @@ def counts(rt: Runtime) -> Mapping[str, int]:
 
 
 def wait_until(rt: Runtime, holds: Callable[[Mapping[str, int]], bool]) -> None:
-    """Ask for the figures of the model until they are as wanted; the test's own time limit ends it otherwise."""
+    """Poll the model's statistics until the condition holds; the test's timeout ends it otherwise."""
     while not holds({"running": 0, "waiting": 0, **counts(rt)}):
         pass
 
@@ -52,7 +52,7 @@ def test_agents_in_several_processes_and_sessions_share_the_calls_that_may_be_ma
             gate.release(2)
             for turn in turns:
                 whole = [event for event in turn.result().events if not event.partial]
-                assert sorted(told(whole)) == [("left", "done"), ("right", "done")]
+                assert sorted(author_texts(whole)) == [("left", "done"), ("right", "done")]
             wait_until(rt, lambda now: now["running"] == 0)
             assert counts(rt) == {"granted": 6, "retried": 0, "retries_refused": 0, "running": 0, "waiting": 0}
 
@@ -69,7 +69,7 @@ def test_who_does_not_wait_any_more_leaves_the_line_and_waiting_counts_to_the_ti
             wait_until(rt, lambda now: now["waiting"] == 2)
             cancelled.cancel()
             with pytest.raises(TurnTimeoutError):
-                say(rt, "hi", "s4", run_config=RunConfig(timeout=0.1))
+                run_turn(rt, "hi", "s4", run_config=RunConfig(timeout=0.1))
             with pytest.raises(TurnCancelledError):
                 cancelled.result()
             wait_until(rt, lambda now: now["waiting"] == 1)
@@ -91,12 +91,12 @@ def test_a_failure_that_may_pass_is_made_good_as_often_as_the_limits_say_and_not
     with GeminiServer([*replies, Failure(400), text("fine again")]) as server:
         root = LlmAgent(name="root", model=gemini(server))
         with local(root, settings=limited(max_retries=2)) as rt:
-            assert told(say(rt, "hi")) == [("root", "at last")]
+            assert author_texts(run_turn(rt, "hi")) == [("root", "at last")]
             with pytest.raises(ModelServiceError, match="503"):
-                say(rt, "hi")
+                run_turn(rt, "hi")
             with pytest.raises(ModelServiceError, match="400"):
-                say(rt, "hi")
-            assert told(say(rt, "hi")) == [("root", "fine again")]
+                run_turn(rt, "hi")
+            assert author_texts(run_turn(rt, "hi")) == [("root", "fine again")]
             wait_until(rt, lambda now: now["running"] == 0)
             assert len(server.requests) == 8
             assert (counts(rt)["retried"], counts(rt)["retries_refused"]) == (4, 1)
@@ -108,7 +108,7 @@ def test_a_service_in_trouble_is_not_asked_again_and_again_by_everybody(local: D
         with local(root, settings=limited(retry_ratio=0.2, retry_reserve=3)) as rt:
             for number in range(20):
                 with pytest.raises(ModelServiceError):
-                    say(rt, "hi", f"s{number}")
+                    run_turn(rt, "hi", f"s{number}")
             # Without a budget there would be 100.
             assert 20 + 3 <= len(server.requests) <= 20 + 3 + 4
 
@@ -117,7 +117,7 @@ def test_models_without_limits_are_asked_as_if_there_were_none(local: Deploy) ->
     with GeminiServer([Failure(429), text("at last")]) as server:
         settings = Settings(model_limits={"other-*": ModelLimits(max_concurrency=1)})
         with local(LlmAgent(name="root", model=gemini(server)), settings=settings) as rt:
-            assert told(say(rt, "hi")) == [("root", "at last")]
+            assert author_texts(run_turn(rt, "hi")) == [("root", "at last")]
             assert rt.statistics().models == {}
 
 
@@ -125,7 +125,7 @@ def test_model_objects_are_limited_by_their_name_or_that_of_their_class(local: D
     settings = Settings(model_limits={"ScriptedModel": ModelLimits(max_concurrency=1), "mine": ModelLimits()})
     model = ScriptedModel(["one"])
     with local(LlmAgent(name="root", model=model), settings=settings) as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         assert rt.statistics().models["ScriptedModel"]["granted"] == 1
 
 

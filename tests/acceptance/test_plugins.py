@@ -10,20 +10,19 @@ from actors import Content, Event, FunctionResponse, LlmAgent, LongRunningTool, 
 from actors.errors import AgentFailedError, PluginFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import (
-    Accountant,
-    Breaks,
-    Censor,
-    Doorman,
-    Mender,
-    Witness,
-    fail,
+from tests.support.conversation_agents import StateAdder
+from tests.support.conversation_callbacks import (
+    AgentReplacer,
+    ErrorAnswerer,
+    FailingHooks,
+    HookRecorder,
+    SecretFilter,
     greet,
-    look_up,
     refuse,
     shout,
 )
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_tools import fail, look_up
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def stored(rt: Runtime) -> list[Event]:
@@ -40,17 +39,17 @@ def state(rt: Runtime) -> dict[str, object]:
 def test_its_hooks_are_called_for_every_agent_and_what_they_write_is_kept(deploy: Deploy) -> None:
     calls = {"call": "look_up", "args": {"order": "1"}}
     asker = LlmAgent(name="asker", model=ScriptedModel([calls, "late"]), tools=[look_up])
-    root = SequentialAgent(name="root", sub_agents=[asker, LoopAgent(name="loop", max_iterations=1), Accountant(name="sums")])
-    with deploy(root, plugins=[Witness(), Witness("again")]) as rt:
-        assert say(rt, "go", state_delta={"amount": 2})[-1].content is None
+    root = SequentialAgent(name="root", sub_agents=[asker, LoopAgent(name="loop", max_iterations=1), StateAdder(name="sums")])
+    with deploy(root, plugins=[HookRecorder(), HookRecorder("again")]) as rt:
+        assert run_turn(rt, "go", state_delta={"amount": 2})[-1].content is None
         expected = [
             *("message root", "begin root", "before_agent root", "before_agent asker"),
             *("before_model asker", "after_model asker", "before_tool asker", "after_tool asker"),
             *("before_model asker", "after_model asker", "after_agent asker"),
             *("before_agent loop", "after_agent loop", "before_agent sums", "after_agent sums", "after_agent root", "end root"),
         ]
-        assert state(rt)["seen_by_Witness"] == state(rt)["seen_by_again"] == expected
-        assert list(stored(rt)[0].actions.state_delta) == ["amount", "seen_by_Witness", "seen_by_again"]
+        assert state(rt)["seen_by_HookRecorder"] == state(rt)["seen_by_again"] == expected
+        assert list(stored(rt)[0].actions.state_delta) == ["amount", "seen_by_HookRecorder", "seen_by_again"]
 
 
 def test_it_runs_before_the_agents_own_callbacks_and_takes_their_place(deploy: Deploy) -> None:
@@ -61,23 +60,23 @@ def test_it_runs_before_the_agents_own_callbacks_and_takes_their_place(deploy: D
         on_model_error_callback=refuse,
         on_tool_error_callback=refuse,
     )
-    with deploy(root, plugins=[Mender()]) as rt:
-        events = say(rt, "hi")
+    with deploy(root, plugins=[ErrorAnswerer()]) as rt:
+        events = run_turn(rt, "hi")
         assert [answer.response for answer in events[1].function_responses()] == [{"mended": "kaput"}]
         assert events[-1].text == "mended: line down"
 
 
 def test_it_may_change_the_message_the_turn_and_every_event(deploy: Deploy) -> None:
     model = ScriptedModel([{"stream": ["the ", "secret", "!"]}, "fine"])
-    with deploy(LlmAgent(name="root", model=model), plugins=[Censor()]) as rt:
-        events = say(rt, "a secret?", run_config=RunConfig(streaming="sse"))
+    with deploy(LlmAgent(name="root", model=model), plugins=[SecretFilter()]) as rt:
+        events = run_turn(rt, "a secret?", run_config=RunConfig(streaming="sse"))
         assert "".join(event.text for event in events if event.partial) == "the ******!"
-        assert told(stored(rt)) == [("user", "a ******?"), ("root", "the ******!")]
+        assert author_texts(stored(rt)) == [("user", "a ******?"), ("root", "the ******!")]
         assert (stored(rt)[-1].id, stored(rt)[-1].actions.state_delta) == (events[-1].id, {"censored": 1})
         assert events[-1].id != "x"
         assert model.requests[0].contents[-1].text == "a ******?"
-        assert told(say(rt, "forbidden")) == [("root", "root may not talk about that")]
-        assert told(say(rt, "and now?")) == [("root", "fine")]
+        assert author_texts(run_turn(rt, "forbidden")) == [("root", "root may not talk about that")]
+        assert author_texts(run_turn(rt, "and now?")) == [("root", "fine")]
         assert state(rt) == {"heard": 3, "censored": 1, "refused": "forbidden"}
         assert model.requests[1].contents[-2].text == "root may not talk about that"
 
@@ -87,11 +86,11 @@ def test_a_turn_that_goes_on_after_a_pause_is_not_begun_again(deploy: Deploy) ->
         return None
 
     root = LlmAgent(name="root", model=ScriptedModel([{"call": "ask"}, "done"]), tools=[LongRunningTool(ask)])
-    with deploy(root, plugins=[Witness()]) as rt:
-        call = next(call for event in say(rt, "go") for call in event.function_calls())
+    with deploy(root, plugins=[HookRecorder()]) as rt:
+        call = next(call for event in run_turn(rt, "go") for call in event.function_calls())
         answer = Part(function_response=FunctionResponse(id=call.id, name="ask", response={"ok": True}))
-        assert told(say(rt, Content(parts=[answer])))[-3] == ("root", "done")
-        seen = state(rt)["seen_by_Witness"]
+        assert author_texts(run_turn(rt, Content(parts=[answer])))[-3] == ("root", "done")
+        seen = state(rt)["seen_by_HookRecorder"]
         assert seen == [
             *("message root", "begin root", "before_agent root", "before_model root", "after_model root"),
             *("before_tool root", "after_tool root", "message root"),
@@ -102,10 +101,10 @@ def test_a_turn_that_goes_on_after_a_pause_is_not_begun_again(deploy: Deploy) ->
 @pytest.mark.parametrize("hook", ["on_user_message", "before_run", "after_run", "on_event"])
 def test_a_hook_that_fails_fails_the_turn_and_not_the_next(hook: str, tmp_path: Path) -> None:
     deploy = Deploy("local", tmp_path)
-    with deploy(LlmAgent(name="root", model=ScriptedModel(["one"])), plugins=[Breaks(hook)]) as rt:
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["one"])), plugins=[FailingHooks(hook)]) as rt:
         error = AgentFailedError if hook == "on_event" else PluginFailedError
         with pytest.raises(error, match=r"PermissionError.*not today"):
-            say(rt, "hi")
+            run_turn(rt, "hi")
         ends = [event.error_code for event in stored(rt)]
         assert (
             ends
@@ -117,17 +116,17 @@ def test_a_hook_that_fails_fails_the_turn_and_not_the_next(hook: str, tmp_path: 
             }[hook]
         )
     with deploy(LlmAgent(name="root", model=ScriptedModel(["two"]))) as rt:
-        assert told(say(rt, "hi")) == [("root", "two")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "two")]
 
 
 def test_what_a_callback_wrote_is_kept_when_the_model_says_nothing(deploy: Deploy) -> None:
     root = LlmAgent(name="root", model=ScriptedModel([None]), after_model_callback=shout)
     with deploy(root) as rt:
-        assert [(event.content, event.actions.state_delta) for event in say(rt, "hi")] == [(None, {"heard": None})]
+        assert [(event.content, event.actions.state_delta) for event in run_turn(rt, "hi")] == [(None, {"heard": None})]
         assert state(rt) == {"heard": None}
 
 
 def test_a_plugin_that_gives_content_before_an_agent_spares_it_the_run(deploy: Deploy) -> None:
-    with deploy(LlmAgent(name="root", model=ScriptedModel([]), before_agent_callback=greet), plugins=[Doorman()]) as rt:
-        assert told(say(rt, "hi")) == [("root", "nobody is in")]
+    with deploy(LlmAgent(name="root", model=ScriptedModel([]), before_agent_callback=greet), plugins=[AgentReplacer()]) as rt:
+        assert author_texts(run_turn(rt, "hi")) == [("root", "nobody is in")]
         assert state(rt) == {}

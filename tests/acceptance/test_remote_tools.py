@@ -10,7 +10,7 @@ import pytest
 from actors import LlmAgent, RunConfig, ToolContext, tool
 from actors.errors import DefinitionError, TurnTimeoutError
 from actors.testing import ScriptedModel
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 @tool(num_cpus=1)
@@ -40,7 +40,7 @@ async def endless() -> None:
 def test_it_runs_where_the_resources_are_and_the_model_gets_its_result(deploy: Deploy) -> None:
     model = ScriptedModel([{"parts": [{"call": "where"}, {"call": "later", "args": {"x": 1}}]}, "done"])
     with deploy(LlmAgent(name="root", model=model, tools=[where, later])) as rt:
-        _, answer, _ = say(rt, "go")
+        _, answer, _ = run_turn(rt, "go")
         pid, sum_ = (response.response for response in answer.function_responses())
         assert sum_ == {"result": 2}
         assert (pid["pid"] == rt.statistics().agents["root"].pid) == (deploy.engine == "local")
@@ -48,7 +48,7 @@ def test_it_runs_where_the_resources_are_and_the_model_gets_its_result(deploy: D
 
 def test_what_it_raises_is_told_to_the_model_as_it_was_raised(deploy: Deploy) -> None:
     with deploy(LlmAgent(name="root", model=ScriptedModel([{"call": "broken"}, "sorry"]), tools=[broken])) as rt:
-        _, answer, last = say(rt, "go")
+        _, answer, last = run_turn(rt, "go")
         assert [response.response for response in answer.function_responses()] == [{"error": "ValueError: no fuel"}]
         assert last.text == "sorry"
 
@@ -56,8 +56,8 @@ def test_what_it_raises_is_told_to_the_model_as_it_was_raised(deploy: Deploy) ->
 def test_it_ends_with_its_turn(deploy: Deploy) -> None:
     with deploy(LlmAgent(name="root", model=ScriptedModel([{"call": "endless"}, "next"]), tools=[endless])) as rt:
         with pytest.raises(TurnTimeoutError):
-            say(rt, "go", run_config=RunConfig(timeout=2.0))
-        assert told(say(rt, "again")) == [("root", "next")]
+            run_turn(rt, "go", run_config=RunConfig(timeout=2.0))
+        assert author_texts(run_turn(rt, "again")) == [("root", "next")]
 
 
 def test_it_cannot_take_a_context_and_its_needs_have_names() -> None:

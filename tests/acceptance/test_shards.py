@@ -1,4 +1,4 @@
-"""Several Session actors and several Runners: who uses the app sees one."""
+"""Several Session actors and Runners look like one app to programs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.conversation_agents import forever, put
-from tests.support.runtimes import Deploy, say, told
-from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_on_each
+from tests.support.conversation_tools import forever, put
+from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_session_per_shard
 from tests.support.vector_agents import lro
 
 
@@ -56,7 +56,7 @@ def test_each_session_is_served_by_its_own_and_statistics_tell_of_all(sharded: S
 
 
 def test_sessions_are_listed_deleted_rewound_and_appended_to_wherever_they_are(sharded: ShardedDeploy) -> None:
-    sessions = one_on_each("test", "ada", SHARDS)
+    sessions = one_session_per_shard("test", "ada", SHARDS)
     with sharded(desk()) as rt:
         rt.sessions.create("bob", "his", {"user:name": "Bob", "app:open": True})
         first = {session: rt.run(user_id="ada", session_id=session, message="hi").result().invocation_id for session in sessions}
@@ -72,7 +72,7 @@ def test_sessions_are_listed_deleted_rewound_and_appended_to_wherever_they_are(s
         rt.sessions.rewind("ada", sessions[1], second.invocation_id)
         # State that sessions share is not restored: another session may have built on it.
         assert state(rt, sessions[1]) == {"user:seen": 1, "app:open": True}
-        assert told(say(rt, "hi", session_id=sessions[1])) == [("root", "hello")]
+        assert author_texts(run_turn(rt, "hi", session_id=sessions[1])) == [("root", "hello")]
         for session, invocation_id in first.items():
             rt.sessions.rewind("ada", session, invocation_id)
             read = rt.sessions.get("ada", session)
@@ -87,22 +87,22 @@ def test_sessions_are_listed_deleted_rewound_and_appended_to_wherever_they_are(s
 
 
 def test_state_of_users_and_of_the_app_is_everywhere_as_it_was_written_last(sharded: ShardedDeploy) -> None:
-    one, other, third = one_on_each("test", "ada", SHARDS)
+    one, other, third = one_session_per_shard("test", "ada", SHARDS)
     writes = {"call": "put", "args": {"key": "app:k", "value": "by a tool"}}
     model = ScriptedModel(["ok", "ok", "ok", "ok", writes, "ok", "ok", "ok"])
     with sharded(LlmAgent(name="root", model=model, tools=[put], instruction="<{user:k?}|{app:k?}|{k?}>")) as rt:
         for session in (one, other, third):
-            say(rt, "hi", session_id=session)
-        say(rt, "hi", session_id=one, state_delta={"user:k": 1, "app:k": "x", "k": "own"})
+            run_turn(rt, "hi", session_id=session)
+        run_turn(rt, "hi", session_id=one, state_delta={"user:k": 1, "app:k": "x", "k": "own"})
         assert state(rt, other) == {"user:k": 1, "app:k": "x"}
-        say(rt, "write", session_id=other)
-        say(rt, "hi", session_id=third, state_delta={"user:k": 2})
+        run_turn(rt, "write", session_id=other)
+        run_turn(rt, "hi", session_id=third, state_delta={"user:k": 2})
         for session in (one, other, third):
             expected: dict[str, Any] = {"user:k": 2, "app:k": "by a tool"}
             assert state(rt, session) == {**expected, **({"k": "own"} if session == one else {})}
-        for bob in one_on_each("test", "bob", SHARDS):
+        for bob in one_session_per_shard("test", "bob", SHARDS):
             assert rt.sessions.create("bob", bob).state == {"app:k": "by a tool"}
-        say(rt, "hi", session_id=one)
+        run_turn(rt, "hi", session_id=one)
         assert [request.system_instruction.partition(">")[0] for request in model.requests] == [
             *["<||"] * 3,
             "<1|x|own",
@@ -114,25 +114,25 @@ def test_state_of_users_and_of_the_app_is_everywhere_as_it_was_written_last(shar
 
 
 def test_the_limit_of_state_holds_for_what_all_have_written(sharded: ShardedDeploy) -> None:
-    one, other, _ = one_on_each("test", "ada", SHARDS)
+    one, other, _ = one_session_per_shard("test", "ada", SHARDS)
     with sharded(desk(), settings=Settings(max_state_bytes=100_000)) as rt:
-        say(rt, "hi", session_id=other, state_delta={"user:a": "a"})
-        say(rt, "hi", session_id=one, state_delta={"user:b": "b" * 60_000})
+        run_turn(rt, "hi", session_id=other, state_delta={"user:a": "a"})
+        run_turn(rt, "hi", session_id=one, state_delta={"user:b": "b" * 60_000})
         for session in (other, one):
             with pytest.raises(TooLargeError, match="user"):
-                say(rt, "hi", session_id=session, state_delta={"user:c": "c" * 60_000})
+                run_turn(rt, "hi", session_id=session, state_delta={"user:c": "c" * 60_000})
         assert set(state(rt, other)) == {"user:a", "user:b"}
 
 
 def test_a_driver_is_known_only_where_it_has_turns_and_nowhere_when_it_has_left(sharded: ShardedDeploy) -> None:
-    sessions = one_on_each("test", "ada", SHARDS)
+    sessions = one_session_per_shard("test", "ada", SHARDS)
 
     def subscribers() -> list[int]:
         return [part.counts["subscribers"] for part in rt.statistics().session.parts]
 
     with sharded(desk()) as rt:
         assert subscribers() == [0, 0, 0]
-        say(rt, "hi", session_id=sessions[1])
+        run_turn(rt, "hi", session_id=sessions[1])
         assert subscribers() == [0, 1, 0]
         hanging = rt.run(user_id="ada", session_id=sessions[2], message="hang")
         events = iter(hanging)
@@ -148,7 +148,7 @@ def test_a_driver_is_known_only_where_it_has_turns_and_nowhere_when_it_has_left(
 
 
 def test_flows_and_answers_to_long_running_calls_go_where_their_sessions_are(sharded: ShardedDeploy) -> None:
-    sessions = one_on_each("test", "ada", SHARDS)
+    sessions = one_session_per_shard("test", "ada", SHARDS)
     model = PatternModel(
         [("^ask", {"call": "lro"}), ("tool:lro", "thanks")], default={"call": "succeed_t", "args": {"result": "42"}}
     )
@@ -188,8 +188,8 @@ def test_stores_of_one_writer_are_refused_and_told_what_would_be_right(engine: s
 
 def test_several_runners_share_the_sessions_of_one_session_actor(tmp_path: Path) -> None:
     with Deploy("local", tmp_path)(desk(), settings=Settings(runners=3)) as rt:
-        for session in one_on_each("test", "ada", 3):
-            assert told(say(rt, "hi", session_id=session)) == [("root", "hello")]
+        for session in one_session_per_shard("test", "ada", 3):
+            assert author_texts(run_turn(rt, "hi", session_id=session)) == [("root", "hello")]
         seen = rt.statistics()
         assert (seen.session.parts, seen.session.counts["turns"]) == ((), 3)
         assert [part.counts["turns"] for part in seen.runner.parts] == [1, 1, 1]
@@ -198,8 +198,8 @@ def test_several_runners_share_the_sessions_of_one_session_actor(tmp_path: Path)
 def test_stores_that_are_given_as_objects_serve_several(sharded: ShardedDeploy) -> None:
     stores = {"session_store": SqlSessionStore(sharded.url), "memory_store": SqlMemoryStore(sharded.url)}
     with sharded(desk(), **stores) as rt:
-        for session in one_on_each("test", "ada", SHARDS):
-            say(rt, "hi", session_id=session, state_delta={"user:last": session})
+        for session in one_session_per_shard("test", "ada", SHARDS):
+            run_turn(rt, "hi", session_id=session, state_delta={"user:last": session})
             rt.memory.add_session("ada", session)
         assert len(rt.memory.search("ada", "hello")) == SHARDS
         assert {listed.state["user:last"] for listed in rt.sessions.list("ada")} == {session}

@@ -1,4 +1,4 @@
-"""State: its scopes, who sees it when, and what an agent's answer leaves in it."""
+"""State: its scopes, which agents and turns see it, and `output_key`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from actors import Event, LlmAgent, Part
 from actors.errors import NotEncodableError, OutputSchemaError, TemplateError
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import Invoice, put, told_by_state
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_agents import Invoice
+from tests.support.conversation_callbacks import instruction_from_state
+from tests.support.conversation_tools import put
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def puts(key: str, value: object) -> dict[str, object]:
@@ -32,9 +34,9 @@ def test_each_scope_is_seen_where_it_belongs(deploy: Deploy) -> None:
     calls = {"parts": [puts("k", "session"), puts("user:k", "user"), puts("app:k", "app")]}
     model = ScriptedModel([calls, "ok", "two", "three"])
     with deploy(LlmAgent(name="root", model=model, tools=[put], instruction="<{k?}|{user:k?}|{app:k?}>")) as rt:
-        say(rt, "put")
-        say(rt, "another session", session_id="s2")
-        say(rt, "another user", user_id="bob")
+        run_turn(rt, "put")
+        run_turn(rt, "another session", session_id="s2")
+        run_turn(rt, "another user", user_id="bob")
         assert [request.system_instruction.partition(">")[0] for request in model.requests] == [
             "<||",
             "<session|user|app",
@@ -51,8 +53,8 @@ def test_temp_state_is_for_one_turn_and_all_its_agents_and_never_stored(deploy: 
     seen = "<{temp:t?}|{temp:m?}>"
     sub = LlmAgent(name="sub", model=model, instruction=seen)
     with deploy(LlmAgent(name="root", model=model, instruction=seen, tools=[put], sub_agents=[sub])) as rt:
-        say(rt, "put", state_delta={"temp:m": "by the message", "kept": 1})
-        say(rt, "next")
+        run_turn(rt, "put", state_delta={"temp:m": "by the message", "kept": 1})
+        run_turn(rt, "next")
         assert [request.system_instruction.partition(">")[0] for request in model.requests] == [
             "<|by the message",
             "<by a tool|by the message",
@@ -68,11 +70,11 @@ def test_templates_see_what_came_with_the_message_and_an_unknown_name_fails_the_
     with deploy(LlmAgent(name="root", model=model, instruction="I know {x}, {artifact.notes.txt?}.")) as rt:
         rt.sessions.create("ada", "s1")
         with pytest.raises(TemplateError, match=r"'root'.*'x'"):
-            say(rt, "hi")
+            run_turn(rt, "hi")
         assert (stored(rt)[-1].author, stored(rt)[-1].error_code) == ("root", "TemplateError")
-        say(rt, "hi", state_delta={"x": "everything"})
+        run_turn(rt, "hi", state_delta={"x": "everything"})
         rt.artifacts.save("ada", "s1", "notes.txt", Part(text="and more"))
-        say(rt, "hi", state_delta={"x": None})
+        run_turn(rt, "hi", state_delta={"x": None})
         told_of = [request.system_instruction.partition(".")[0] for request in model.requests]
         assert told_of == ["I know everything, ", "I know , and more"]
 
@@ -80,8 +82,8 @@ def test_templates_see_what_came_with_the_message_and_an_unknown_name_fails_the_
 def test_an_instruction_can_be_a_function_and_is_not_filled_in_then(deploy: Deploy) -> None:
     model = ScriptedModel(["ok"])
     sub = LlmAgent(name="sub", model=model)
-    with deploy(LlmAgent(name="root", model=model, instruction=told_by_state, sub_agents=[sub])) as rt:
-        say(rt, "hi", state_delta={"mood": "calmly"})
+    with deploy(LlmAgent(name="root", model=model, instruction=instruction_from_state, sub_agents=[sub])) as rt:
+        run_turn(rt, "hi", state_delta={"mood": "calmly"})
     assert model.requests[0].system_instruction.startswith("root serves ada: {seen?} calmly\n\n")
 
 
@@ -90,11 +92,11 @@ def test_an_answer_is_kept_as_text_or_as_what_its_schema_makes_of_it(deploy: Dep
     model = ScriptedModel([{"parts": [{"thought": "hm"}, good]}, bad, "plain"])
     root = LlmAgent(name="root", model=model, output_key="invoice", output_schema=Invoice)
     with deploy(root) as rt:
-        assert told(say(rt, "invoice")) == [("root", good)]
+        assert author_texts(run_turn(rt, "invoice")) == [("root", good)]
         assert state(rt) == {"invoice": {"order": 42, "paid": True}}
         assert model.requests[0].output_schema == Invoice.model_json_schema()
         with pytest.raises(OutputSchemaError, match=r"'root'.*paid"):
-            say(rt, "invoice")
+            run_turn(rt, "invoice")
         assert [event.error_code for event in stored(rt)[-1:]] == ["OutputSchemaError"]
         assert state(rt) == {"invoice": {"order": 42, "paid": True}}
 
@@ -104,6 +106,6 @@ def test_state_that_has_no_wire_form_is_refused_and_nothing_is_stored(deploy: De
         with pytest.raises(NotEncodableError):
             rt.sessions.create("ada", "s1", {"bad": object()})
         with pytest.raises(NotEncodableError):
-            say(rt, "hi", state_delta={"bad": object()})
+            run_turn(rt, "hi", state_delta={"bad": object()})
         assert rt.sessions.get("ada", "s1") is None
-        assert told(say(rt, "hi")) == [("root", "ok")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "ok")]

@@ -26,8 +26,8 @@ from runtime.settings import Settings
 from runtime.stores.sql import schema
 from tests.support.old_schemas import rows_of_version_1, version_1
 from tests.support.postgres_server import PostgresServer
-from tests.support.runtimes import Deploy, say, told
-from tests.support.sqlite_lock import Locker
+from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.sqlite_lock import SqliteLock
 from tests.support.vector_agents import FailingArtifactStore
 
 ROOT = Path(__file__).parents[2]
@@ -46,8 +46,8 @@ def local(tmp_path: Path) -> Deploy:
     return Deploy("local", tmp_path)
 
 
-class Outages(logging.Handler):
-    """Tells when an actor of this process has found its store away."""
+class OutageLog(logging.Handler):
+    """Sets `found` when an actor of this process logs that its store is unavailable."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -59,9 +59,9 @@ class Outages(logging.Handler):
 
 
 @pytest.fixture
-def outages() -> Iterator[Outages]:
+def outages() -> Iterator[OutageLog]:
     logger = logging.getLogger("actors.session.store.store_thread")
-    handler = Outages()
+    handler = OutageLog()
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
@@ -73,10 +73,10 @@ def log(rt: Runtime, session_id: str = "s1") -> list[tuple[int, str, str]]:
     return [(event.seq, event.author, event.text) for event in session.events]
 
 
-def test_a_turn_waits_for_a_store_that_another_process_has_locked(local: Deploy, tmp_path: Path, outages: Outages) -> None:
+def test_a_turn_waits_for_a_store_that_another_process_has_locked(local: Deploy, tmp_path: Path, outages: OutageLog) -> None:
     with local(root()) as rt:
-        say(rt, "one")
-        with Locker(tmp_path / "sessions.db") as locker:
+        run_turn(rt, "one")
+        with SqliteLock(tmp_path / "sessions.db") as locker:
             turn = rt.run(user_id="ada", session_id="s1", message="two")
             assert outages.found.wait(60)
             assert len(log(rt)) == 2
@@ -87,18 +87,18 @@ def test_a_turn_waits_for_a_store_that_another_process_has_locked(local: Deploy,
 
 def test_a_store_that_is_locked_for_too_long_fails_the_turn_and_the_next_one_works(deploy: Deploy, tmp_path: Path) -> None:
     with deploy(root(), settings=settings(0.4)) as rt:
-        say(rt, "one")
-        with Locker(tmp_path / "sessions.db") as locker:
+        run_turn(rt, "one")
+        with SqliteLock(tmp_path / "sessions.db") as locker:
             for message in ("two", "three"):
                 with pytest.raises(StoreUnavailableError, match=r"sessions.db' is not available: .*database is locked"):
-                    say(rt, message)
+                    run_turn(rt, message)
             locker.release()
-            assert told(say(rt, "four")) == [("root", "ok")]
+            assert author_texts(run_turn(rt, "four")) == [("root", "ok")]
         assert log(rt) == [(1, "user", "one"), (2, "root", "ok"), (3, "user", "four"), (4, "root", "ok")]
 
 
 def test_a_store_that_is_lost_in_the_middle_of_a_turn_fails_it_and_the_session_is_not_busy(local: Deploy, tmp_path: Path) -> None:
-    locker = Locker(tmp_path / "sessions.db")
+    locker = SqliteLock(tmp_path / "sessions.db")
 
     def lock() -> str:
         """Lock the store."""
@@ -111,9 +111,9 @@ def test_a_store_that_is_lost_in_the_middle_of_a_turn_fails_it_and_the_session_i
         with pytest.raises(StoreUnavailableError):
             turn.result()
         with pytest.raises(StoreUnavailableError):
-            say(rt, "in vain")
+            run_turn(rt, "in vain")
         locker.release()
-        assert told(say(rt, "again")) == [("root", "ok")]
+        assert author_texts(run_turn(rt, "again")) == [("root", "ok")]
         assert [author for _, author, _ in log(rt)] == ["user", "root", "user", "root"]
         locker.__exit__(None, None, None)
     with local(root()) as rt, pytest.raises(StoreUnavailableError):
@@ -132,12 +132,12 @@ def test_a_full_disk_fails_what_does_not_fit_and_takes_it_when_there_is_room(tmp
 
 def test_a_memory_that_is_locked_for_too_long_is_told_and_the_log_does_not_wait_for_it(local: Deploy, tmp_path: Path) -> None:
     with local(root(), settings=settings(0.4)) as rt:
-        say(rt, "green tea")
+        run_turn(rt, "green tea")
         rt.memory.add_session("ada", "s1")
-        with Locker(tmp_path / "sessions.memory.db") as locker:
+        with SqliteLock(tmp_path / "sessions.memory.db") as locker:
             with pytest.raises(StoreUnavailableError, match="memory store"):
                 rt.memory.add_session("ada", "s1")
-            assert told(say(rt, "more tea")) == [("root", "ok")]
+            assert author_texts(run_turn(rt, "more tea")) == [("root", "ok")]
             locker.release()
             rt.memory.add_session("ada", "s1")
         assert len(rt.memory.search("ada", "tea")) == 2
@@ -154,28 +154,28 @@ def test_whatever_an_artifact_store_raises_is_told_as_an_artifact_error(local: D
     message = Content(parts=[Part(inline_data=Blob(data=b"\x01", mime_type="image/png"))])
     with local(root(), artifact_store=Broken()) as rt:
         with pytest.raises(ArtifactError, match=r"artifact_e-1_0.*it could not be saved: OSError: disk full"):
-            say(rt, message, run_config=RunConfig(save_input_blobs_as_artifacts=True), invocation_id="e-1")
+            run_turn(rt, message, run_config=RunConfig(save_input_blobs_as_artifacts=True), invocation_id="e-1")
         with pytest.raises(ArtifactError, match="could not be loaded: KeyError"):
             rt.artifacts.load("ada", "s1", "a")
         with pytest.raises(StoreError, match="cannot be listed: KeyError"):
             rt.artifacts.list_keys("ada", "s1")
         assert rt.artifacts.list_versions("ada", "s1", "a") == []
-        assert told(say(rt, "hi", invocation_id="e-1")) == [("root", "ok")]
+        assert author_texts(run_turn(rt, "hi", invocation_id="e-1")) == [("root", "ok")]
         assert len(log(rt)) == 2
 
 
 def test_a_second_deployment_on_the_same_session_is_refused_and_overwrites_nothing(local: Deploy) -> None:
     with local(root()) as ours, local(root()) as theirs:
-        say(ours, "one")
-        say(theirs, "two")
+        run_turn(ours, "one")
+        run_turn(theirs, "two")
         with pytest.raises(StoreConflictError):
-            say(ours, "three")
-        say(ours, "four")
+            run_turn(ours, "three")
+        run_turn(ours, "four")
         assert [text for _, _, text in log(ours)] == ["one", "ok", "two", "ok", "four", "ok"]
 
 
-class Speakers:
-    """Twenty sessions that send one turn after the other, each as soon as the one before has ended."""
+class TalkingSessions:
+    """Twenty sessions that run turns one after the other, without a pause."""
 
     def __init__(self, rt: Runtime, count: int = 20) -> None:
         self._rt = rt
@@ -220,13 +220,13 @@ class Speakers:
 
 @pytest.mark.parametrize("timeout_s", [30.0, 0.2], ids=["waits", "gives up"])
 async def test_a_server_that_is_restarted_under_load_loses_and_doubles_nothing(
-    own_server: PostgresServer, timeout_s: float, outages: Outages, tmp_path: Path
+    own_server: PostgresServer, timeout_s: float, outages: OutageLog, tmp_path: Path
 ) -> None:
     with psycopg.connect(own_server.url, autocommit=True) as connection:
         for table in schema.metadata.tables:
             connection.execute(f'DROP TABLE IF EXISTS "{table}" CASCADE'.encode())
     async with Deploy("local", tmp_path)(root(), session_store=own_server.url, settings=settings(timeout_s)) as rt:
-        speakers = Speakers(rt)
+        speakers = TalkingSessions(rt)
         async with asyncio.TaskGroup() as group:
             speaking = [group.create_task(speakers.speak(name)) for name in speakers.names]
             for mode in ("immediate", "fast"):
@@ -274,7 +274,7 @@ def test_a_store_of_the_version_before_is_served_with_its_conversations(local: D
         connection.commit()
     model = ScriptedModel(["you are Ada"])
     with local(LlmAgent(name="root", model=model, instruction="Seen: {seen}, {user:name}.")) as rt:
-        assert told(say(rt, "who am I?")) == [("root", "you are Ada")]
+        assert author_texts(run_turn(rt, "who am I?")) == [("root", "you are Ada")]
         assert [content.text for content in model.requests[0].contents] == ["my name is Ada", "hello Ada", "who am I?"]
         assert "Seen: 1, Ada." in model.requests[0].system_instruction
         rt.sessions.rewind("ada", "s1", "e-old")
@@ -283,9 +283,9 @@ def test_a_store_of_the_version_before_is_served_with_its_conversations(local: D
 
 def test_a_store_of_a_later_version_is_refused_with_what_to_do(local: Deploy, tmp_path: Path) -> None:
     with local(root()) as rt:
-        say(rt, "one")
+        run_turn(rt, "one")
     with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
         connection.execute("UPDATE raygrove_schema SET version = 99, program = '9.9'")
         connection.commit()
     with local(root()) as rt, pytest.raises(SchemaVersionError, match=r"version 99, made by raygrove 9.9, .* upgrade it"):
-        say(rt, "two")
+        run_turn(rt, "two")

@@ -1,4 +1,4 @@
-"""Tools: how their calls run, and what the model is told of them."""
+"""Tools: how calls run, and which results the model gets."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from actors import LlmAgent, exit_loop
 from actors.testing import ScriptedModel
-from tests.support.conversation_agents import Meeting, fail, look_up, numbers, put, put_nonsense
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_tools import Rendezvous, fail, look_up, numbers, put, put_nonsense
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
 def answers(deploy: Deploy, tools: list[Any], *calls: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """What the calls of one response are answered with, and the session's state behind them."""
+    """The results of the calls of one response, and the session's state after them."""
     model = ScriptedModel([{"parts": list(calls)}, "done"])
     with deploy(LlmAgent(name="root", model=model, tools=tools)) as rt:
-        events = say(rt, "go")
+        events = run_turn(rt, "go")
         assert [event.text for event in events] == ["", "", "done"]
         call, answer = list(events[0].function_calls()), list(events[1].function_responses())
         assert [each.id for each in answer] == [each.id for each in call]
@@ -29,7 +29,7 @@ def answers(deploy: Deploy, tools: list[Any], *calls: dict[str, Any]) -> tuple[l
 
 
 def test_the_calls_of_one_response_run_at_the_same_time_and_block_nobody(deploy: Deploy) -> None:
-    met, _ = answers(deploy, Meeting().tools(), {"call": "block"}, {"call": "share"})
+    met, _ = answers(deploy, Rendezvous().tools(), {"call": "block"}, {"call": "share"})
     assert met == [{"result": True}, {"result": True}]
 
 
@@ -72,7 +72,7 @@ def test_an_agent_sees_its_tools_once_and_shares_its_model_with_those_below(depl
     model = ScriptedModel([{"transfer": "sub"}, "hello"])
     sub = LlmAgent(name="sub", tools=[look_up, fail])
     with deploy(LlmAgent(name="root", model=model, sub_agents=[sub])) as rt:
-        assert told(say(rt, "hi"))[-1] == ("sub", "hello")
+        assert author_texts(run_turn(rt, "hi"))[-1] == ("sub", "hello")
         assert [tool.name for tool in model.requests[1].tools] == ["look_up", "fail", "transfer_to_agent"]
         assert [tool.parameters for tool in model.requests[1].tools if tool.name == "look_up"] == [
             {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"], "additionalProperties": False}
@@ -84,11 +84,11 @@ def test_a_call_that_only_decides_is_stored_together_with_its_answer(tmp_path: P
         billing = LlmAgent(name="billing", model=ScriptedModel(["paid"]))
         root = LlmAgent(name="root", model=ScriptedModel(list(replies)), sub_agents=[billing], tools=list(tools))
         with Deploy("local", tmp_path / str(len(list(tmp_path.iterdir()))))(root) as rt:
-            say(rt, "go")
+            run_turn(rt, "go")
             return rt.statistics().session.counts["commits"]
 
     alone = commits("done")
-    # The call and its answer; what the other agent says takes the place of the root's own.
+    # The call and its answer; the other agent's text takes the place of the root's own.
     assert commits({"transfer": "billing"}) == alone + 1
     assert commits({"call": "exit_loop"}, tools=[exit_loop]) == alone + 1
     # What a tool does must not happen before its call is in the log.

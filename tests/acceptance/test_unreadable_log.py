@@ -11,7 +11,7 @@ from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 KEY = SessionKey("test", "ada", "s1")
 
@@ -19,7 +19,7 @@ KEY = SessionKey("test", "ada", "s1")
 def test_who_follows_a_turn_that_cannot_be_read_is_told_so_and_others_go_on(local: Deploy) -> None:
     agent = LlmAgent(name="root", model=PatternModel([], default="fine"))
     with local(agent) as rt:
-        say(rt, "hi", invocation_id="e-1")
+        run_turn(rt, "hi", invocation_id="e-1")
     store = SqlSessionStore(f"sqlite:///{local.folder}/sessions.db")
     store.open()
     raw = encode({"id": "x", "invocationId": "e-1", "author": "root", "content": {"parts": [{"text": 7}]}})
@@ -31,5 +31,5 @@ def test_who_follows_a_turn_that_cannot_be_read_is_told_so_and_others_go_on(loca
         with pytest.raises(StoreError, match=r"an event of turn 'e-1' cannot be read: .*text"):
             rt.attach(user_id="ada", session_id="s1", invocation_id="e-1").result()
         with pytest.raises(RaygroveError):
-            say(rt, "and now?", run_config=RunConfig(timeout=20))
-        assert told(say(rt, "hi", "s2")) == [("root", "fine")]
+            run_turn(rt, "and now?", run_config=RunConfig(timeout=20))
+        assert author_texts(run_turn(rt, "hi", "s2")) == [("root", "fine")]

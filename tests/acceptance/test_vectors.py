@@ -12,48 +12,48 @@ import pytest
 
 from tests.support import vector_areas as areas
 from tests.support import vector_flows as controlflow
-from tests.support.shared_runtimes import Fresh, Stage, Stages, shared_by
-from tests.support.vector_notation import Case, VectorError, load
+from tests.support.shared_runtimes import CaseRuntime, CaseRuntimes, RuntimeFactory, sharing_key
+from tests.support.vector_notation import Case, VectorError, load_cases
 
-PLAYED: Mapping[str, Callable[[Case, Stage], None]] = {
+WITH_TURNS: Mapping[str, Callable[[Case, CaseRuntime], None]] = {
     "flow": areas.check_flow,
     "state": areas.check_state,
     "contents": areas.check_contents,
     "runner": areas.check_runner,
 }
-MADE: Mapping[str, Callable[[Case, Fresh], None]] = {
+WITH_DEFINITIONS: Mapping[str, Callable[[Case, RuntimeFactory], None]] = {
     "targets": areas.check_targets,
     "template": areas.check_template,
     "construct": areas.check_construct,
 }
 
 
-def is_played(case: Case) -> bool:
-    """True for cases with a script: they need a stage."""
-    return case.area in PLAYED or controlflow.is_run(case)
+def has_script(case: Case) -> bool:
+    """True for cases with a script: they run in a CaseRuntime."""
+    return case.area in WITH_TURNS or controlflow.is_run(case)
 
 
 CASES: Mapping[str, Sequence[Case]] = {
-    "local": load(),
-    # Cases that share a tree stand together, and can share its processes.
-    "ray": sorted(load(), key=lambda case: (is_played(case) and shared_by(case)) or ""),
+    "local": load_cases(),
+    # Cases that share a tree are neighbours, so that they can share its processes.
+    "ray": sorted(load_cases(), key=lambda case: (has_script(case) and sharing_key(case)) or ""),
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_processes() -> Iterator[None]:
-    """Hundreds of trees, whose agents live in two processes each. What depends on a process for each has tests of its own."""
+    """Hundreds of trees, with two processes for the agents of each. Tests that need a process per agent are elsewhere."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAYGROVE_MAX_LIVE_AGENTS", "2")
         yield
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Stages]]:
+def runtimes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, CaseRuntimes]]:
     made = {}
     for engine, cases in CASES.items():
-        played = [case for case in cases if is_played(case)]
-        made[engine] = Stages(Fresh(engine, tmp_path_factory.mktemp(engine)), played)
+        scripted = [case for case in cases if has_script(case)]
+        made[engine] = CaseRuntimes(RuntimeFactory(engine, tmp_path_factory.mktemp(engine)), scripted)
     yield made
     for each in made.values():
         each.close()
@@ -64,19 +64,19 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, St
     [pytest.param(engine, case, id=f"{engine}-{case.id}") for engine, cases in CASES.items() for case in cases],
 )
 def test_vector(
-    engine_name: str, case: Case, tmp_path: Path, stages: Mapping[str, Stages], request: pytest.FixtureRequest
+    engine_name: str, case: Case, tmp_path: Path, runtimes: Mapping[str, CaseRuntimes], request: pytest.FixtureRequest
 ) -> None:
-    if case.area not in (*PLAYED, *MADE, "selection", "controlflow"):
+    if case.area not in (*WITH_TURNS, *WITH_DEFINITIONS, "selection", "controlflow"):
         raise VectorError(f"{case.id}: unknown area {case.area!r}")
-    if engine_name == "ray" and (is_played(case) or case.area in (*MADE, "selection")) and case.area != "construct":
+    if engine_name == "ray" and (has_script(case) or case.area in (*WITH_DEFINITIONS, "selection")) and case.area != "construct":
         request.getfixturevalue("local_ray")
     if case.area == "selection":
-        areas.check_selection(case, stages[engine_name])
+        areas.check_selection(case, runtimes[engine_name])
     elif controlflow.is_run(case):
-        controlflow.check_run(case, stages[engine_name].of_case(case))
+        controlflow.check_run(case, runtimes[engine_name].of_case(case))
     elif case.area == "controlflow":
         controlflow.check_rules(case)
-    elif case.area in MADE:
-        MADE[case.area](case, Fresh(engine_name, tmp_path))
+    elif case.area in WITH_DEFINITIONS:
+        WITH_DEFINITIONS[case.area](case, RuntimeFactory(engine_name, tmp_path))
     else:
-        PLAYED[case.area](case, stages[engine_name].of_case(case))
+        WITH_TURNS[case.area](case, runtimes[engine_name].of_case(case))

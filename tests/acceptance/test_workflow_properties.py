@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from actors import Agent, Event, FunctionTool, LlmAgent, LoopAgent, SequentialAgent, ToolContext
 from actors.testing import ScriptedModel
-from tests.support.runtimes import Deploy, say, told
-from tests.support.vector_agents import Say, Silent
+from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.vector_agents import SayingAgent, SilentAgent
 from tests.support.workflow_agents import stored
 
 RUNS = settings(max_examples=60)
 
 
-# ------------------------------------------------------------------------------------------------- workflow trees
 @st.composite
 def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None) -> Agent:
     """A tree of loops and sequences over agents that say up to three things, escalating with one of them, or nothing."""
@@ -29,10 +28,10 @@ def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None)
     name = f"n{numbers[0]}"
     kind = draw(st.sampled_from(["say", "say", "silent", "seq", "loop", "loop"] if depth else ["say", "silent"]))
     if kind == "silent":
-        return Silent(name=name)
+        return SilentAgent(name=name)
     if kind == "say":
         texts = [f"{name}.{index}" for index in range(draw(st.integers(1, 3)))]
-        return Say(name=name, say=texts, esc=draw(st.sampled_from([None, None, 0, len(texts) - 1])))
+        return SayingAgent(name=name, say=texts, esc=draw(st.sampled_from([None, None, 0, len(texts) - 1])))
     children = [draw(workflows(depth - 1, numbers)) for _ in range(draw(st.integers(0, 3)))]
     if kind == "seq":
         return SequentialAgent(name=name, sub_agents=children)
@@ -41,8 +40,8 @@ def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None)
 
 
 def interpreted(agent: Agent, said: list[str]) -> bool:
-    """The reference: adds what is said to `said`, and returns whether the agent's run has escalated."""
-    if isinstance(agent, Say):
+    """The reference: adds the texts of a run to `said`, and returns whether the run has escalated."""
+    if isinstance(agent, SayingAgent):
         said += agent.say
         return agent.esc is not None
     if isinstance(agent, LoopAgent):
@@ -61,13 +60,12 @@ def test_a_tree_of_loops_and_sequences_says_what_the_reference_says(root: Agent)
     expected: list[str] = []
     interpreted(root, expected)
     with TemporaryDirectory() as folder, Deploy("local", Path(folder))(root) as rt:
-        assert [event.text for event in say(rt, "go") if event.text] == expected
+        assert [event.text for event in run_turn(rt, "go") if event.text] == expected
         # Nothing is left of a run for the next.
-        assert [event.text for event in say(rt, "go") if event.text] == expected
+        assert [event.text for event in run_turn(rt, "go") if event.text] == expected
 
 
-# ----------------------------------------------------------------------------------------- tools in whatever order
-class Ordered:
+class OrderedTools:
     """Tools `t0`, `t1`, … that finish in a given order: each waits for the one before it."""
 
     def __init__(self, order: list[int]) -> None:
@@ -98,19 +96,18 @@ class Ordered:
 @RUNS
 @given(st.integers(2, 5).flatmap(lambda size: st.permutations(range(size))))
 def test_the_merged_response_is_the_same_in_whatever_order_tools_finish(order: list[int]) -> None:
-    tools = Ordered(order)
+    tools = OrderedTools(order)
     size = len(order)
     model = ScriptedModel([{"parts": [{"call": f"t{index}"} for index in range(size)]}])
     root = LlmAgent(name="root", model=model, tools=tools.tools())
     with TemporaryDirectory() as folder, Deploy("local", Path(folder))(root) as rt:
-        answered = say(rt, "go")[-1]
+        answered = run_turn(rt, "go")[-1]
     assert tools.finished == order
     assert [response.response for response in answered.function_responses()] == [{"from": index} for index in range(size)]
     assert answered.actions.state_delta == {"last": size - 1, **{f"of{index}": index for index in range(size)}}
     assert (answered.actions.escalate, answered.actions.skip_summarization) == (True, True)
 
 
-# -------------------------------------------------------------------------------------------------- logs and state
 KEYS = st.sampled_from(["a", "b", "user:a", "app:a", "temp:a"])
 VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63), st.text(max_size=3), st.lists(st.booleans(), max_size=2))
 DELTAS = st.dictionaries(KEYS, VALUES)
@@ -121,21 +118,21 @@ DELTAS = st.dictionaries(KEYS, VALUES)
 def test_a_log_that_is_replayed_gives_the_same_session(turns: list[tuple[dict[str, Any], bool]]) -> None:
     with TemporaryDirectory() as folder:
         deploy = Deploy("local", Path(folder))
-        with deploy(Say(name="root", say=["ok"])) as rt:
+        with deploy(SayingAgent(name="root", say=["ok"])) as rt:
             for delta, takes_back in turns:
                 turn = rt.run(user_id="ada", session_id="s1", message="go", state_delta=delta)
                 assert turn.result().text == "ok"
                 if takes_back:
                     rt.sessions.rewind("ada", "s1", turn.invocation_id)
             before = rt.sessions.get("ada", "s1")
-        with deploy(Say(name="root", say=["ok"])) as rt:
+        with deploy(SayingAgent(name="root", say=["ok"])) as rt:
             after = rt.sessions.get("ada", "s1")
             assert after == before
             assert after is not None
             has_rewound = any(takes_back for _, takes_back in turns)
-            # A rewind restores the session's own state; what is the user's or the app's stays as it is.
+            # A rewind restores the session's own state; state of the user and the app stays as it is.
             assert _folded(stored(rt), own=has_rewound) == _there(after.state, own=has_rewound)
-            assert told(say(rt, "go")) == [("root", "ok")]
+            assert author_texts(run_turn(rt, "go")) == [("root", "ok")]
 
 
 def _folded(events: list[Event], *, own: bool) -> dict[str, Any]:

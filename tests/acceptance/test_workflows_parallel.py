@@ -10,22 +10,23 @@ import pytest
 from actors import FunctionTool, LlmAgent, RunConfig
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.conversation_agents import Gate, Reader, put
-from tests.support.runtimes import Deploy, say
+from tests.support.conversation_agents import StateReader
+from tests.support.conversation_tools import Gate, put
+from tests.support.runtimes import Deploy, run_turn
 from tests.support.vector_agents import good
 from tests.support.workflow_agents import (
-    Clings,
-    Fails,
-    Leaves,
+    CountingAgent,
+    FailsBehindGate,
+    UnstoppableAgent,
     answer,
     asks,
     gives_up,
-    greet,
     hangs,
     log,
     loop,
     par,
     run,
+    run_greeting,
     says,
     seq,
     short,
@@ -37,7 +38,7 @@ from tests.support.workflow_agents import (
 
 @pytest.fixture
 def gates(tmp_path: Path) -> Iterator[list[Gate]]:
-    """Two gates at which nobody waits any more when the test has ended."""
+    """Two gates that are released when the test has ended."""
     made = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -54,7 +55,7 @@ def asked(name: str) -> str:
 def test_every_child_has_a_branch_and_behind_them_the_enclosing_one_applies_again(deploy: Deploy) -> None:
     inner = par("p2", says("b"), says("c"))
     with deploy(seq("root", says("first"), par("p", says("a"), seq("s", inner, says("d"))), says("last"))) as rt:
-        seen = short(say(rt, "go"), branch=True)
+        seen = short(run_turn(rt, "go"), branch=True)
         assert (seen[0], seen[-1]) == ("first first @", "last last @")
         assert sorted(seen[1:-1]) == ["a a @p.a", "b b @p.s.p2.b", "c c @p.s.p2.c", "d d @p.s"]
 
@@ -64,9 +65,9 @@ def test_children_do_not_see_each_other_but_who_comes_behind_sees_all(deploy: De
     # One child after the other, so that the second could see all of the first, in one parallel each.
     children = [LlmAgent(name=name, model=model, tools=[FunctionTool(good)]) for name in ("a", "b")]
     with deploy(
-        seq("root", par("p", loop("la", children[0], most=1)), par("q", children[1]), LlmAgent(name="c", model=model))
+        seq("root", par("p", loop("la", children[0], times=1)), par("q", children[1]), LlmAgent(name="c", model=model))
     ) as rt:
-        say(rt, "go")
+        run_turn(rt, "go")
         assert [content.text for content in model.requests[2].contents] == ["go"]
         assert [content.text for content in model.requests[3].contents] == ["go", "", ""]
         told = " ".join(content.text for content in model.requests[4].contents)
@@ -78,27 +79,37 @@ def test_state_is_shared(deploy: Deploy) -> None:
     model = PatternModel([("tool:", "done")], default={"call": "put", "args": {"key": "draft", "value": "x"}})
     writer = LlmAgent(name="writer", model=model, tools=[put])
     with deploy(
-        seq("root", par("p", Leaves(name="a", key="a"), Leaves(name="b", key="b"), Reader(name="r", sub_agents=[writer])))
+        seq(
+            "root",
+            par(
+                "p",
+                CountingAgent(name="a", key="a"),
+                CountingAgent(name="b", key="b"),
+                StateReader(name="r", sub_agents=[writer]),
+            ),
+        )
     ) as rt:
-        assert "r read: x" in short(say(rt, "go"))
+        assert "r read: x" in short(run_turn(rt, "go"))
         assert state(rt) == {"a": 1, "b": 1, "draft": "x"}
 
 
 def test_an_escalation_cuts_no_sibling_and_travels_up(deploy: Deploy) -> None:
-    with deploy(loop("lp", par("p", gives_up("a"), says("b", "1", "2", "3")), says("c"), most=3)) as rt:
-        seen = short(say(rt, "go"))
+    with deploy(loop("lp", par("p", gives_up("a"), says("b", "1", "2", "3")), says("c"), times=3)) as rt:
+        seen = short(run_turn(rt, "go"))
         assert sorted(seen) == ["a bye", "a enough !escalate", "b 1", "b 2", "b 3"]
 
 
 def test_without_children_it_is_done_at_once(deploy: Deploy) -> None:
     with deploy(seq("root", par("p"), says("z"))) as rt:
-        assert short(say(rt, "go")) == ["z z"]
+        assert short(run_turn(rt, "go")) == ["z z"]
 
 
 def test_the_first_error_stops_the_siblings_and_nothing_of_theirs_is_stored_behind_it(deploy: Deploy, gates: list[Gate]) -> None:
     breaks, holds = gates
     tree = seq(
-        "root", par("p", Fails(name="a", gate=breaks), waits("b", holds), loop("lp", hangs("c")), Clings(name="d")), says("z")
+        "root",
+        par("p", FailsBehindGate(name="a", gate=breaks), waits("b", holds), loop("lp", hangs("c")), UnstoppableAgent(name="d")),
+        says("z"),
     )
     with deploy(tree) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
@@ -113,7 +124,7 @@ def test_the_first_error_stops_the_siblings_and_nothing_of_theirs_is_stored_behi
         sealed = len(log(rt))
         assert log(rt)[-1] == "a !err=ValueError"
         assert "d not yet" not in log(rt)
-        # Who waits in a thread cannot be stopped there: now it comes back, to nobody.
+        # The thread at the gate cannot be stopped: now it returns, and its result is dropped.
         holds.open()
         again = rt.run(user_id="ada", session_id="s1", message="hi")
         breaks.open()
@@ -128,7 +139,7 @@ def test_model_calls_of_all_children_are_counted_together_and_exactly(deploy: De
     children = [LlmAgent(name=name, model=model, tools=[FunctionTool(good)]) for name in ("a", "b", "c")]
     with deploy(seq("root", par("p", *children), says("z"))) as rt:
         with pytest.raises(LlmCallsLimitExceededError):
-            say(rt, "go", run_config=RunConfig(max_llm_calls=7))
+            run_turn(rt, "go", run_config=RunConfig(max_llm_calls=7))
         assert len(model.requests) == 7
         assert next(line.split("=")[1] for line in log(rt) if "!err" in line) == "LlmCallsLimitExceededError"
 
@@ -164,16 +175,16 @@ def test_two_answers_in_one_message_continue_both(deploy: Deploy) -> None:
 
 
 def test_an_escalation_of_a_sibling_counts_when_the_answers_have_come(deploy: Deploy) -> None:
-    with deploy(loop("lp", par("p", gives_up("a"), asks("b"), asks("c")), says("d"), most=3)) as rt:
+    with deploy(loop("lp", par("p", gives_up("a"), asks("b"), asks("c")), says("d"), times=3)) as rt:
         run(rt, "go")
         assert run(rt, answer(rt, "c")) == (["c c knows"], "Paused")
         assert run(rt, answer(rt, "b")) == (["b b knows"], "Finished")
 
 
 def test_a_sequence_in_a_loop_in_a_parallel_is_answered_to_its_end(deploy: Deploy) -> None:
-    """On Ray each of these agents is an actor of its own, and none is made twice."""
-    first = loop("la", seq("sa", says("a1"), asks("a2"), says("a3")), most=2)
-    second = loop("lb", seq("sb", asks("b1"), asks("b2")), most=1)
+    """On Ray each of these agents is an actor of its own, and none is started twice."""
+    first = loop("la", seq("sa", says("a1"), asks("a2"), says("a3")), times=2)
+    second = loop("lb", seq("sb", asks("b1"), asks("b2")), times=1)
     with deploy(seq("root", par("p", first, second), says("z"))) as rt:
         said, how = run(rt, "go")
         assert (sorted(said), how) == (["a1 a1", asked("a2"), asked("b1")], "Paused")
@@ -192,9 +203,14 @@ def test_a_turn_that_is_stopped_in_a_parallel_in_a_loop_is_sealed_and_the_next_o
 ) -> None:
     gate = gates[0]
     with deploy(
-        loop("lp", par("p", waits("a", gate), loop("inner", hangs("b"), most=1), Clings(name="c")), says("d"), most=2)
+        loop(
+            "lp",
+            par("p", waits("a", gate), loop("inner", hangs("b"), times=1), UnstoppableAgent(name="c")),
+            says("d"),
+            times=2,
+        )
     ) as rt:
-        greet(rt)
+        run_greeting(rt)
         before = len(stored(rt))
         # Long enough for all three to have begun, also on a busy machine.
         timeout_s = 1.0 if deploy.engine == "local" else 4.0
@@ -215,7 +231,7 @@ def test_a_turn_that_is_stopped_in_a_parallel_in_a_loop_is_sealed_and_the_next_o
         assert not [event for event in sealed if event.text == "not yet"]
         assert answers == {"wait": {"error": "cancelled"}, "forever": {"error": "cancelled"}}
         gate.open()
-        assert sorted(set(greet(rt))) == ["a hello", "b hello", "c hello", "d d"]
+        assert sorted(set(run_greeting(rt))) == ["a hello", "b hello", "c hello", "d d"]
         assert [event.id for event in stored(rt)[: len(sealed)]] == [event.id for event in sealed]
         assert stored(rt)[len(sealed)].author == "user"
         assert not [event for event in stored(rt)[len(sealed) :] if event.invocation_id == turn.invocation_id]

@@ -9,13 +9,13 @@ import pytest
 from actors import Agent, LlmAgent, LongRunningTool
 from actors.errors import AgentFailedError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.conversation_agents import Gate
+from tests.support.conversation_tools import Gate
 from tests.support.runtimes import Deploy
 from tests.support.vector_agents import lro
 from tests.support.workflow_agents import (
     COUNTED,
-    Fails,
-    Leaves,
+    CountingAgent,
+    FailsBehindGate,
     answer,
     asks,
     asks_and_hears,
@@ -45,7 +45,7 @@ def test_a_sequence_goes_on_behind_the_child_that_has_its_answer(deploy: Deploy)
 
 
 def test_a_loop_goes_on_at_its_iteration_and_child(deploy: Deploy) -> None:
-    with deploy(loop("lp", says("a"), asks("b"), Leaves(name="c"), most=3)) as rt:
+    with deploy(loop("lp", says("a"), asks("b"), CountingAgent(name="c"), times=3)) as rt:
         assert run(rt, "go") == (["a a", asked("b")], "Paused")
         for count in (1, 2):
             assert run(rt, answer(rt, "b")) == (["b b knows", f"c c{count}", "a a", asked("b")], "Paused")
@@ -53,14 +53,14 @@ def test_a_loop_goes_on_at_its_iteration_and_child(deploy: Deploy) -> None:
 
 
 def test_whoever_escalated_before_a_pause_ends_the_loop_when_the_answer_has_come(deploy: Deploy) -> None:
-    with deploy(loop("lp", says("a"), seq("s", gives_up("b"), asks("c"), says("d")), says("e"), most=3)) as rt:
+    with deploy(loop("lp", says("a"), seq("s", gives_up("b"), asks("c"), says("d")), says("e"), times=3)) as rt:
         assert run(rt, "go") == (["a a", "b enough !escalate", "b bye", asked("c")], "Paused")
         assert run(rt, answer(rt, "c")) == (["c c knows", "d d"], "Finished")
 
 
 def test_what_a_paused_loop_absorbs_does_not_end_the_loop_around_it(deploy: Deploy) -> None:
-    inner = loop("inner", seq("s", gives_up("b"), asks("c")), says("d"), most=2, absorb=True)
-    with deploy(loop("outer", inner, says("e"), most=2)) as rt:
+    inner = loop("inner", seq("s", gives_up("b"), asks("c")), says("d"), times=2, absorb=True)
+    with deploy(loop("outer", inner, says("e"), times=2)) as rt:
         run(rt, "go")
         again = ["c c knows", "e e", "b enough !escalate", "b bye", asked("c")]
         assert run(rt, answer(rt, "c")) == (again, "Paused")
@@ -68,13 +68,13 @@ def test_what_a_paused_loop_absorbs_does_not_end_the_loop_around_it(deploy: Depl
 
 
 def test_an_escalation_behind_the_answer_ends_the_loop(deploy: Deploy) -> None:
-    with deploy(loop("lp", asks("b"), gives_up("c"), says("never"), most=3)) as rt:
+    with deploy(loop("lp", asks("b"), gives_up("c"), says("never"), times=3)) as rt:
         run(rt, "go")
         assert run(rt, answer(rt, "b")) == (["b b knows", "c enough !escalate", "c bye"], "Finished")
 
 
 def test_callbacks_are_called_once_a_run_however_often_it_pauses(deploy: Deploy) -> None:
-    with deploy(seq("root", loop("lp", asks("a", **COUNTED), most=2, **COUNTED), **COUNTED)) as rt:
+    with deploy(seq("root", loop("lp", asks("a", **COUNTED), times=2, **COUNTED), **COUNTED)) as rt:
         begun = {"root_begun": 1, "lp_begun": 1, "a_begun": 1}
         run(rt, "go")
         assert state(rt) == begun
@@ -100,7 +100,7 @@ def test_an_answer_to_a_call_that_was_told_something_at_once_does_not_continue_t
 
 def test_another_process_goes_on_over_the_same_store(deploy: Deploy) -> None:
     def tree() -> Agent:
-        return loop("lp", says("a"), asks("b"), Leaves(name="c"), most=2)
+        return loop("lp", says("a"), asks("b"), CountingAgent(name="c"), times=2)
 
     with deploy(tree()) as rt:
         run(rt, "go")
@@ -112,7 +112,7 @@ def test_another_process_goes_on_over_the_same_store(deploy: Deploy) -> None:
 
 def test_below_a_child_that_has_handed_over_the_one_who_asked_goes_on(deploy: Deploy) -> None:
     child = LlmAgent(name="a", model=PatternModel([], default={"transfer": "b"}), sub_agents=[asks("b")])
-    with deploy(loop("lp", child, says("c"), most=2)) as rt:
+    with deploy(loop("lp", child, says("c"), times=2)) as rt:
         assert run(rt, "go")[0][2:] == [asked("b")]
         first, how = run(rt, answer(rt, "b"))
         assert (first[:2], first[-1], how) == (["b b knows", "c c"], asked("b"), "Paused")
@@ -131,7 +131,7 @@ def test_an_answer_to_a_call_of_a_turn_that_is_over_does_not_run_the_workflow_ag
 
 def test_an_answer_to_a_call_of_a_turn_that_has_failed_does_not_continue_what_failed(deploy: Deploy, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
-    with deploy(seq("root", par("p", asks("a"), Fails(name="b", gate=gate)), says("c"))) as rt:
+    with deploy(seq("root", par("p", asks("a"), FailsBehindGate(name="b", gate=gate)), says("c"))) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
         events = iter(turn)
         assert asked("a") in short([next(events), next(events)])

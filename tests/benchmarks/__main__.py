@@ -101,7 +101,7 @@ def main(
             ray.shutdown()
             run.compare(plan)
     finally:
-        # What was measured before something failed took minutes.
+        # Save what was measured before the failure: it took minutes.
         console.print(table(run.results.figures, run.title))
     if whole or into is not None:
         report.write(run.results, into or results.FOLDER, report.README if whole and into is None else None)
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """What the table is called."""
+        """The title of the table."""
         load = " ".join(f"{each:.2f}" for each in self.results.load)
         return f"{self.results.began} · {self.results.machine}, load {load} · Ray {ray.__version__}"
 
@@ -126,7 +126,7 @@ class Run:
         self._put(name, took_s, [*self.results.figures, *figures])
 
     def compare(self, plan: Plan) -> None:
-        """Measure the peers. One that fails is told, and left out: our own figures are worth keeping without it."""
+        """Measure the peers. One that fails is reported and left out: our own figures are worth keeping without it."""
         reports: dict[str, Report] = {}
         for peer in comparison.PEERS:
             try:

@@ -1,4 +1,4 @@
-"""What it costs that agents come and go: a first message beside a second, and the memory of many agents in few processes."""
+"""The cost of activation: first messages compared with second ones, and the memory of many agents in few processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime, say
+from tests.benchmarks.workloads import ROOT, run_turn, runtime
 
 NAME = "activation"
 HOSTS = 16
@@ -46,24 +46,23 @@ def tree(agents: int, model: object) -> LlmAgent:
 
 
 def measure(plan: Plan) -> list[Figure]:
-    """First messages with a process that stands ready and without one, and memory. On the local engine there are no processes."""
+    """First messages with a spare process and without one, and memory. The local engine has no processes."""
     return [*_first_messages(plan, spares=1), *_first_messages(plan, spares=0), *_memory(plan)]
 
 
-# ------------------------------------------------------------------------------------------------- time
 def _first_messages(plan: Plan, *, spares: int) -> list[Figure]:
     """New agents and one that lives are handed to by turns, each in a new session: so all else is the same."""
     model = PatternModel([], default="ok")
     cold: list[float] = []
     warm: list[float] = []
     with TemporaryDirectory() as folder, runtime(plan, tree(plan.cold + 1, model), Path(folder), spare_hosts=spares) as rt:
-        say(rt, "first", "agent_0")
+        run_turn(rt, "first", "agent_0")
         for number in range(1, plan.cold + 1):
             _until_ready(plan, rt, spares)
-            # Whoever was waited for has slept.
-            say(rt, f"wake {number}", "agent_0")
-            warm.append(timed_ms(partial(say, rt, f"warm {number}", "agent_0")))
-            cold.append(timed_ms(partial(say, rt, f"cold {number}", f"agent_{number}")))
+            # The actors have slept during the wait; wake them before the measurement.
+            run_turn(rt, f"wake {number}", "agent_0")
+            warm.append(timed_ms(partial(run_turn, rt, f"warm {number}", "agent_0")))
+            cold.append(timed_ms(partial(run_turn, rt, f"cold {number}", f"agent_{number}")))
     which = "a process stands ready" if spares else "none stands ready"
     live = Figure(benchmark=NAME, name="second message: median", value=median(warm), unit="ms")
     return [
@@ -84,9 +83,8 @@ def _until_ready(plan: Plan, rt: Runtime, spares: int) -> None:
         time.sleep(0.02)
 
 
-# ------------------------------------------------------------------------------------------------- memory
 def _memory(plan: Plan) -> list[Figure]:
-    """The most that all processes have taken, this one and Ray's own too, looked at after every so many agents."""
+    """The maximum memory of all processes, this one and Ray's own included, sampled after every so many agents."""
     names = [f"agent_{number}" for number in range(plan.touched)]
     figures = []
     with (
@@ -107,11 +105,11 @@ def _memory(plan: Plan) -> list[Figure]:
 
 
 def _talk(rt: Runtime, how: str, agent: str) -> None:
-    assert say(rt, f"{how} {agent}", agent)[-1].text == "ok"
+    assert run_turn(rt, f"{how} {agent}", agent)[-1].text == "ok"
 
 
 def _memory_of(pid: int) -> int:
-    """What a process takes, of what it shares with others its part: so the sum of all is what is taken."""
+    """Proportional set size of a process: shared pages count by share, so that the sum over processes is right."""
     try:
         found = _SHARED_OUT.search(Path(f"/proc/{pid}/smaps_rollup").read_bytes())
     except (FileNotFoundError, ProcessLookupError):

@@ -22,8 +22,8 @@ class Chart:
 
     Attributes:
         name: of its file.
-        title, x, y: what is written on it.
-        lines: points of each line, by what it is called.
+        title, x, y: its labels.
+        lines: points of each line, by its name.
     """
 
     name: str

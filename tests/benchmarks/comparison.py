@@ -1,4 +1,4 @@
-"""The peers: where each is run, and how what it reports stands beside our own figures."""
+"""The peers: the environment of each, and how its report is merged with our own figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEERS: Mapping[str, tuple[str, str]] = {
     "LangGraph": ("langgraph", "langgraph"),
     "OpenAI Agents SDK": ("openai-agents", "openai_agents"),
 }
-"""Environment and module, by the name under which the peer is told."""
+"""Environment and module, by the peer's name in reports."""
 
 
 def prepare() -> None:
@@ -54,7 +54,7 @@ def request(plan: Plan) -> Request:
 
 
 def beside(figures: Sequence[Figure], reports: Mapping[str, Report]) -> list[Figure]:
-    """Our figures with those of the peers, which are told where we have the same."""
+    """Our figures, each with the peers' figures for the same measurement."""
     return [msgspec.structs.replace(figure, peers=_peers(figure, reports)) for figure in figures]
 
 

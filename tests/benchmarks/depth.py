@@ -15,8 +15,8 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import runtime, say, write_history
-from tests.support.vector_agents import Say
+from tests.benchmarks.workloads import run_turn, runtime, write_history
+from tests.support.vector_agents import SayingAgent
 
 NAME = "depth"
 CALLS = 5
@@ -31,7 +31,7 @@ async def look() -> str:
     return "seen"
 
 
-class Looks:
+class ToolCallingModel:
     """A model that makes so many calls one after the other, then answers."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -55,7 +55,7 @@ def _under_agents(plan: Plan) -> list[Figure]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         for level in levels:
-            # Who spoke last is spoken to again.
+            # The agent that spoke last gets the next message.
             write_history(folder, {f"level-{level}": 2}, agent=f"level_{level}")
         with runtime(plan, chain(plan.depth), folder) as rt:
             contestants = {str(level): _turn(rt, level) for level in levels}
@@ -69,13 +69,13 @@ def chain(depth: int) -> Agent:
     """A root and so many levels below it, and one more, so that all but the first and the last have as many to transfer to."""
     below: list[Agent] = []
     for level in range(depth + 1, -1, -1):
-        below = [LlmAgent(name=f"level_{level}", model=Looks(), tools=[look], sub_agents=below)]
+        below = [LlmAgent(name=f"level_{level}", model=ToolCallingModel(), tools=[look], sub_agents=below)]
     return below[0]
 
 
 def _turn(rt: Runtime, level: int) -> Callable[[], object]:
     def turn() -> None:
-        events = say(rt, f"level-{level}")
+        events = run_turn(rt, f"level-{level}")
         assert {event.author for event in events} == {f"level_{level}"}, events
         assert len(events) == 2 * CALLS + 1
 
@@ -93,7 +93,7 @@ def _inside_workflows(plan: Plan) -> list[Figure]:
 
 
 def nested(depth: int) -> Agent:
-    """A root that transfers to whom the user names: `shallow` with a speaker below it, or `deep` with one so many levels down."""
+    """A root that transfers to `shallow`, with a speaker below it, or to `deep`, with one many levels down, as the user says."""
     shallow = SequentialAgent(name="shallow", sub_agents=[_speaker("speaker_of_shallow")])
     deep: Agent = _speaker("speaker_of_deep")
     for level in range(depth - 1, 0, -1):
@@ -103,11 +103,11 @@ def nested(depth: int) -> Agent:
 
 
 def _speaker(name: str) -> Agent:
-    return Say(name=name, say=["ok"] * _SPOKEN)
+    return SayingAgent(name=name, say=["ok"] * _SPOKEN)
 
 
 def _event_ms(rt: Runtime, child: str) -> float:
-    """From the first of the speaker's events to the last: what it takes to get there is not theirs."""
+    """From the first of the speaker's events to the last: the way down to it is left out."""
     at_s = [
         time.perf_counter()
         for event in rt.run(user_id=USER, session_id="s", message=child)

@@ -1,4 +1,4 @@
-"""Environments of other projects: made when they are first needed, from a lock file each, so that ours needs none of theirs."""
+"""Environments of other projects, each created from a lock file when first needed, so that ours needs none of their packages."""
 
 from __future__ import annotations
 

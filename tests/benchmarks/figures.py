@@ -1,4 +1,4 @@
-"""What a benchmark says, and how its samples are taken and told."""
+"""Figures of benchmarks: how samples are taken and formatted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         benchmark: the name of the benchmark.
         name: what was measured.
         unit: `ms` or `s` for times, anything with `/s` for rates.
-        reference: the same of whatever it is compared with, measured in the same run; by default the raw Ray floor.
+        reference: the same measurement of the reference, in the same run; by default the raw Ray floor.
         at: what it depends on, if that is what charts show and peers are measured at: events of history, sessions at once, turns.
             At most one figure of a benchmark has each.
         peers: the same of other projects, in the same run, by their names.
@@ -52,7 +52,7 @@ BLOCK = 10
 
 
 def interleaved(contestants: Mapping[str, Callable[[], object]], calls: int) -> dict[str, list[float]]:
-    """Measure everybody in short blocks by turns, so that a machine that gets slower does so for all.
+    """Measure all contestants in short alternating blocks, so that a machine that gets slower does so for all.
 
     Call by call would not be fair: contestants that share processes would find them awake, the others would not.
 
@@ -93,7 +93,7 @@ def table(figures: Sequence[Figure], title: str) -> Table:
     for figure in figures:
         reference = "" if figure.reference is None else f"{rounded(figure.reference)} ({figure.reference_name})"
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
-        peers = [peer_told(figure, peer) for peer in names]
+        peers = [peer_cell(figure, peer) for peer in names]
         made.add_row(figure.benchmark, figure.name, rounded(figure.value), figure.unit, reference, ratio, *peers)
     return made
 
@@ -103,11 +103,11 @@ def peer_names(figures: Sequence[Figure]) -> list[str]:
     return list(dict.fromkeys(peer for figure in figures for peer in figure.peers))
 
 
-def peer_told(figure: Figure, peer: str) -> str:
+def peer_cell(figure: Figure, peer: str) -> str:
     """A peer's value and how many times worse it is; nothing when it has none."""
     return f"{rounded(figure.peers[peer])} ({figure.peer_ratio(peer):.1f}×)" if peer in figure.peers else ""
 
 
 def rounded(value: float) -> str:
-    """A value as it is told."""
+    """A value as it is printed."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

@@ -33,7 +33,7 @@ _NUMBER = struct.Struct(">Q")
 
 
 class StaleFloorError(Exception):
-    """A turn is not what the floor makes any more; a ratio against it would mean nothing."""
+    """Our turns no longer make the calls of the floor; a ratio against it would mean nothing."""
 
     def __init__(self, turn: RecordedTurn) -> None:
         super().__init__(f"a turn makes calls {turn.calls} and {turn.commits} commits, the floor {CALLS} and {COMMITS}")
@@ -168,7 +168,7 @@ class Floor:
             ray.kill(actor)
 
     async def turn(self, _: int = 0) -> None:
-        """One turn, until the driver has been told of its end."""
+        """One turn, until the driver has got its end."""
         number = next(self._numbers)
         ended = self._ended[number] = asyncio.get_running_loop().create_future()
         started = self._runner.start.remote(_message(number, self._recorded.requests["StartTurn"]))

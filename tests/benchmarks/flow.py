@@ -12,14 +12,14 @@ from actors import Content, Flow, FunctionCall, LlmAgent, LlmRequest, LlmRespons
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import runtime
+from tests.benchmarks.workloads import runtime
 
 NAME = "flow"
 AGENTS = 10
 SLOW_S = 1.0
 
 
-class Finishes:
+class TaskFinishingModel:
     """A model that finishes the first of its tasks, at once or after a while."""
 
     def __init__(self, after_s: float = 0.0) -> None:
@@ -42,7 +42,7 @@ def measure(plan: Plan) -> list[Figure]:
 def graph(tasks: int) -> Flow:
     """Tasks that need up to three earlier ones each, the same every time; each may be done by two agents."""
     chance = random.Random(7)
-    agents = [LlmAgent(name=f"agent_{number}", model=Finishes()) for number in range(AGENTS)]
+    agents = [LlmAgent(name=f"agent_{number}", model=TaskFinishingModel()) for number in range(AGENTS)]
     made: list[Task] = []
     for number in range(tasks):
         needs = chance.sample(made, chance.randint(0, min(3, len(made))))
@@ -63,7 +63,7 @@ def _graph(plan: Plan) -> list[Figure]:
 
 def _side_by_side(plan: Plan) -> list[Figure]:
     slow_s = SLOW_S if plan.has_floor else 0.001
-    agents = [LlmAgent(name=f"agent_{number}", model=Finishes(slow_s)) for number in range(3)]
+    agents = [LlmAgent(name=f"agent_{number}", model=TaskFinishingModel(slow_s)) for number in range(3)]
     flow = Flow([Task("do it", agents=[agent]) for agent in agents], name="slow")
     with TemporaryDirectory() as folder, runtime(plan, flow, Path(folder)) as rt:
         cold_ms = timed_ms(lambda: _run(rt, "cold"))

@@ -15,8 +15,8 @@ from runtime.models.gemini import Gemini
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.gemini import service
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, instant_agent, load, runtime, say, write_history
 from tests.benchmarks.throughput import talk
+from tests.benchmarks.workloads import ROOT, instant_agent, run_load, run_turn, runtime, write_history
 from tests.support.process_use import use_of
 
 NAME = "footprint"
@@ -43,11 +43,11 @@ async def _own(plan: Plan, folder: Path) -> list[Figure]:
         turn = talk(rt)
         await turn(0)
         first = {who: use_of(pid).memory for who, pid in (await _pids(rt)).items()}
-        await load(turn, sessions=plan.remembered, turns=plan.remembered)
+        await run_load(turn, sessions=plan.remembered, turns=plan.remembered)
         pids = await _pids(rt)
         then = {who: use_of(pid).memory for who, pid in pids.items()}
         before_s = {who: _cpu_s(pid) for who, pid in pids.items()}
-        done = await load(turn, sessions=min(_AT_ONCE, plan.remembered), turns=plan.load)
+        done = await run_load(turn, sessions=min(_AT_ONCE, plan.remembered), turns=plan.load)
         spent_s = {who: _cpu_s(pid) - before_s[who] for who, pid in pids.items()}
     turns = len(done.latencies_ms)
     return [
@@ -64,7 +64,7 @@ def _memory_with_gemini(plan: Plan) -> int:
     with service() as url, TemporaryDirectory() as folder:
         root = LlmAgent(name=ROOT, model=Gemini(model="gemini-2.5-flash", api_key="key", base_url=url))
         with runtime(plan, root, Path(folder)) as rt:
-            say(rt, "s")
+            run_turn(rt, "s")
             return use_of(rt.statistics().agents[ROOT].pid).memory
 
 

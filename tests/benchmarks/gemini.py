@@ -14,7 +14,7 @@ from actors.rules.prompt.history import History
 from runtime.models.gemini import Gemini
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, conversation
+from tests.benchmarks.workloads import ROOT, conversation
 from tests.support.gemini_server import GeminiServer, text
 
 NAME = "gemini"

@@ -9,8 +9,8 @@ from actors import Agent, LoopAgent
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.recorded import record
-from tests.benchmarks.stage import runtime, say
-from tests.support.vector_agents import Say
+from tests.benchmarks.workloads import run_turn, runtime
+from tests.support.vector_agents import SayingAgent
 
 NAME = "loop"
 
@@ -18,10 +18,10 @@ NAME = "loop"
 def measure(plan: Plan) -> list[Figure]:
     """Turns that are one loop each; both agents live already. The calls between actors are counted on the local engine."""
     with TemporaryDirectory() as folder, runtime(plan, tree(plan.iterations), Path(folder)) as rt:
-        say(rt, "s")
-        loops_ms = [timed_ms(lambda: say(rt, "s")) for _ in range(plan.loops)]
+        run_turn(rt, "s")
+        loops_ms = [timed_ms(lambda: run_turn(rt, "s")) for _ in range(plan.loops)]
     calls = record(tree(plan.iterations)).calls
-    # How often the driver asks for news depends on how much it is told at once.
+    # How often the driver polls depends on the size of the replies.
     made = sum(count for name, count in calls.items() if name != "Poll")
     return [
         Figure(benchmark=NAME, name="iteration: median", value=median(loops_ms) / plan.iterations, unit="ms"),
@@ -31,4 +31,4 @@ def measure(plan: Plan) -> list[Figure]:
 
 def tree(iterations: int) -> Agent:
     """A loop over one child that answers at once."""
-    return LoopAgent(name="loop", max_iterations=iterations, sub_agents=[Say(name="child", say=["ok"])])
+    return LoopAgent(name="loop", max_iterations=iterations, sub_agents=[SayingAgent(name="child", say=["ok"])])

@@ -28,8 +28,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         starts: Runtimes started.
         agents: of a large tree.
         ray_starts: Runtimes started that have to start Ray as well.
-        cold: agents that are spoken to for the first time, one after the other.
-        touched: agents that are spoken to with few processes for them.
+        cold: agents that get their first message, one after the other.
+        touched: agents that get messages, with few processes for them.
         losses: processes killed of each kind.
         sessions: that talk at once to a model which takes its time.
         model_s: how long that is.
@@ -39,7 +39,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         peer_turns: turns measured of each peer, per history.
         peer_events: the longest history that peers are measured at.
         peer_load: turns of one round of concurrent sessions of a peer, all sessions together.
-        stored: turns whose room on disk is told.
+        stored: turns whose size on disk is measured.
     """
 
     engine: Literal["ray", "local"] = "ray"

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, instant_agent, load, runtime
 from tests.benchmarks.throughput import talk
+from tests.benchmarks.workloads import ROOT, instant_agent, run_load, runtime
 
 Process = Literal["session", "runner", "agent", "driver"]
 SESSIONS = 64
@@ -50,15 +50,15 @@ async def _profile(plan: Plan, process: Process, seconds: int, folder: Path) -> 
     stacks = folder / "stacks"
     async with runtime(plan, instant_agent(), folder) as rt:
         turn = talk(rt)
-        await load(turn, sessions=SESSIONS, turns=4 * SESSIONS)
+        await run_load(turn, sessions=SESSIONS, turns=4 * SESSIONS)
         pid = _pid(await rt.aio.statistics(), process)
-        # Only who holds the GIL: threads that wait inside of Ray's C++ look busy to py-spy, and there are more of them.
+        # Only threads that hold the GIL: those that wait inside Ray's C++ look busy to py-spy, and outnumber the others.
         options = ["--gil", "--duration", str(seconds), "--rate", str(RATE), "--format", "raw", "--output", str(stacks)]
         sampler = await asyncio.create_subprocess_exec(
             "py-spy", "record", *options, "--pid", str(pid), stdout=asyncio.subprocess.DEVNULL
         )
         while sampler.returncode is None:
-            await load(turn, sessions=SESSIONS, turns=2 * SESSIONS)
+            await run_load(turn, sessions=SESSIONS, turns=2 * SESSIONS)
     return parsed(stacks.read_text(), seconds * RATE)
 
 

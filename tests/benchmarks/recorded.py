@@ -19,7 +19,7 @@ from actors.messages.protocol.base import Message
 from runtime import Runtime
 from runtime.engine.local import LocalLink
 from tests.benchmarks.plan import TINY
-from tests.benchmarks.stage import instant_agent, runtime, say
+from tests.benchmarks.workloads import instant_agent, run_turn, runtime
 
 _TURNS = 10
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(AnyMessage)
@@ -75,7 +75,7 @@ def record(root: Agent | None = None) -> RecordedTurn:
 def _talk(rt: Runtime) -> int:
     """Run the turns. Returns the commits made so far."""
     for _ in range(_TURNS):
-        say(rt, "s")
+        run_turn(rt, "s")
     return rt.statistics().session.counts["commits"]
 
 

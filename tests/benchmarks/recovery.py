@@ -14,8 +14,8 @@ from runtime import Runtime
 from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime
-from tests.support.waiting_model import Waiting
+from tests.benchmarks.workloads import ROOT, runtime
+from tests.support.waiting_model import GatedModel
 
 NAME = "recovery"
 
@@ -36,22 +36,22 @@ def measure(plan: Plan) -> list[Figure]:
 
 def _all(plan: Plan, pids: Callable[[RuntimeStatistics], list[int]]) -> list[float]:
     with TemporaryDirectory() as folder:
-        model = Waiting(Path(folder), "ok")
+        model = GatedModel(Path(folder), "ok")
         root: Agent = LlmAgent(name=ROOT, model=model)
         with runtime(plan, root, Path(folder)) as rt:
             return [_one(rt, model, pids) for _ in range(plan.losses)]
 
 
-def _one(rt: Runtime, model: Waiting, pids: Callable[[RuntimeStatistics], list[int]]) -> float:
+def _one(rt: Runtime, model: GatedModel, pids: Callable[[RuntimeStatistics], list[int]]) -> float:
     turn = rt.run(user_id="ada", session_id="s", message="go")
-    model.is_asked()
+    model.wait_until_called()
     victims = pids(rt.statistics())
-    is_asked_again = rt.statistics().session.pid not in victims
+    is_called_again = rt.statistics().session.pid not in victims
     began_s = time.perf_counter()
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
-    if is_asked_again:
-        model.is_asked()
-    model.let()
+    if is_called_again:
+        model.wait_until_called()
+    model.release()
     assert turn.result().text == "ok"
     return (time.perf_counter() - began_s) * 1_000

@@ -1,6 +1,6 @@
-"""What is made of `results.json`: RESULTS.md, the charts, and the table of costs in README.
+"""Reports from `results.json`: RESULTS.md, the charts, and the table of costs in README.
 
-`python -m tests.benchmarks.report` makes them anew, without measuring anything.
+`python -m tests.benchmarks.report` writes them again, without measuring anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.benchmarks import results as runs
 from tests.benchmarks import throughput, turns
 from tests.benchmarks.charts import Chart
 from tests.benchmarks.environments import Environment
-from tests.benchmarks.figures import OURS, Figure, peer_names, peer_told, rounded
+from tests.benchmarks.figures import OURS, Figure, peer_cell, peer_names, rounded
 from tests.benchmarks.results import Results
 
 README = Path("README.md")
@@ -76,7 +76,7 @@ def charts(figures: Sequence[Figure]) -> list[Chart]:
 
 
 def _lines(figures: Sequence[Figure], benchmark: str) -> dict[str, list[tuple[float, float]]]:
-    """Everybody who is compared in a benchmark: what it depends on, and the values."""
+    """All contestants of a benchmark, each with its values by what they depend on."""
     made: dict[str, list[tuple[float, float]]] = {OURS: []}
     for figure in figures:
         if figure.benchmark == benchmark and figure.at is not None:
@@ -159,7 +159,7 @@ def _compared(figures: Sequence[Figure], peers: Sequence[str]) -> tuple[tuple[st
     for figure in figures:
         floor = "" if figure.reference is None else f"{rounded(figure.reference)} ({figure.ratio:.2f})"
         ours = f"**{rounded(figure.value)}**"
-        rows.append((figure.benchmark, figure.name, figure.unit, ours, floor, *(peer_told(figure, peer) for peer in peers)))
+        rows.append((figure.benchmark, figure.name, figure.unit, ours, floor, *(peer_cell(figure, peer) for peer in peers)))
     return ("benchmark", "figure", "unit", OURS, f"floor ({OURS} against it)", *peers), rows
 
 

@@ -13,15 +13,15 @@ from actors import Content, LlmAgent
 from actors.messages.model import LlmRequest, LlmResponse
 from tests.benchmarks.figures import Figure, median, percentile
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime
 from tests.benchmarks.throughput import talk
+from tests.benchmarks.workloads import ROOT, runtime
 
 NAME = "sessions"
 _TURNS = 3
 """Of each session. The first makes the session, and is not counted."""
 
 
-class Thinks:
+class DelayedModel:
     """A model that answers after a while."""
 
     def __init__(self, after_s: float) -> None:
@@ -45,7 +45,7 @@ def measure(plan: Plan) -> list[Figure]:
 async def _measure(plan: Plan) -> list[Figure]:
     made: list[Figure] = []
     with TemporaryDirectory() as folder:
-        async with runtime(plan, LlmAgent(name=ROOT, model=Thinks(plan.model_s)), Path(folder)) as rt:
+        async with runtime(plan, LlmAgent(name=ROOT, model=DelayedModel(plan.model_s)), Path(folder)) as rt:
             for sessions in plan.sessions:
                 for users, pause_s in (("that read up to", plan.pause_s), ("that answer at once", 0.0)):
                     taken_ms = await _taken_ms(talk(rt), sessions, pause_s)

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import instant_agent, runtime, say
+from tests.benchmarks.workloads import instant_agent, run_turn, runtime
 
 NAME = "startup"
 
@@ -26,7 +26,7 @@ def _start(plan: Plan) -> dict[str, float]:
         rt = runtime(plan, instant_agent(), Path(folder))
         return {
             "Runtime starts": timed_ms(rt.start),
-            "first message, which starts the agent": timed_ms(lambda: say(rt, "s")),
-            "second message": timed_ms(lambda: say(rt, "s")),
+            "first message, which starts the agent": timed_ms(lambda: run_turn(rt, "s")),
+            "second message": timed_ms(lambda: run_turn(rt, "s")),
             "Runtime stops": timed_ms(rt.close),
         }

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import instant_agent, runtime
 from tests.benchmarks.throughput import talk
+from tests.benchmarks.workloads import instant_agent, runtime
 
 NAME = "storage"
 
@@ -45,7 +45,7 @@ async def _sizes(plan: Plan, folder: Path, marks: list[int]) -> dict[int, int]:
     done = 0
     sizes = {}
     for mark in marks:
-        # Closed, so that what is still in the log of changes is in the database.
+        # Closed, so that the write-ahead log is merged into the database.
         async with runtime(plan, instant_agent(), folder) as rt:
             turn = talk(rt)
             while done < mark:

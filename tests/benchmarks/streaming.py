@@ -14,14 +14,14 @@ from actors.messages.model import LlmRequest, LlmResponse
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime
+from tests.benchmarks.workloads import ROOT, runtime
 
 NAME = "streaming"
 _PIECE = "a few words and "
 
 
-class Talker:
-    """A model that says `chunks` pieces as fast as they are taken."""
+class StreamingModel:
+    """A model that yields `chunks` partial responses as fast as they are taken."""
 
     def __init__(self, chunks: int) -> None:
         self._chunks = chunks
@@ -35,7 +35,7 @@ class Talker:
 
 def measure(plan: Plan) -> list[Figure]:
     """Partial events a second, and the time to the first, with a model that never waits."""
-    model: Model = Talker(plan.chunks)
+    model: Model = StreamingModel(plan.chunks)
     with TemporaryDirectory() as folder, runtime(plan, LlmAgent(name=ROOT, model=model), Path(folder)) as rt:
         _stream(rt)
         taken = [_stream(rt) for _ in range(plan.streams)]

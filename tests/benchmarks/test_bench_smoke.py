@@ -14,7 +14,7 @@ from tests.benchmarks.floor import CALLS, Floor, StaleFloorError
 from tests.benchmarks.loop import tree
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.recorded import record
-from tests.benchmarks.stage import load
+from tests.benchmarks.workloads import run_load
 
 
 # What a loss costs can only be measured where processes can be killed.
@@ -31,7 +31,7 @@ def test_the_floor_runs_turns_with_and_without_commits(local_ray: str, tmp_path:
     for folder in (None, tmp_path):
         with Floor(folder) as floor:
             floor.turn_sync()
-            assert asyncio.run(load(floor.turn, sessions=2, turns=6)).rate > 0
+            assert asyncio.run(run_load(floor.turn, sessions=2, turns=6)).rate > 0
 
 
 def test_the_floor_makes_the_calls_of_a_turn_and_refuses_to_stand_for_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What is made of figures: the peers beside ours, RESULTS.md, README's table, the charts."""
+"""Reports from figures: the peers beside ours, RESULTS.md, README's table, the charts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.benchmarks.plan import FULL, QUICK, TINY
 ROOT = Path(__file__).parents[2]
 
 
-class Notebook:
-    """A peer that writes what it is asked for into a file."""
+class RecordingPeer:
+    """A peer that writes its request into a file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,8 +37,8 @@ class Notebook:
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Notebook]:
-    yield Notebook(folder)
+async def opened(folder: Path) -> AsyncIterator[RecordingPeer]:
+    yield RecordingPeer(folder)
 
 
 def test_a_peer_is_measured_at_every_history_and_number_of_sessions() -> None:

@@ -13,7 +13,7 @@ from runtime import Runtime
 from tests.benchmarks.figures import Figure, median, percentile
 from tests.benchmarks.floor import Floor
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import SAID, Load, instant_agent, load, runtime
+from tests.benchmarks.workloads import SENTENCE, LoadResult, instant_agent, run_load, runtime
 
 NAME = "throughput"
 
@@ -32,14 +32,14 @@ async def _measure(plan: Plan, folder: Path, floor: Turn | None) -> list[Figure]
     async with runtime(plan, instant_agent(), folder) as rt:
         turn = talk(rt)
         most = max(plan.concurrency)
-        await load(turn, sessions=most, turns=2 * most)
-        ours: dict[int, list[Load]] = {sessions: [] for sessions in plan.concurrency}
-        floors: dict[int, list[Load]] = {sessions: [] for sessions in plan.concurrency}
+        await run_load(turn, sessions=most, turns=2 * most)
+        ours: dict[int, list[LoadResult]] = {sessions: [] for sessions in plan.concurrency}
+        floors: dict[int, list[LoadResult]] = {sessions: [] for sessions in plan.concurrency}
         for _ in range(plan.load_rounds):
             for sessions in plan.concurrency:
-                ours[sessions].append(await load(turn, sessions=sessions, turns=plan.load))
+                ours[sessions].append(await run_load(turn, sessions=sessions, turns=plan.load))
                 if floor is not None:
-                    floors[sessions].append(await load(floor, sessions=sessions, turns=plan.load))
+                    floors[sessions].append(await run_load(floor, sessions=sessions, turns=plan.load))
     return [figure for sessions in plan.concurrency for figure in _figures(sessions, ours[sessions], floors[sessions])]
 
 
@@ -47,12 +47,12 @@ def talk(rt: Runtime) -> Turn:
     """A turn in the session of a number, to its result."""
 
     async def turn(session: int) -> None:
-        await rt.run(user_id=USER, session_id=f"session-{session}", message=SAID)
+        await rt.run(user_id=USER, session_id=f"session-{session}", message=SENTENCE)
 
     return turn
 
 
-def _figures(sessions: int, ours: list[Load], floors: list[Load]) -> list[Figure]:
+def _figures(sessions: int, ours: list[LoadResult], floors: list[LoadResult]) -> list[Figure]:
     rate, floor_rate = (median([each.rate for each in loads]) if loads else None for loads in (ours, floors))
     latencies_ms = [latency for each in ours for latency in each.latencies_ms]
     assert rate is not None

@@ -9,7 +9,7 @@ from actors import LlmAgent
 from actors.testing import PatternModel
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import runtime, say
+from tests.benchmarks.workloads import run_turn, runtime
 
 NAME = "transfer"
 
@@ -17,7 +17,7 @@ NAME = "transfer"
 def measure(plan: Plan) -> list[Figure]:
     """A turn of the root alone and one that it hands over, by turns; both agents live already."""
     with TemporaryDirectory() as folder, runtime(plan, _tree(), Path(folder)) as rt:
-        contestants = {"alone": lambda: say(rt, "s", "hello"), "handed over": lambda: say(rt, "s", "my bill")}
+        contestants = {"alone": lambda: run_turn(rt, "s", "hello"), "handed over": lambda: run_turn(rt, "s", "my bill")}
         interleaved(contestants, 20)
         samples = interleaved(contestants, plan.turns // 2 + 1)
     alone, handed_over = median(samples["alone"]), median(samples["handed over"])
@@ -29,7 +29,7 @@ def measure(plan: Plan) -> list[Figure]:
 
 
 def _tree() -> LlmAgent:
-    # Who may not transfer to its parent is not sticky either: the root gets every turn.
+    # An agent that may not transfer to its parent is not sticky either: the root gets every turn.
     billing = LlmAgent(name="billing", model=PatternModel([], default="paid"), disallow_transfer_to_parent=True)
     model = PatternModel([("bill", {"transfer": "billing"})], default="ok")
     return LlmAgent(name="concierge", model=model, sub_agents=[billing])

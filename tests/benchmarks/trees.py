@@ -14,7 +14,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median, timed_ms
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import ROOT, runtime, say
+from tests.benchmarks.workloads import ROOT, run_turn, runtime
 
 NAME = "trees"
 SMALL = 10
@@ -91,7 +91,7 @@ def _turns(plan: Plan) -> list[Figure]:
             (folder / str(agents)).mkdir()
             app = f"{NAME}-{agents}"
             live[agents] = stack.enter_context(runtime(plan, tree(agents), folder / str(agents), app))
-        contestants = {str(agents): (lambda rt=rt: say(rt, "s")) for agents, rt in live.items()}
+        contestants = {str(agents): (lambda rt=rt: run_turn(rt, "s")) for agents, rt in live.items()}
         interleaved(contestants, 20)
         samples = interleaved(contestants, plan.turns)
     return _compared(plan, "a turn of the root", {int(agents): times for agents, times in samples.items()})

@@ -12,7 +12,7 @@ from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median, percentile
 from tests.benchmarks.floor import Floor
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.stage import instant_agent, runtime, say, write_history
+from tests.benchmarks.workloads import instant_agent, run_turn, runtime, write_history
 
 NAME = "turn"
 EVENTS_A_TURN = 2
@@ -41,13 +41,13 @@ def _session_ids(length: int, turns: int) -> list[str]:
 
 def _talk(rt: Runtime, session_ids: list[str]) -> Callable[[], object]:
     by_turns = cycle(session_ids)
-    return lambda: say(rt, next(by_turns))
+    return lambda: run_turn(rt, next(by_turns))
 
 
 def _warm_up(rt: Runtime, sessions: dict[int, list[str]], contestants: dict[str, Callable[[], object]]) -> None:
     """Have the actors live and every session's view compiled."""
     for session_id in [session_id for ids in sessions.values() for session_id in ids]:
-        say(rt, session_id)
+        run_turn(rt, session_id)
     interleaved(contestants, 20)
 
 

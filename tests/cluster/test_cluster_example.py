@@ -1,4 +1,4 @@
-"""The example for clusters: a program leaves an app with PostgreSQL behind, and others speak to it and stop it."""
+"""The example for clusters: one program deploys an app on PostgreSQL, others talk to it and stop it."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from actors.errors import (
 from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from tests.support.conversation_agents import archive, forever
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_tools import archive, forever
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 DRIVERS = 5
 NAMESPACE = f"{Settings().namespace}, far away"
@@ -68,7 +68,7 @@ def test_fifty_turns_at_once_in_one_session_are_run_one_after_the_other(drivers:
             f"{number}/{index}": drivers[number].run(user_id="ada", session_id="crowd", message=f"{number}/{index}")
             for index in range(50 // DRIVERS)
         }
-        return {message: told(list(turn)) for message, turn in turns.items()}
+        return {message: author_texts(list(turn)) for message, turn in turns.items()}
 
     with ThreadPoolExecutor(DRIVERS) as threads:
         heard = {message: events for each in threads.map(drive, range(DRIVERS)) for message, events in each.items()}
@@ -118,7 +118,7 @@ def test_another_driver_can_follow_a_turn_and_cancel_it(drivers: list[Runtime]) 
 
 def test_a_joined_runtime_has_all_that_a_runtime_has(drivers: list[Runtime]) -> None:
     first, second, *_ = drivers
-    assert told(say(first, "keep this", session_id="kept"))[-1] == ("root", "done")
+    assert author_texts(run_turn(first, "keep this", session_id="kept"))[-1] == ("root", "done")
     assert second.artifacts.load("ada", "kept", "n") == Part(text="t")
     second.memory.add_session("ada", "kept")
     assert [entry.text for entry in first.memory.search("ada", "keep")] == ["keep this"]
@@ -126,7 +126,7 @@ def test_a_joined_runtime_has_all_that_a_runtime_has(drivers: list[Runtime]) -> 
     assert second.statistics().agents["root"].actor.startswith("joined/host/")
     # The deployment's limit, not that of this driver's settings.
     with pytest.raises(TooLargeError, match="RAYGROVE_MAX_MESSAGE_BYTES allows 100000"):
-        say(second, "x" * 200_000)
+        run_turn(second, "x" * 200_000)
 
 
 async def test_it_works_on_an_event_loop_and_leaving_it_stops_nothing(drivers: list[Runtime]) -> None:

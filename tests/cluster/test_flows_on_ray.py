@@ -28,14 +28,14 @@ from actors import (
 )
 from actors.errors import FlowLimitExceededError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.conversation_agents import Gate
-from tests.support.runtimes import Deploy, say
-from tests.support.waiting_model import Waiting
+from tests.support.conversation_tools import Gate
+from tests.support.runtimes import Deploy, run_turn
+from tests.support.waiting_model import GatedModel
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-class AtGate:
+class TaskModelAtGate:
     """A model that waits at a gate before it finishes its first task."""
 
     def __init__(self, gate: Path) -> None:
@@ -46,8 +46,8 @@ class AtGate:
         yield finished(request)
 
 
-class Working(Waiting):
-    """A model that tells when it is asked, and finishes its first task when it is let."""
+class GatedTaskModel(GatedModel):
+    """A GatedModel that finishes its first task when it is released."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         async for _ in super().generate(request, stream=stream):
@@ -75,11 +75,11 @@ def test_independent_tasks_are_done_at_the_same_time_in_three_processes(tmp_path
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
         Gate(tmp_path / name)
-        agents.append(LlmAgent(name=name, model=AtGate(tmp_path / name)))
+        agents.append(LlmAgent(name=name, model=TaskModelAtGate(tmp_path / name)))
     flow = Flow([Task("look", name=f"by_{agent.name}", agents=[agent]) for agent in agents])
     with Deploy("ray", tmp_path)(flow) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
-        # A gate can be held only when somebody waits there: all three do, before the first is let through.
+        # Opening a gate blocks until an agent waits there: all three do before the first goes on.
         held = [os.open(tmp_path / agent.name / "gate", os.O_WRONLY) for agent in agents]
         for gate in held:
             os.close(gate)
@@ -98,17 +98,17 @@ def test_independent_tasks_are_done_at_the_same_time_in_three_processes(tmp_path
 def test_a_flow_is_completed_although_its_controller_and_an_agent_are_killed(tmp_path: Path) -> None:
     finishes = PatternModel([], default=succeed("plan", "three parts"))
     planner = LlmAgent(name="planner", model=finishes)
-    waiting = Working(tmp_path, "")
+    waiting = GatedTaskModel(tmp_path, "")
     writer = LlmAgent(name="writer", model=waiting)
     plan = Task("Plan", name="plan", agents=[planner])
     with Deploy("ray", tmp_path)(Flow([Task("Write", name="write", agents=[writer], depends_on=[plan])])) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
-        waiting.is_asked()
+        waiting.wait_until_called()
         live = rt.statistics().agents
         for agent in ("flow", "writer"):
             os.kill(live[agent].pid, signal.SIGKILL)
-        waiting.is_asked()
-        waiting.let()
+        waiting.wait_until_called()
+        waiting.release()
         tasks = turn.result().tasks
         written = rt.statistics().agents["writer"].pid
         assert written != live["writer"].pid
@@ -156,4 +156,4 @@ def test_flows_that_are_no_part_of_the_tree(tmp_path: Path) -> None:
 
         # However many flows were run, one controller did it.
         assert rt.statistics().agents.keys() == {"@controller", "a", "b"}
-        assert [event.text for event in say(rt, "hi", "s4")] == ["Hello."]
+        assert [event.text for event in run_turn(rt, "hi", "s4")] == ["Hello."]

@@ -33,7 +33,7 @@ def test_who_waits_and_who_is_answered_outlive_the_actor_that_limits_them(tmp_pa
                     continue
                 assert found["running"] == 1
                 ray.kill(ray.get_actor("test/limits", namespace=NAMESPACE), no_restart=False)
-                # The second asks again of whoever has taken its place, who does not know of the first yet, or does again.
+                # The second call asks the restarted limiter, which may not have heard of the first one yet.
                 while not dict(other.statistics().models.get("gemini-2.5-flash", {})):
                     continue
             gate.release(2)

@@ -10,7 +10,7 @@ import ray
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime.settings import Settings
-from tests.support.runtimes import Deploy, host_of, say
+from tests.support.runtimes import Deploy, ray_actor_of, run_turn
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -28,20 +28,20 @@ def tree() -> LlmAgent:
 def test_agents_live_when_they_are_spoken_to_and_not_before(tmp_path: Path) -> None:
     with Deploy("ray", tmp_path)(tree()) as rt:
         assert rt.statistics().agents == {}
-        say(rt, "hello")
+        run_turn(rt, "hello")
         assert set(rt.statistics().agents) == {"concierge"}
-        say(rt, "my bill please")
+        run_turn(rt, "my bill please")
         agents = rt.statistics().agents
         assert set(agents) == {"concierge", "billing"}
         assert agents["concierge"].counts["runs"] == 2
         assert agents["billing"].counts["runs"] == 1
         assert agents["billing"].actor.startswith("test/host/")
-        assert host_of(rt, "billing") != host_of(rt, "concierge")
+        assert ray_actor_of(rt, "billing") != ray_actor_of(rt, "concierge")
 
 
 def test_every_actor_has_a_process_of_its_own(tmp_path: Path) -> None:
     with Deploy("ray", tmp_path)(tree()) as rt:
-        say(rt, "my bill please")
+        run_turn(rt, "my bill please")
         seen = rt.statistics()
         named = {seen.session.actor, seen.runner.actor, *(agent.actor for agent in seen.agents.values())}
         pids = {seen.session.pid, seen.runner.pid, *(agent.pid for agent in seen.agents.values())}
@@ -51,7 +51,7 @@ def test_every_actor_has_a_process_of_its_own(tmp_path: Path) -> None:
 
 def test_closing_leaves_no_actor_and_no_process(tmp_path: Path) -> None:
     with Deploy("ray", tmp_path)(tree()) as rt:
-        say(rt, "my bill please")
+        run_turn(rt, "my bill please")
         seen = rt.statistics()
     everybody = [seen.session, seen.runner, *seen.agents.values()]
     for actor in everybody:

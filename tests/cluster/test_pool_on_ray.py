@@ -1,4 +1,4 @@
-"""Agents come and go on Ray: more than processes, in replicas, together with others, and such as find no place at all."""
+"""Agents on Ray: more of them than processes, replicas, agents that share a process, and agents that cannot be placed."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.processes.placing import ray_options, start_placed
 from runtime.settings import Settings
-from tests.support.runtimes import Deploy, say, told
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 MANY = [f"a{number}" for number in range(6)]
 
 
-class Where(CustomAgent):
-    """Tells in which process it lives."""
+class ProcessTellingAgent(CustomAgent):
+    """Says the id of its process."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         yield Event(content=Content.of_text(str(os.getpid()), role="model"))
 
 
-class Hosts(CustomAgent):
-    """Has its guest tell in which process he lives, and then does so itself."""
+class AgentWithGuest(CustomAgent):
+    """Runs its child, then says the id of its own process."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         await context.run_agent("guest")
         yield Event(content=Content.of_text(str(os.getpid()), role="model"))
 
 
-class Remembers:
-    """Tells how much of the conversation it is shown, and whether Google's SDK was there before it."""
+class CountingModel:
+    """Says how many contents it gets, and whether its process had loaded Google's SDK before."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         text = f"{len(request.contents)} {'google.genai' in sys.modules}"
@@ -57,10 +57,10 @@ def tree() -> LlmAgent:
     painter = Placement(resources={"paint": 1}, num_gpus=1)
     children: list[Any] = [
         *(LlmAgent(name=name, model=answers) for name in MANY),
-        Where(name="twin", placement=Placement(replicas=2)),
-        Hosts(name="house", sub_agents=[Where(name="guest", placement=Placement(colocate="parent"))]),
+        ProcessTellingAgent(name="twin", placement=Placement(replicas=2)),
+        AgentWithGuest(name="house", sub_agents=[ProcessTellingAgent(name="guest", placement=Placement(colocate="parent"))]),
         LlmAgent(name="painter", model=answers, placement=painter),
-        *(Where(name=name, placement=Placement(num_cpus=2.5)) for name in ("big", "bigger")),
+        *(ProcessTellingAgent(name=name, placement=Placement(num_cpus=2.5)) for name in ("big", "bigger")),
     ]
     ways: list[tuple[str, Any]] = [(f"go {child.name}$", {"transfer": child.name}) for child in children]
     model = PatternModel(ways, default="hello")
@@ -85,7 +85,7 @@ def wait_until(rt: Runtime, name: str, number: int) -> None:
 
 
 def answered_by(rt: Runtime, message: str, session_id: str) -> tuple[str, str]:
-    return told(say(rt, message, session_id))[-1]
+    return author_texts(run_turn(rt, message, session_id))[-1]
 
 
 def test_the_first_agent_moves_into_a_process_that_stands_ready(rt: Runtime) -> None:
@@ -101,7 +101,7 @@ def test_many_sessions_speak_to_more_agents_than_there_are_processes_and_all_are
     def talk(number: int) -> list[tuple[str, str]]:
         agent = MANY[number % len(MANY)]
         session_id = f"many{number}"
-        # The second message goes to whoever spoke last, wherever that lives by then.
+        # The second message goes to the agent that spoke last, in whichever process it is by then.
         return [answered_by(rt, text, session_id) for text in (f"go {agent}", "and now?", "go on")]
 
     with ThreadPoolExecutor(18) as sessions:
@@ -111,7 +111,7 @@ def test_many_sessions_speak_to_more_agents_than_there_are_processes_and_all_are
     assert counts["hosts"] == 3
     assert counts["passivations"] + counts["shared"] >= len(MANY) + 1 - 3
     assert len({agent.pid for agent in rt.statistics().agents.values()}) <= 3
-    # One after the other, nobody has to share.
+    # Agents that are activated one after the other need not share a process.
     shared = counts["shared"]
     assert [answered_by(rt, f"go {agent}", f"alone {agent}") for agent in MANY] == [(agent, "ok") for agent in MANY]
     assert counted(rt, "shared") == shared
@@ -131,7 +131,7 @@ def test_a_session_always_speaks_to_the_same_replica(rt: Runtime) -> None:
 
 
 def test_who_lives_with_its_parent_is_found_in_its_process(rt: Runtime) -> None:
-    (_, guest), (_, house) = told(say(rt, "go house", "house"))[-2:]
+    (_, guest), (_, house) = author_texts(run_turn(rt, "go house", "house"))[-2:]
     seen = rt.statistics().agents
     assert guest == house == str(seen["house"].pid) == str(seen["guest"].pid)
     assert seen["house"].actor == seen["guest"].actor
@@ -140,7 +140,7 @@ def test_who_lives_with_its_parent_is_found_in_its_process(rt: Runtime) -> None:
 
 def test_no_place_at_all_fails_the_turn_with_what_is_missing_and_nothing_else(rt: Runtime) -> None:
     with pytest.raises(PlacementError, match=r"'painter' cannot be placed: it asks for 1 GPU, 1 paint, and .* has no GPU"):
-        say(rt, "go painter", "painter")
+        run_turn(rt, "go painter", "painter")
     session = rt.sessions.get("ada", "painter")
     assert session is not None
     assert (session.events[-1].author, session.events[-1].error_code) == ("painter", "PlacementError")
@@ -165,24 +165,24 @@ def test_what_was_lost_with_a_process_lives_again_when_it_is_spoken_to(rt: Runti
 def test_who_was_put_to_sleep_remembers_from_the_log(tmp_path: Path) -> None:
     settings = Settings(spare_hosts=1, idle_timeout_s=0.2)
     gemini = LlmAgent(name="gemini", model="gemini-2.5-flash")
-    root = LlmAgent(name="root", model=Remembers(), sub_agents=[gemini])
+    root = LlmAgent(name="root", model=CountingModel(), sub_agents=[gemini])
     with Deploy("ray", tmp_path)(root, settings=settings) as rt:
         wait_until(rt, "spares", 1)
-        assert told(say(rt, "hi")) == [("root", "1 True")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "1 True")]
         wait_until(rt, "hosts", 0)
         assert rt.statistics().agents == {}
-        assert told(say(rt, "hi")) == [("root", "3 True")]
+        assert author_texts(run_turn(rt, "hi")) == [("root", "3 True")]
         assert counted(rt, "activations") == 2
 
 
 async def test_resources_that_others_keep_are_not_waited_for_longer_than_said(local_ray: str) -> None:
-    holder: Any = ray.remote(num_cpus=1)(Holder).remote()
+    holder: Any = ray.remote(num_cpus=1)(ResourceHolder).remote()
     await holder.__ray_ready__.remote()
     home = ProcessGroup("hungry", Placement(num_cpus=4))
     asked: list[Any] = []
 
     def start() -> Any:
-        asked.append(ray.remote(Holder).options(**ray_options(home.placement)).remote())
+        asked.append(ray.remote(ResourceHolder).options(**ray_options(home.placement)).remote())
         return asked[-1]
 
     with pytest.raises(PlacementError, match=r"'hungry' cannot be placed: it asks for 4 CPU, and others did not leave it"):
@@ -192,5 +192,5 @@ async def test_resources_that_others_keep_are_not_waited_for_longer_than_said(lo
     ray.kill(holder)
 
 
-class Holder:
-    """Has resources."""
+class ResourceHolder:
+    """Holds Ray resources."""

@@ -1,4 +1,4 @@
-"""Several Session actors and Runners on Ray: their names, who joins them, and what becomes of turns when some are lost."""
+"""Several Session actors and Runners on Ray: their names, programs that join, and turns whose actors are lost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from actors.rules.capacity.sharding import shard_of
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.cluster.transport.ray_actors import list_named_actors
-from tests.support.runtimes import Deploy, say, told
-from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_on_each
+from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_session_per_shard
 
 APP = "sharded"
-SESSIONS = one_on_each(APP, "ada", SHARDS) + [f"another-{number}" for number in range(3)]
+SESSIONS = one_session_per_shard(APP, "ada", SHARDS) + [f"another-{number}" for number in range(3)]
 
 
-class Door:
+class LockedDoor:
     """A sync tool, `wait`, that blocks its thread while the test holds the door."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,8 +47,8 @@ class Door:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Door:
-    return Door(tmp_path)
+def door(tmp_path: Path) -> LockedDoor:
+    return LockedDoor(tmp_path)
 
 
 @pytest.fixture
@@ -56,27 +56,27 @@ def deploy(local_ray: str, server: str, tmp_path: Path) -> Deploy:
     return ShardedDeploy("ray", tmp_path, server)
 
 
-def guard(door: Door) -> LlmAgent:
+def guard(door: LockedDoor) -> LlmAgent:
     model = PatternModel([("wait", {"call": "wait"}), ("tool:", "let in")], default="hello")
     return LlmAgent(name="root", model=model, tools=[door.wait])
 
 
 def held_up(rt: Runtime) -> dict[str, Iterator[Event]]:
-    """A turn in each session, at the door; its further events."""
+    """One turn in each session, waiting at the door; returns their further events."""
     events = {session: iter(rt.run(user_id="ada", session_id=session, message="wait")) for session in SESSIONS}
     for each in events.values():
         assert any(next(each).function_calls())
     return events
 
 
-def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: Deploy, door: Door) -> None:
+def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: Deploy, door: LockedDoor) -> None:
     with deploy(guard(door), app_name=APP, detached=True) as rt:
         all_run_turns(rt)
-        some_are_lost(rt, door)
+        turns_survive_losses(rt, door)
         before = rt.statistics()
     with Runtime.connect(APP) as joined:
         for session in SESSIONS:
-            assert told(say(joined, "hi", session_id=session)) == [("root", "hello")]
+            assert author_texts(run_turn(joined, "hi", session_id=session)) == [("root", "hello")]
         found = joined.statistics()
         assert pids(found.session) == pids(before.session)
         assert pids(found.runner) == pids(before.runner)
@@ -89,7 +89,7 @@ def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: D
         with Runtime.connect(APP) as third:
             third.shutdown()
         with pytest.raises(ActorLostError):
-            say(joined, "hi")
+            run_turn(joined, "hi")
     assert [name for _, name in list_named_actors() if name.startswith(APP)] == []
     everybody = pids(found.session) + pids(found.runner) + pids(found.agents["root"])
     assert [pid for pid in everybody if Path(f"/proc/{pid}").exists()] == []
@@ -101,7 +101,7 @@ def pids(statistics: Statistics) -> list[int]:
 
 def all_run_turns(rt: Runtime) -> None:
     for session in SESSIONS:
-        assert told(say(rt, "hi", session_id=session)) == [("root", "hello")]
+        assert author_texts(run_turn(rt, "hi", session_id=session)) == [("root", "hello")]
     seen = rt.statistics()
     parts = [*seen.session.parts, *seen.runner.parts]
     assert [part.actor for part in parts] == [
@@ -113,14 +113,14 @@ def all_run_turns(rt: Runtime) -> None:
     assert all(part.counts["turns"] for part in (*seen.session.parts, *seen.runner.parts))
 
 
-def some_are_lost(rt: Runtime, door: Door) -> None:
+def turns_survive_losses(rt: Runtime, door: LockedDoor) -> None:
     before = rt.statistics()
     with door.held():
         events = held_up(rt)
         for lost in (before.runner.parts[0], before.session.parts[1]):
             os.kill(lost.pid, signal.SIGKILL)
     for session, behind in events.items():
-        assert told(list(behind))[-1] == ("root", "let in"), session
+        assert author_texts(list(behind))[-1] == ("root", "let in"), session
     after = rt.statistics()
     for lost_one, were, are in (
         (1, pids(before.session), pids(after.session)),

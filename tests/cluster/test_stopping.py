@@ -15,21 +15,21 @@ from actors.errors import TurnCancelledError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.turn import Turn
-from tests.support.conversation_agents import forever
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_tools import forever
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
 
 MARGIN_S = 4.0
-"""What is allowed on top of that to a machine that has something else to do, such as to start processes."""
+"""Allowed on top of that, for a machine that is busy, for example with starting processes."""
 
 PATIENCE_S = 30.0
 """How long Ray may take to end a process."""
 
 
-class Elsewhere:
-    """Tools that tell their process by a pipe, and then never return, whatever they are told."""
+class ProcessTools:
+    """Tools that write their process id to a pipe and then never return, not even when cancelled."""
 
     def __init__(self, folder: Path) -> None:
         self.pipe = folder / "pid"
@@ -47,12 +47,12 @@ class Elsewhere:
         """Hold up all that the agent's process does."""
         self.crunch()
 
-    def is_in(self) -> int:
-        """Wait until one of them is at work, and tell in which process."""
+    def wait_until_called(self) -> int:
+        """Wait until a tool is called; return its process id."""
         return int(self.pipe.read_text())
 
 
-def tree(tools: Elsewhere) -> LlmAgent:
+def tree(tools: ProcessTools) -> LlmAgent:
     names = ("crunch", "stop_the_loop", "forever")
     calls = PatternModel([*((name, {"call": name}) for name in names), ("late|both", {"transfer": "late"})], default="hello")
     both = PatternModel([], default={"parts": [{"call": "crunch"}, {"call": "forever"}]})
@@ -66,16 +66,16 @@ def tree(tools: Elsewhere) -> LlmAgent:
 
 
 @pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
-    made = Elsewhere(tmp_path_factory.mktemp("elsewhere"))
+def tools(tmp_path_factory: pytest.TempPathFactory) -> ProcessTools:
+    made = ProcessTools(tmp_path_factory.mktemp("elsewhere"))
     os.mkfifo(made.pipe)
     return made
 
 
 @pytest.fixture(scope="module")
-def rt(local_ray: str, tools: Elsewhere, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+def rt(local_ray: str, tools: ProcessTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     with Deploy("ray", tmp_path_factory.mktemp("stores"))(tree(tools), app_name="stopping") as rt:
-        say(rt, "hi")
+        run_turn(rt, "hi")
         yield rt
 
 
@@ -116,26 +116,26 @@ def test_a_turn_ends_while_the_process_of_an_agent_is_started(rt: Runtime) -> No
     assert any(next(events).function_calls())
     assert next(events).actions.transfer_to_agent == "late"
     ends_soon(rt, turn)
-    assert told(say(rt, "hi", session_id="s2")) == [("root", "hello")]
+    assert author_texts(run_turn(rt, "hi", session_id="s2")) == [("root", "hello")]
 
 
-def test_the_process_of_a_tool_that_runs_as_a_task_ends_with_the_turn(rt: Runtime, tools: Elsewhere) -> None:
+def test_the_process_of_a_tool_that_runs_as_a_task_ends_with_the_turn(rt: Runtime, tools: ProcessTools) -> None:
     turn = start(rt, "crunch")
-    pid = tools.is_in()
+    pid = tools.wait_until_called()
     ends_soon(rt, turn)
     assert ends(pid)
     turn = start(rt, "both")
-    pid = tools.is_in()
+    pid = tools.wait_until_called()
     ends_soon(rt, turn)
     assert ends(pid)
-    assert told(say(rt, "hi")) == [("root", "hello")]
+    assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
 
 
-def test_an_agent_that_does_not_listen_is_replaced(rt: Runtime, tools: Elsewhere) -> None:
+def test_an_agent_that_does_not_listen_is_replaced(rt: Runtime, tools: ProcessTools) -> None:
     before = rt.statistics().agents["root"].pid
     turn = start(rt, "stop_the_loop")
-    assert tools.is_in() == before
+    assert tools.wait_until_called() == before
     ends_soon(rt, turn)
     assert ends(before)
-    assert told(say(rt, "hi")) == [("root", "hello")]
+    assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
     assert rt.statistics().agents["root"].pid != before

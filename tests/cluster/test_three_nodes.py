@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.node_programs import open_folder, told_by
+from tests.support.node_programs import open_folder, run_program
 from tests.support.three_nodes_program import RUNNERS
 
 
@@ -12,7 +12,7 @@ from tests.support.three_nodes_program import RUNNERS
 @pytest.mark.parametrize(("experts", "sessions", "turns"), [(2, 200, 1), pytest.param(8, 200, 20, marks=pytest.mark.soak)])
 def test_all_turns_are_answered_although_nodes_come_and_go(experts: int, sessions: int, turns: int) -> None:
     with open_folder() as folder:
-        told, log = told_by("three_nodes", folder, experts, sessions, turns, timeout_s=580)
+        told, log = run_program("three_nodes", folder, experts, sessions, turns, timeout_s=580)
     assert told == [
         f"each Runner has its own actors of all agents {[RUNNERS] * (experts + 1)}",
         "on each node are agents True",

@@ -1,4 +1,4 @@
-"""A driver that is told to end takes its local Ray with it."""
+"""A driver that gets SIGTERM takes its local Ray with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that was only asleep finds, when it wakes up, that its turn is somebody else's: what it says then is refused."""
+"""A process that was suspended, not dead, wakes up after its turn was taken over: what it writes then is refused."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from actors.messages.codec import encode
 from actors.messages.event import new_event_id, now_s
 from actors.messages.session import SessionKey
 from runtime import Runtime
-from tests.support.runtimes import Deploy, told
-from tests.support.waiting_model import Waiting
+from tests.support.runtimes import Deploy, author_texts
+from tests.support.waiting_model import GatedModel
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
-    """Be the one who goes on with the turn, and answer in the agent's place."""
+    """Take the turn over with a new epoch, and answer in the agent's place."""
     resumed = await rt.session.resume_turn(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
     assert isinstance(resumed, p.TurnResumed)
     answer = Event(
@@ -36,26 +36,26 @@ async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
 
 
 def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) -> None:
-    model = Waiting(tmp_path, "said late")
+    model = GatedModel(tmp_path, "said late")
     with Deploy("ray", tmp_path)(LlmAgent(name="root", model=model)) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
-        model.is_asked()
+        model.wait_until_called()
         zombie = rt.statistics().agents["root"].pid
         os.kill(zombie, signal.SIGSTOP)
         try:
             rt.call(take_over(rt, SessionKey("test", "ada", "s1"), turn.invocation_id))
-            assert told(list(turn)) == [("root", "said in time")]
+            assert author_texts(list(turn)) == [("root", "said in time")]
         finally:
             os.kill(zombie, signal.SIGCONT)
-        model.let()
+        model.release()
         while rt.statistics().runner.counts["running"]:
             pass
         session = rt.sessions.get("ada", "s1")
         assert session is not None
-        assert told(list(session.events)) == [("user", "go"), ("root", "said in time")]
+        assert author_texts(list(session.events)) == [("user", "go"), ("root", "said in time")]
         seen = rt.statistics().agents["root"]
         assert (seen.pid, seen.counts["runs"], seen.counts["events"]) == (zombie, 1, 0)
         following = rt.run(user_id="ada", session_id="s1", message="again")
-        model.is_asked()
-        model.let()
+        model.wait_until_called()
+        model.release()
         assert following.result().text == "said late"

@@ -20,7 +20,7 @@ from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.old_schemas import memory_version_1, rows_of_version_1, version_1
-from tests.support.store_writes import event, places, turn
+from tests.support.store_writes import event, seqs, turn
 
 KEY = SessionKey("test", "ada", "s1")
 RAWS = [b"asked", b"answered"]
@@ -64,7 +64,7 @@ def assert_everything_works(url: str) -> None:
     assert OpenTurn.of(store.turn(KEY, "e-paused")).temp == {"step": 2}  # type: ignore[arg-type]
     assert OpenTurn.of(store.turn(KEY, "e-old")).temp == {}  # type: ignore[arg-type]
     store.commit([event(KEY, 3, "root", calls=("c-1",)), turn(KEY, "e-new", first_seq=3)])
-    assert places(store.events(KEY)) == [1, 2, 3]
+    assert seqs(store.events(KEY)) == [1, 2, 3]
     assert [found.invocation_id for _, found in store.running("test")] == ["e-new"]
     store.close()
 

@@ -18,7 +18,7 @@ from runtime.stores.sql import queries, schema
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
 from tests.support.session_store_conformance import LastingStoreConformance
-from tests.support.store_writes import APP, S1, S2, event, filled, places, turn
+from tests.support.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
 
 
 @pytest.fixture
@@ -52,20 +52,20 @@ def cut_connections(url: str) -> None:
 
 
 def test_a_write_after_the_server_cut_the_connection_goes_through(store: SqlSessionStore, url: str) -> None:
-    filled(store, S1, length=2)
+    fill_sessions(store, S1, length=2)
     cut_connections(url)
     store.commit([event(S1, 3)])
-    assert places(store.events(S1)) == [1, 2, 3]
+    assert seqs(store.events(S1)) == [1, 2, 3]
 
 
 def test_a_read_after_the_server_cut_the_connection_goes_through(store: SqlSessionStore, url: str) -> None:
-    filled(store, S1, length=2)
+    fill_sessions(store, S1, length=2)
     cut_connections(url)
-    assert places(store.events(S1)) == [1, 2]
+    assert seqs(store.events(S1)) == [1, 2]
 
 
 def test_a_connection_cut_within_a_transaction_stores_nothing_and_the_next_call_works(store: SqlSessionStore, url: str) -> None:
-    filled(store, S1, length=2)
+    fill_sessions(store, S1, length=2)
 
     class Cutting(dict[str, Any]):
         def items(self) -> Any:
@@ -74,9 +74,9 @@ def test_a_connection_cut_within_a_transaction_stores_nothing_and_the_next_call_
 
     with pytest.raises(StoreError):
         store.commit([HideEvents(S1, 1, 1), PutState(S1, Cutting(k=1))])
-    assert places(store.events(S1)) == [1, 2]
+    assert seqs(store.events(S1)) == [1, 2]
     store.commit([event(S1, 3)])
-    assert places(store.events(S1)) == [1, 2, 3]
+    assert seqs(store.events(S1)) == [1, 2, 3]
 
 
 def test_a_server_that_cannot_be_reached_is_a_store_error_without_the_password(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_many_openers_of_an_empty_database_make_its_tables_once(url: str) -> Non
 def test_a_second_writer_of_a_session_is_told_of_the_first(store: SqlSessionStore, url: str) -> None:
     other = SqlSessionStore(url)
     other.open()
-    filled(store, S1, S2, length=2)
+    fill_sessions(store, S1, S2, length=2)
     other.commit([event(S1, 3, id="theirs"), RemoveSession(S2)])
     with pytest.raises(StoreConflictError, match="place 3"):
         store.commit([event(S1, 3, id="ours")])
@@ -118,7 +118,7 @@ def test_a_second_writer_of_a_session_is_told_of_the_first(store: SqlSessionStor
 
 
 def test_a_read_leaves_no_transaction_open(store: SqlSessionStore, url: str) -> None:
-    filled(store, S1, length=2)
+    fill_sessions(store, S1, length=2)
     store.events(S1)
     with psycopg.connect(url) as connection:
         states = connection.execute(
@@ -128,7 +128,7 @@ def test_a_read_leaves_no_transaction_open(store: SqlSessionStore, url: str) -> 
 
 
 def test_a_text_with_a_null_character_is_a_store_error(store: SqlSessionStore) -> None:
-    filled(store, S1)
+    fill_sessions(store, S1)
     with pytest.raises(StoreError):
         store.commit([PutState(S1, {"a\x00b": 1})])
     store.commit([CreateSession(S2, 1.0)])
@@ -136,7 +136,7 @@ def test_a_text_with_a_null_character_is_a_store_error(store: SqlSessionStore) -
 
 
 def test_taking_a_session_up_reads_as_few_rows_with_a_long_log(store: SqlSessionStore, url: str) -> None:
-    filled(store, S1, S2, length=5000)
+    fill_sessions(store, S1, S2, length=5000)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
         (sid,) = connection.execute("SELECT sid FROM raygrove_sessions WHERE session = 's1'").fetchone() or (0,)

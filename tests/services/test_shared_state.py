@@ -24,7 +24,7 @@ from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
 from tests.support.session_fixture import TREE
-from tests.support.sharded_runtimes import one_on_each, own_tables
+from tests.support.sharded_runtimes import one_session_per_shard, own_tables
 
 SHARDS = 2
 NAMES = ("app:a", "app:b", "user:a", "user:b")
@@ -76,7 +76,7 @@ def test_what_two_write_at_the_same_time_is_what_one_would_have_written(pair: Pa
 
 
 async def _check(session: SessionRef, app: str, rounds: list[list[tuple[int, dict[str, int]]]]) -> None:
-    keys = [SessionKey(app, "ada", name) for name in one_on_each(app, "ada", SHARDS)]
+    keys = [SessionKey(app, "ada", name) for name in one_session_per_shard(app, "ada", SHARDS)]
     for key in keys:
         await session.create_session(p.CreateSessionRequest(key=key))
     state: dict[str, Any] = {}

@@ -21,7 +21,7 @@ from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import Sids
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.session_store_conformance import LastingStoreConformance, SessionStoreConformance
-from tests.support.store_writes import APP, S1, S2, event, filled, places, turn
+from tests.support.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ class TestSqliteInMemory(SessionStoreConformance):
 
 
 def test_a_file_is_written_ahead_and_synced_at_every_commit(store: SqlSessionStore, path: Path) -> None:
-    filled(store, S1)
+    fill_sessions(store, S1)
     with store._database.transaction() as connection:
         found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "foreign_keys")}
     assert found == {"synchronous": 2, "foreign_keys": 1}
@@ -64,18 +64,18 @@ def test_an_acknowledged_commit_survives_a_process_that_dies(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path / 'sessions.db'}"
     program = f"""
 import os
-from tests.support.store_writes import S1, filled
+from tests.support.store_writes import S1, fill_sessions
 from runtime.stores.sql.sessions import SqlSessionStore
 store = SqlSessionStore({url!r})
 store.open()
-filled(store, S1, length=5)
+fill_sessions(store, S1, length=5)
 os._exit(9)
 """
     died = subprocess.run([sys.executable, "-c", program], check=False, cwd=Path(__file__).parents[2])
     assert died.returncode == 9
     store = SqlSessionStore(url)
     store.open()
-    assert places(store.events(S1)) == [1, 2, 3, 4, 5]
+    assert seqs(store.events(S1)) == [1, 2, 3, 4, 5]
     store.close()
 
 
@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_made_is_a_store_error(tmp_path: Path) -> None:
 
 
 def test_tables_of_a_newer_version_are_left_alone(store: SqlSessionStore, path: Path) -> None:
-    filled(store, S1, length=1)
+    fill_sessions(store, S1, length=1)
     store.close()
     with sqlite3.connect(path) as other:
         other.execute("UPDATE raygrove_schema SET version = ?", (schema.VERSION + 1,))
@@ -143,7 +143,7 @@ def test_writers_of_other_sessions_share_a_file(path: Path, store: SqlSessionSto
 def test_a_second_writer_of_a_session_is_told_of_the_first(path: Path, store: SqlSessionStore) -> None:
     other = SqlSessionStore(f"sqlite:///{path}")
     other.open()
-    filled(store, S1, length=2)
+    fill_sessions(store, S1, length=2)
     other.commit([event(S1, 3, id="theirs")])
     with pytest.raises(StoreConflictError, match="place 3"):
         store.commit([event(S1, 3, id="ours")])
@@ -153,7 +153,7 @@ def test_a_second_writer_of_a_session_is_told_of_the_first(path: Path, store: Sq
 def test_a_session_removed_by_somebody_else_is_a_conflict_and_no_orphan(path: Path, store: SqlSessionStore) -> None:
     other = SqlSessionStore(f"sqlite:///{path}")
     other.open()
-    filled(store, S1, length=2)
+    fill_sessions(store, S1, length=2)
     other.commit([RemoveSession(S1), CreateSession(S2, 1.0)])
     for write in (event(S1, 3), turn(S1), PutState(S1, {"k": 1}), HideEvents(S1, 1, 2)):
         with pytest.raises(StoreConflictError, match="not there"):
@@ -164,7 +164,7 @@ def test_a_session_removed_by_somebody_else_is_a_conflict_and_no_orphan(path: Pa
 
 
 def test_a_read_in_between_does_not_hold_up_other_writers(path: Path, store: SqlSessionStore) -> None:
-    filled(store, S1, length=2)
+    fill_sessions(store, S1, length=2)
     store.events(S1)
     with sqlite3.connect(path, timeout=0) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -173,7 +173,7 @@ def test_a_read_in_between_does_not_hold_up_other_writers(path: Path, store: Sql
 
 
 def test_no_question_passes_over_a_whole_table(store: SqlSessionStore, path: Path) -> None:
-    filled(store, S1, length=4)
+    fill_sessions(store, S1, length=4)
     asked = [queries.SID, queries.SESSION, queries.AUTHORS, queries.STATE, queries.SHARED_STATE, queries.UNDOS]
     asked += [queries.TURN, queries.RUNNING_TURNS, queries.CALL, queries.TAKEN]
     asked += [queries.event_list(limited=True, since=True, newest=newest) for newest in (True, False)]
@@ -184,12 +184,12 @@ def test_no_question_passes_over_a_whole_table(store: SqlSessionStore, path: Pat
 
 
 def test_running_turns_are_found_without_asking_every_session(store: SqlSessionStore, path: Path) -> None:
-    filled(store, S1, length=4)
+    fill_sessions(store, S1, length=4)
     assert explained(path, queries.RUNNING_TURNS)[0] == "SCAN raygrove_turns USING INDEX raygrove_turns_running"
 
 
 def test_a_log_is_read_in_the_order_of_its_key_without_sorting(store: SqlSessionStore, path: Path) -> None:
-    filled(store, S1, length=4)
+    fill_sessions(store, S1, length=4)
     for newest in (True, False):
         steps = explained(path, queries.event_list(limited=True, since=False, newest=newest))
         assert not any("TEMP B-TREE" in step for step in steps)
@@ -198,8 +198,8 @@ def test_a_log_is_read_in_the_order_of_its_key_without_sorting(store: SqlSession
 
 def test_taking_a_session_up_costs_the_same_with_a_log_of_any_length(store: SqlSessionStore, path: Path) -> None:
     short, long, rewound = S1, S2, SessionKey(APP, "ada", "s3")
-    filled(store, short, length=8)
-    filled(store, long, rewound, length=4000)
+    fill_sessions(store, short, length=8)
+    fill_sessions(store, long, rewound, length=4000)
     store.commit([HideEvents(rewound, 9, 4000)])
     # A pass over 4000 events would be thousands of instructions; at the edge of an index it is one more or less.
     limit = steps_of_session(path, short) + 5

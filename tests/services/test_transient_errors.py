@@ -21,8 +21,8 @@ from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.transient_errors import is_transient
 from tests.support.postgres_server import PostgresServer
-from tests.support.sqlite_lock import Locker
-from tests.support.store_writes import S1, S2, event, filled, places, turn
+from tests.support.sqlite_lock import SqliteLock
+from tests.support.store_writes import S1, S2, event, fill_sessions, seqs, turn
 
 
 @pytest.fixture
@@ -107,29 +107,29 @@ def test_what_is_no_fault_of_a_database_passes_only_if_the_system_says_so() -> N
 def test_a_file_that_another_process_has_locked_is_unavailable_and_later_takes_the_same_writes(
     path: Path, store: SqlSessionStore
 ) -> None:
-    filled(store, S1, length=1)
-    with Locker(path) as locker:
+    fill_sessions(store, S1, length=1)
+    with SqliteLock(path) as locker:
         with pytest.raises(StoreUnavailableError, match="database is locked") as caught:
             store.commit([event(S1, 2)])
         assert caught.value.args[0] == str(store)
-        assert places(store.events(S1)) == [1]
+        assert seqs(store.events(S1)) == [1]
         locker.release()
         store.commit([event(S1, 2)])
-    assert places(store.events(S1)) == [1, 2]
+    assert seqs(store.events(S1)) == [1, 2]
 
 
 def test_a_full_disk_is_unavailable_stores_nothing_and_later_takes_the_same_writes(store: SqlSessionStore) -> None:
-    filled(store, S1, length=1)
+    fill_sessions(store, S1, length=1)
     pages = store._database._connected().exec_driver_sql("PRAGMA page_count").scalar()
     store._database._connected().exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     large: list[Write] = [event(S1, 2), PutState(S1, {"k": 1}), event(S1, 3, raw=bytes(1_000_000))]
     with pytest.raises(StoreUnavailableError, match="full"):
         store.commit(large)
-    assert places(store.events(S1)) == [1]
+    assert seqs(store.events(S1)) == [1]
     assert store.session(S1).state == {}  # type: ignore[union-attr]
     store._database._connected().exec_driver_sql("PRAGMA max_page_count = 1000000")
     store.commit(large)
-    assert places(store.events(S1)) == [1, 2, 3]
+    assert seqs(store.events(S1)) == [1, 2, 3]
 
 
 def test_a_memory_that_is_locked_is_unavailable(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_memory_that_is_locked_is_unavailable(tmp_path: Path) -> None:
 def test_a_server_that_is_stopped_is_unavailable_and_works_again_when_it_is_back(own_server: PostgresServer) -> None:
     store = SqlSessionStore(own_server.url)
     store.open()
-    filled(store, S1, length=1)
+    fill_sessions(store, S1, length=1)
     for mode in ("fast", "immediate"):
         own_server.stop(mode=mode)
         for _ in range(2):
@@ -156,16 +156,16 @@ def test_a_server_that_is_stopped_is_unavailable_and_works_again_when_it_is_back
         with pytest.raises(StoreUnavailableError):
             SqlSessionStore(own_server.url).open()
         own_server.start()
-        assert places(store.events(S1)) == [1]
+        assert seqs(store.events(S1)) == [1]
     store.commit([event(S1, 2)])
-    assert places(store.events(S1)) == [1, 2]
+    assert seqs(store.events(S1)) == [1, 2]
     store.close()
 
 
 def test_a_row_that_somebody_has_locked_is_unavailable_in_time(own_server: PostgresServer) -> None:
     store = SqlSessionStore(own_server.url, lock_timeout_s=0.1)
     store.open()
-    filled(store, S2, length=1)
+    fill_sessions(store, S2, length=1)
     with psycopg.connect(own_server.url) as other:
         other.execute("LOCK TABLE raygrove_events")
         with pytest.raises(StoreUnavailableError, match="lock timeout"):
@@ -198,14 +198,14 @@ def test_writes_of_which_nobody_knows_are_stored_once(path: Path, how: str) -> N
         transaction()
     assert is_stored(store, writes) is (how == "after")
     transaction()
-    assert (places(store.events(S1)), store.session(S1).state) == ([1, 2], {"k": 1})  # type: ignore[union-attr]
+    assert (seqs(store.events(S1)), store.session(S1).state) == ([1, 2], {"k": 1})  # type: ignore[union-attr]
     store.close()
 
 
 def test_a_place_that_somebody_else_has_taken_meanwhile_is_a_conflict(path: Path) -> None:
     store = Breaking(f"sqlite:///{path}")
     store.open()
-    filled(store, S1, length=1)
+    fill_sessions(store, S1, length=1)
     store.breaks = "before"
     transaction = Transaction(store, [event(S1, 2, id="ours", raw=b"ours")])
     with pytest.raises(StoreUnavailableError):
@@ -221,7 +221,7 @@ def test_a_place_that_somebody_else_has_taken_meanwhile_is_a_conflict(path: Path
 
 
 def test_a_conflict_at_the_first_try_is_nobody_elses_doubt(store: SqlSessionStore) -> None:
-    filled(store, S1, length=1)
+    fill_sessions(store, S1, length=1)
     with pytest.raises(StoreConflictError):
         Transaction(store, [event(S1, 1)])()
 

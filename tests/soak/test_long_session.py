@@ -1,4 +1,4 @@
-"""A conversation of 100,000 events: what it takes in memory to have a turn in it."""
+"""A conversation of 100,000 events: the memory that a turn in it takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from actors import LlmAgent
 from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime.settings import Settings
-from tests.benchmarks.stage import APP, ROOT, SAID, write_history
+from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history
 from tests.support.process_use import MB, Sample, sample, table
 from tests.support.runtimes import Deploy
 
@@ -26,7 +26,7 @@ async def _samples(deploy: Deploy, root: LlmAgent) -> list[Sample]:
         samples: list[Sample] = []
         for turns, session_id in ((1, "short"), (1, "long"), (9, "long")):
             for _ in range(turns):
-                assert (await rt.run(user_id=USER, session_id=session_id, message=SAID)).text == "ok"
+                assert (await rt.run(user_id=USER, session_id=session_id, message=SENTENCE)).text == "ok"
             samples.append(await sample(rt, len(samples)))
         return samples
 

@@ -12,8 +12,8 @@ from actors.messages.limits import MIB
 from runtime.settings import Settings
 from tests.support.process_use import MB, Sample, grown, table
 from tests.support.runtimes import Deploy
-from tests.support.soak_load import Soak, soak
-from tests.support.soak_tree import desk
+from tests.support.soak_load import SoakPlan, run_soak
+from tests.support.soak_tree import soak_tree
 
 SETTINGS = Settings(max_cache_bytes=4 * MIB, tool_threads=8)
 """So little room that it is taken, by some 160 sessions of 25 kB or as many views, long before the first quarter is over."""
@@ -25,13 +25,13 @@ MOST_FILES = MOST_THREADS = 4
 """Ray opens a connection now and then, and closes it again."""
 
 
-async def _soaked(deploy: Deploy, plan: Soak, console: Console) -> list[Sample]:
-    async with deploy(desk(), settings=SETTINGS) as rt:
-        return await soak(rt, plan, lambda sample: console.print(f"{sample.turns:,} turns", style="dim"))
+async def _soaked(deploy: Deploy, plan: SoakPlan, console: Console) -> list[Sample]:
+    async with deploy(soak_tree(), settings=SETTINGS) as rt:
+        return await run_soak(rt, plan, lambda sample: console.print(f"{sample.turns:,} turns", style="dim"))
 
 
 def test_a_soak_runs_and_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = Soak(turns=48, at_once=4, session_turns=6, every=12)
+    plan = SoakPlan(turns=48, at_once=4, session_turns=6, every=12)
     samples = asyncio.run(_soaked(Deploy("local", tmp_path), plan, Console(quiet=True)))
     assert [each.turns for each in samples] == [12, 24, 36, 48]
     assert all(each.of["driver"].memory > 0 for each in samples)
@@ -44,7 +44,7 @@ def test_a_soak_runs_and_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("local_ray")
 def test_twenty_thousand_turns_leave_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = Soak(turns=20_000, at_once=64, session_turns=12, every=1_000)
+    plan = SoakPlan(turns=20_000, at_once=64, session_turns=12, every=1_000)
     with capsys.disabled():
         console = Console(width=160)
         samples = asyncio.run(_soaked(Deploy("ray", tmp_path), plan, console))

@@ -1,4 +1,4 @@
-"""Where turns can hang: one place for every phase of a turn, told of when it is reached, and let go by the test."""
+"""Points at which turns block, one for each phase of a turn. A test waits until they are reached, and releases them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import AsyncIterator
 
 from actors import Agent, Content, FunctionTool, LlmAgent, LlmRequest, LlmResponse, LongRunningTool, LoopAgent, ParallelAgent
 from actors.testing import PatternModel
-from tests.support.conversation_agents import forever
+from tests.support.conversation_tools import forever
 
 
-class Halts:
-    """Things that hang, in this process."""
+class BlockingPoints:
+    """Tools that block, in this process."""
 
     def __init__(self) -> None:
         self._reached = threading.Semaphore(0)
         self._let = threading.Event()
 
-    def reached(self, times: int = 1) -> None:
-        """Wait until so many have come to where they hang."""
+    def wait_until_reached(self, times: int = 1) -> None:
+        """Wait until so many calls block."""
         for _ in range(times):
             assert self._reached.acquire(timeout=60)
 
     def release(self) -> None:
-        """Let go whatever can still go on."""
+        """Release the calls of `block` and `refuse`; those of `hang` end only by cancellation."""
         self._let.set()
 
     async def hang(self) -> None:
@@ -33,13 +33,13 @@ class Halts:
         await asyncio.Event().wait()
 
     def block(self) -> str:
-        """Block the thread until it is let go."""
+        """Block the thread until it is released."""
         self._reached.release()
         self._let.wait(60)
         return "late"
 
     async def refuse(self) -> str:
-        """Do not listen to a cancellation, and return when it is let go."""
+        """Ignore cancellation, and return when it is released."""
         self._reached.release()
         while not self._let.is_set():
             try:
@@ -56,20 +56,20 @@ class Halts:
         return [FunctionTool(self.hang), FunctionTool(self.block), FunctionTool(self.refuse), LongRunningTool(self.ask), forever]
 
 
-class Hanging:
-    """A model that says a piece, if it is asked to stream, and then nothing more."""
+class HangingModel:
+    """A model that yields one partial response when streaming, and then hangs."""
 
-    def __init__(self, halts: Halts) -> None:
-        self._halts = halts
+    def __init__(self, points: BlockingPoints) -> None:
+        self._points = points
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         if stream:
             yield LlmResponse(content=Content.of_text("well", role="model"), partial=True)
-        await self._halts.hang()
+        await self._points.hang()
 
 
-def stage(halts: Halts) -> Agent:
-    """A root that answers, hangs in a tool, or hands over to who hangs elsewhere: as the message says."""
+def blocking_tree(points: BlockingPoints) -> Agent:
+    """A root that answers, blocks in a tool, or transfers to an agent that blocks elsewhere, as the message says."""
     tools = ("hang", "block", "refuse", "ask")
     says = PatternModel(
         [
@@ -79,19 +79,19 @@ def stage(halts: Halts) -> Agent:
         ],
         default="hello",
     )
-    hangs = Hanging(halts)
+    hangs = HangingModel(points)
     calls = PatternModel([], default={"parts": ["I look", {"call": "hang"}]})
     return LlmAgent(
         name="root",
         model=says,
-        tools=halts.tools(),
+        tools=points.tools(),
         sub_agents=[
             LlmAgent(name="model", model=hangs),
             ParallelAgent(
                 name="parallel",
                 sub_agents=[
                     LlmAgent(name="left", model=hangs),
-                    LlmAgent(name="right", model=calls, tools=halts.tools()),
+                    LlmAgent(name="right", model=calls, tools=points.tools()),
                     LlmAgent(name="done", model=PatternModel([], default="I am done")),
                 ],
             ),
@@ -99,7 +99,7 @@ def stage(halts: Halts) -> Agent:
                 name="loop",
                 sub_agents=[
                     LlmAgent(name="first", model=PatternModel([], default="once more")),
-                    LlmAgent(name="second", model=calls, tools=halts.tools()),
+                    LlmAgent(name="second", model=calls, tools=points.tools()),
                 ],
             ),
         ],

@@ -1,4 +1,4 @@
-"""Agents that fail as often as they are told, and what supervisors have decided about them."""
+"""Agents that fail in their first runs, and the supervisors' decisions about them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.support.workflow_agents import count_begun, stored
 ALWAYS = 1_000
 
 
-class Breaks(CustomAgent):
-    """Says which try it is, counts it in state, and fails in its first runs.
+class FailingAgent(CustomAgent):
+    """Says the number of its run, counts it in state, and fails in its first runs.
 
     Attributes:
-        times: in how many.
-        escalates: it does before it fails.
+        times: number of runs that fail.
+        escalates: whether it escalates before it fails.
     """
 
     times: int = ALWAYS
@@ -45,16 +45,16 @@ class Breaks(CustomAgent):
         yield Event(content=Content.of_text("done", role="model"))
 
 
-class Dies(CustomAgent):
-    """Takes its process along, whenever it is run."""
+class ProcessKillingAgent(CustomAgent):
+    """Kills its process in every run."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         os.kill(os.getpid(), signal.SIGKILL)
         yield Event()
 
 
-class Unsteady:
-    """A model's callback that fails in an agent's first runs, once a tool has been called if the agent has any."""
+class FailingCallback:
+    """A before_model_callback that fails in an agent's first runs; with `after_tool` once a tool has been called."""
 
     def __init__(self, times: int, after_tool: bool) -> None:
         self.times = times
@@ -66,25 +66,25 @@ class Unsteady:
             raise ValueError("kaput")
 
 
-def unsteady(name: str, times: int = ALWAYS, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
-    """An agent that fails in its first runs: after the call of a tool, if it has any, and before it has said anything else."""
+def agent_failing_first(name: str, times: int = ALWAYS, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
+    """An agent that fails in its first runs, before it says anything; if it has tools, after the first call."""
     callbacks: dict[str, Any] = {
         "before_agent_callback": count_begun,
-        "before_model_callback": Unsteady(times, bool(fields.get("tools"))),
+        "before_model_callback": FailingCallback(times, bool(fields.get("tools"))),
     }
     return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **callbacks, **fields)
 
 
-def restart(most: int = 3, **fields: Any) -> Supervision:
-    """At once."""
-    return Supervision(strategy="restart", max_restarts=most, **{"backoff_s": 0, **fields})
+def restart(max_restarts: int = 3, **fields: Any) -> Supervision:
+    """A supervision that restarts without delay."""
+    return Supervision(strategy="restart", max_restarts=max_restarts, **{"backoff_s": 0, **fields})
 
 
 SKIP = Supervision(strategy="skip")
 
 
-def decided(events: Sequence[Event]) -> list[str]:
-    """What supervisors have decided, each as `supervisor decision child`, and which restart of how many it is."""
+def decisions_in(events: Sequence[Event]) -> list[str]:
+    """The supervisors' decisions, each as `supervisor decision child`; restarts with their number and the maximum."""
     found = []
     for event in events:
         if (told := (event.custom_metadata or {}).get("supervision")) is not None:
@@ -93,6 +93,6 @@ def decided(events: Sequence[Event]) -> list[str]:
     return found
 
 
-def decisions(rt: Runtime, session_id: str = "s1") -> list[str]:
-    """The same, of a whole log."""
-    return decided(stored(rt, session_id))
+def logged_decisions(rt: Runtime, session_id: str = "s1") -> list[str]:
+    """The same for the whole log of a session."""
+    return decisions_in(stored(rt, session_id))

@@ -1,6 +1,6 @@
 """A driver whose files may not grow beyond a limit, for a while: what a full disk looks like from inside.
 
-Argument: the folder of the stores. Prints what came of it as JSON: the class of the error of each kind of store while the
+Argument: the folder of the stores. Prints JSON: the class of the error of each kind of store while the
 disk was full, and the log after there was room again.
 """
 
@@ -18,7 +18,7 @@ from actors.errors import RaygroveError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
-from tests.support.runtimes import Deploy, say
+from tests.support.runtimes import Deploy, run_turn
 
 LIMIT = 400_000
 LARGE = "x" * 1_000_000
@@ -27,17 +27,17 @@ LARGE = "x" * 1_000_000
 def main(folder: Path) -> dict[str, Any]:
     root = LlmAgent(name="root", model=PatternModel([], default="ok"))
     with Deploy("local", folder)(root, settings=Settings(store_timeout_s=0.3)) as rt:
-        say(rt, "before")
+        run_turn(rt, "before")
         rt.memory.add_session("ada", "s1")
         _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, most))
         failed = {
-            "turn": _failure(lambda: say(rt, LARGE)),
+            "turn": _failure(lambda: run_turn(rt, LARGE)),
             "session": _failure(lambda: rt.sessions.create("ada", "s2", state={"large": LARGE})),
             "artifact": _failure(lambda: rt.artifacts.save("ada", "s1", "large", Part(text=LARGE))),
         }
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        say(rt, LARGE)
+        run_turn(rt, LARGE)
         rt.artifacts.save("ada", "s1", "large", Part(text=LARGE))
         rt.memory.add_session("ada", "s1")
         return {"failed": failed, "log": _log(rt), "sessions": [session.id for session in rt.sessions.list()]}

@@ -1,4 +1,4 @@
-"""What the fuzz test is made of: values of every kind in every place, and an agent that says and does whatever it is told."""
+"""Values for the fuzz test, of every kind in every field, and an agent that says and does what a test has planned."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ junk = st.sampled_from(
         {"a": math.nan},
         hostile.nested(150),
         hostile.nested(5_000),
-        hostile.in_itself(),
+        hostile.self_containing_list(),
         object(),
-        hostile.Dumped(),
+        hostile.ExitingModelDump(),
         print,
     ]
 )
-"""What belongs nowhere, or only elsewhere."""
+"""Values that fit nowhere, or only elsewhere."""
 
 words = st.text(st.characters(exclude_categories=()), max_size=12)
 """Texts of any characters, lone surrogates among them."""
@@ -119,7 +119,7 @@ failures = st.sampled_from(
         GeneratorExit(),
         asyncio.CancelledError(),
         StopIteration(),
-        hostile.Untold(),
+        hostile.UnprintableError(),
         RecursionError(),
         Exception("\ud800"),
     ]
@@ -150,8 +150,8 @@ events = st.builds(
 )
 
 
-class Puppet:
-    """A model that yields, or raises, what it is told to; and when it is asked again it has done."""
+class PlannedModel:
+    """A model that yields, or raises, what is in `plan`; the next time it says "done"."""
 
     model = "puppet"
 
@@ -161,7 +161,7 @@ class Puppet:
         self.delta: Any = {}
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Do as told."""
+        """Carry the plan out."""
         plan, self.plan = self.plan, []
         for each in plan or [hostile.answer("done")]:
             if isinstance(each, BaseException):
@@ -169,12 +169,12 @@ class Puppet:
             yield each
 
 
-def puppet_agent(puppet: Puppet) -> LlmAgent:
-    """An agent with tools of every kind, and another one to hand over to."""
+def planned_agent(puppet: PlannedModel) -> LlmAgent:
+    """An agent with tools of every kind, and a sub-agent to transfer to."""
 
     @tool
     async def echo(context: ToolContext, value: Any = None) -> Any:
-        """Return or raise what is planned, and change what is planned."""
+        """Return or raise `result`, and write `delta` to the state."""
         for key, changed in puppet.delta.items():
             context.state[key] = changed
         if isinstance(puppet.result, BaseException):

@@ -1,4 +1,4 @@
-"""What hostile input is made of: models, tools, agents and plugins that keep no promise, and values that nobody should send."""
+"""Hostile code and input: models, tools, agents and plugins that break the interface, and values that are not to be sent."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from actors import (
 )
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from tests.support.runtimes import say
+from tests.support.runtimes import run_turn
 
 NARROW = Settings(max_event_bytes=100_000, max_state_bytes=70_000, max_message_bytes=200_000, max_inline_bytes=1_000)
 """Limits that a test can reach."""
 
 
 def plain_agent() -> LlmAgent:
-    """An agent that answers whatever it is asked."""
+    """An agent that answers "fine" to everything."""
     return LlmAgent(name="root", model=PatternModel([], default="fine"))
 
 
@@ -41,11 +41,11 @@ def log(rt: Runtime, session_id: str = "s1") -> list[Event]:
     return list(session.events) if session is not None else []
 
 
-def works(rt: Runtime, session_id: str = "s1") -> None:
-    """The session's log has no gaps, can be read whole, and its next turn works."""
+def check_session_works(rt: Runtime, session_id: str = "s1") -> None:
+    """Assert that the session's log has no gaps and is readable, and that its next turn works."""
     events = log(rt, session_id)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert say(rt, "and now?", session_id)[-1].text in ("fine", "done")
+    assert run_turn(rt, "and now?", session_id)[-1].text in ("fine", "done")
     assert len(log(rt, session_id)) > len(events)
 
 
@@ -57,29 +57,29 @@ def nested(levels: int) -> dict[str, Any]:
     return value
 
 
-def in_itself() -> list[Any]:
+def self_containing_list() -> list[Any]:
     """A list that holds itself."""
     value: list[Any] = []
     value.append(value)
     return value
 
 
-class Untold(Exception):
-    """An error that cannot say what it is."""
+class UnprintableError(Exception):
+    """An error whose `__str__` fails."""
 
     def __str__(self) -> str:
         raise ValueError("no")
 
 
-class Dumped:
+class ExitingModelDump:
     """Looks like a pydantic model, and ends the program when it is asked for its fields."""
 
     def model_dump(self, **_: Any) -> dict[str, Any]:
         raise SystemExit(3)
 
 
-class Says:
-    """A model that yields whatever it is told to, once; asked again it says "fine"."""
+class YieldingModel:
+    """A model that yields, or raises, the given responses once; later it says "fine"."""
 
     model = "says"
 
@@ -95,8 +95,8 @@ class Says:
             yield each
 
 
-class Asks:
-    """A model that calls one tool when the user says something, and is done when it has the answer."""
+class ToolCallingModel:
+    """A model that calls the tools after a message of the user, and says "done" after their results."""
 
     model = "asks"
 
@@ -118,7 +118,7 @@ def answer(*parts: Any, **fields: Any) -> LlmResponse:
 
 
 def call(**fields: Any) -> Part:
-    """A part that calls a function."""
+    """A part with a function call."""
     return Part(function_call=FunctionCall(**fields))
 
 
@@ -144,7 +144,7 @@ def raises(error: BaseException | type[BaseException]) -> Act:
     return act
 
 
-def cancel_myself() -> None:
+def cancel_own_task() -> None:
     """Cancel the task in which it is called."""
     task = asyncio.current_task()
     assert task is not None
@@ -166,11 +166,11 @@ def with_tools(act: Act) -> LlmAgent:
         await asyncio.sleep(0)
         return result
 
-    return LlmAgent(name="root", model=Asks("blocking", "waiting"), tools=[blocking, waiting])
+    return LlmAgent(name="root", model=ToolCallingModel("blocking", "waiting"), tools=[blocking, waiting])
 
 
-class Does(CustomAgent):
-    """A custom agent that does something when it is first run, and says "fine" afterwards."""
+class ActingAgent(CustomAgent):
+    """A custom agent that carries its act out in the first run, and says "fine" afterwards."""
 
     acts: list[Any]
 
@@ -181,8 +181,8 @@ class Does(CustomAgent):
         yield Event(content=Content.of_text("fine", "model"))
 
 
-def meddler(hook: str, act: Act) -> Plugin:
-    """A plugin that does something at one point, the first time."""
+def acting_plugin(hook: str, act: Act) -> Plugin:
+    """A plugin that carries the act out in the first call of one hook."""
     acts = [act]
 
     async def meddle(_self: Plugin, context: CallbackContext, *_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Turns over many sessions while processes are killed, and what must hold of the logs afterwards."""
+"""Turns in many sessions while processes are killed, and the invariants of the logs afterwards."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from actors.errors import RaygroveError
 from actors.messages.event import USER
 from actors.rules.routing.selection import select_agent
 from runtime import Runtime
-from tests.support.chaos_tree import KINDS, desk
+from tests.support.chaos_tree import KINDS, chaos_tree
 from tests.support.runtimes import Deploy
 
 PATIENCE_S = 120.0
 """A turn that has not ended by then hangs."""
 
 
-class Played(msgspec.Struct):
+class DrivenTurn(msgspec.Struct):
     """One turn, as its driver saw it."""
 
     session_id: str
@@ -39,8 +39,8 @@ class Played(msgspec.Struct):
     took_s: float = 0.0
 
 
-class Report(msgspec.Struct):
-    """What came of a storm."""
+class StormReport(msgspec.Struct):
+    """The counts and times of a storm."""
 
     turns: int
     killed: Counter[str]
@@ -59,12 +59,12 @@ class Report(msgspec.Struct):
         ]
 
 
-class Storm:
-    """Kills a process of a deployment every now and then, until it is stopped.
+class ProcessKiller:
+    """Kills a random process of a deployment at intervals, until it is stopped.
 
     Args:
-        pause_s: between two.
-        seed: who is next.
+        pause_s: between two kills.
+        seed: of the random choice.
     """
 
     def __init__(self, rt: Runtime, pause_s: float, seed: int) -> None:
@@ -75,7 +75,7 @@ class Storm:
         self._thread = threading.Thread(target=self._blow, daemon=True)
         self.killed: Counter[str] = Counter()
 
-    def __enter__(self) -> Storm:
+    def __enter__(self) -> ProcessKiller:
         self._thread.start()
         return self
 
@@ -85,7 +85,7 @@ class Storm:
 
     def _blow(self) -> None:
         while not self._over.wait(self._pause_s):
-            # Also asks those that are just being started; nobody is killed before he lives.
+            # This waits for actors that are just starting: a process is only killed once it lives.
             seen = self._rt.statistics()
             living = {
                 "session": seen.session.pid,
@@ -98,15 +98,15 @@ class Storm:
                 self.killed[who] += 1
 
 
-def play(folder: Path, *, sessions: int, turns: int, pause_s: float, seed: int) -> Report:
+def run_storm(folder: Path, *, sessions: int, turns: int, pause_s: float, seed: int) -> StormReport:
     """Send turns to sessions, one after the other in each, all sessions at once; then check every log.
 
     Raises:
         AssertionError: something was lost, doubled or left open.
     """
-    with Deploy("ray", folder)(desk()) as rt:
+    with Deploy("ray", folder)(chaos_tree()) as rt:
         began_s = time.monotonic()
-        with Storm(rt, pause_s, seed) as storm, ThreadPoolExecutor(sessions) as drivers:
+        with ProcessKiller(rt, pause_s, seed) as storm, ThreadPoolExecutor(sessions) as drivers:
             played = [
                 each for of_session in drivers.map(lambda n: _drive(rt, n, turns, seed), range(sessions)) for each in of_session
             ]
@@ -114,18 +114,18 @@ def play(folder: Path, *, sessions: int, turns: int, pause_s: float, seed: int) 
         for session in range(sessions):
             _check(rt, f"s{session}", [each for each in played if each.session_id == f"s{session}"])
     failed = Counter(each.failure for each in played if each.failure)
-    return Report(len(played), storm.killed, failed, took_s, max(each.took_s for each in played))
+    return StormReport(len(played), storm.killed, failed, took_s, max(each.took_s for each in played))
 
 
-def _drive(rt: Runtime, session: int, turns: int, seed: int) -> list[Played]:
+def _drive(rt: Runtime, session: int, turns: int, seed: int) -> list[DrivenTurn]:
     chosen = random.Random(f"{seed}/{session}")
     return [_turn(rt, f"s{session}", f"{chosen.choice(KINDS)} {number}") for number in range(turns)]
 
 
-def _turn(rt: Runtime, session_id: str, text: str) -> Played:
+def _turn(rt: Runtime, session_id: str, text: str) -> DrivenTurn:
     began_s = time.monotonic()
     turn = rt.run(user_id="ada", session_id=session_id, message=text)
-    played = Played(session_id, text, turn.invocation_id, [])
+    played = DrivenTurn(session_id, text, turn.invocation_id, [])
     watch = threading.Timer(PATIENCE_S, turn.fail, [TimeoutError(f"{session_id}: {text!r} hangs")])
     watch.start()
     try:
@@ -138,7 +138,7 @@ def _turn(rt: Runtime, session_id: str, text: str) -> Played:
     return played
 
 
-def _check(rt: Runtime, session_id: str, played: Sequence[Played]) -> None:
+def _check(rt: Runtime, session_id: str, played: Sequence[DrivenTurn]) -> None:
     session = rt.sessions.get("ada", session_id)
     assert session is not None
     log = list(session.events)
@@ -152,10 +152,10 @@ def _check(rt: Runtime, session_id: str, played: Sequence[Played]) -> None:
     authors = list(dict.fromkeys(event.author for event in reversed(log) if event.author != USER))
     turn = rt.run(user_id="ada", session_id=session_id, message="talk at the end")
     assert turn.result().text == "noted"
-    assert turn.agent == select_agent(AgentTree(desk()).topology, authors).agent, "the wrong agent has the floor"
+    assert turn.agent == select_agent(AgentTree(chaos_tree()).topology, authors).agent, "the wrong agent has the floor"
 
 
-def _check_turn(rt: Runtime, played: Played, log: Sequence[Event]) -> None:
+def _check_turn(rt: Runtime, played: DrivenTurn, log: Sequence[Event]) -> None:
     told = [event.id for event in played.events]
     assert told == [event.id for event in log if event.author != USER], "what the driver was told is not what is stored"
     answers = Counter(response.id for event in log for response in event.function_responses())

@@ -1,4 +1,4 @@
-"""Short ways to write the events of a log."""
+"""Short forms to write events and their parts in tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A local engine whose actors can be lost at any message, as processes are: what they have not said yet is never said.
+"""A local engine whose actors can be lost at any message, as processes are: replies not yet sent are never sent.
 
-It loses them at exact places, so that every place can be tried; `tests/chaos` kills real processes at random ones.
+It loses them at exact messages, so that each can be tried; `tests/chaos` kills real processes at random times.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ COUNTED = (
     p.ResumeTurn,
     p.RecoverTurn,
 )
-"""Messages before and behind which somebody may be lost."""
+"""Messages before and after which an actor may be lost."""
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Who is lost at which message, counted from 0 as they are sent: before it arrives, or before its reply does.
+    """Which actors are lost at which message, counted from 0 as sent: before it arrives, or before its reply does.
 
-    With `of_decisions` only those count that tell the log of what a supervisor has decided.
+    With `of_decisions` only messages that store a supervisor's decision count.
     """
 
     at: int
@@ -116,7 +116,7 @@ class LossyLink:
             await self._engine.is_back(self._find)
 
     async def _lives(self) -> None:
-        """Who is dead says nothing, and hears nothing, ever."""
+        """A dead sender never sends, and never gets a reply."""
         if self._sender is not None and self._sender.is_dead:
             await self._engine.over.wait()
             raise ActorLostError(self._sender.name, "it was lost")
@@ -157,13 +157,13 @@ class LossyDirectory:
 
 
 class LossyEngine(LocalEngine):
-    """Implements `runtime.engine.Engine`.
+    """Implements `runtime.engine.interface.Engine`.
 
     Attributes:
-        messages: how many messages were sent that count.
-        lost: who was.
-        decisions: the numbers of those messages that told the log of decisions.
-        clock: the time of all agents: nobody waits.
+        messages: number of messages of the types in COUNTED.
+        lost: names of the lost actors.
+        decisions: numbers of the messages that stored decisions.
+        clock: of all agents; no test waits for it.
     """
 
     def __init__(self, deployment: Deployment, losses: Sequence[Loss]) -> None:
@@ -222,7 +222,7 @@ class LossyEngine(LocalEngine):
         return self.messages - 1
 
     async def strike(self, number: int, sender: Process | None, receiver: Process, *, before: bool) -> None:
-        """Lose whoever is to be lost now."""
+        """Lose the actors whose turn it is at this message."""
         loss = self._losses.pop((number, before, False), None)
         if number in self.decisions:
             loss = self._losses.pop((self.decisions.index(number), before, True), loss)
@@ -234,7 +234,7 @@ class LossyEngine(LocalEngine):
             if loss.who in ("sender", "receiver")
             else loss.who.split(" and ")
         )
-        # Whoever sends the message may be stopped meanwhile, by those that hear of the loss.
+        # The sender may be cancelled meanwhile by actors that notice the loss.
         await asyncio.shield(asyncio.create_task(self._lose(parts, who)))
 
     async def _lose(self, parts: Sequence[str], who: Process | None) -> None:
@@ -253,7 +253,7 @@ class LossyEngine(LocalEngine):
         lost = self._session
         self.cut(lost)
         await _cancelled(lost)
-        # What was being written may be on disk or not; here it is, and only the reply is lost.
+        # A write under way may be on disk or not; here it is, and only the reply is lost.
         await lost.actor.receive(encode(p.Stop()))
         self._start_session()
 
@@ -276,7 +276,7 @@ class LossyEngine(LocalEngine):
             process.died.set_result(None)
 
     async def is_back(self, find: Callable[[], Process]) -> None:
-        """Wait until another process has taken the place of a lost one."""
+        """Wait until a lost process is replaced."""
         async with self._at_work:
             assert not find().is_dead
 
@@ -293,7 +293,7 @@ async def _cancelled(process: Process) -> None:
     await asyncio.gather(*process.work, return_exceptions=True)
 
 
-def lossy(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
+def lossy_runtime(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
     """A Runtime that loses actors."""
     rt = Deploy("local", folder)(root)
     engine = rt._engine = LossyEngine(rt._engine._deployment, losses)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Programs that make a cluster of several nodes, run in a process of their own: what they tell."""
+"""Programs with a cluster of several nodes of their own: how to run them and read their results."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def open_folder() -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def told_by(program: str, *arguments: object, timeout_s: float) -> tuple[list[str], str]:
-    """Run a module of tests.cluster as a program. Returns the lines that it tells, and the end of what it logs."""
+def run_program(program: str, *arguments: object, timeout_s: float) -> tuple[list[str], str]:
+    """Run `tests.support.<program>_program`. Returns the lines that it prints after `RESULT`, and the end of its log."""
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     command = [sys.executable, "-m", f"tests.support.{program}_program", *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
     if done.returncode == NO_POSTGRES:
         pytest.skip(done.stderr)
-    return [line.removeprefix("TOLD ") for line in done.stdout.splitlines() if line.startswith("TOLD ")], done.stderr[-3000:]
+    return [line.removeprefix("RESULT ") for line in done.stdout.splitlines() if line.startswith("RESULT ")], done.stderr[-3000:]

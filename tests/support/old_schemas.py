@@ -1,7 +1,7 @@
-"""The tables of older versions, as those versions made them, with a conversation in them.
+"""The tables of older versions, as those versions created them, with a conversation in them.
 
-Written down by hand, and never changed: what is on users' disks does not change either. The statements are the ones that
-version ran; in what stands between angle brackets the two databases differ.
+Written by hand and never changed, since stores on users' disks do not change either. The statements are those that the version
+ran; the words in angle brackets differ between the two databases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A driver in a process of its own: plays one turn and prints what it was told, as JSON.
+"""A driver in a process of its own: runs one turn and prints its events as JSON.
 
 Arguments: the address of the Ray cluster, the folder of the stores, the message.
 """
@@ -9,10 +9,10 @@ import json
 import sys
 from pathlib import Path
 
-from tests.support.conversation_agents import support_by_pattern
-from tests.support.runtimes import Deploy, say, told
+from tests.support.conversation_agents import support_tree_by_pattern
+from tests.support.runtimes import Deploy, author_texts, run_turn
 
 if __name__ == "__main__":
     address, folder, message = sys.argv[1:]
-    with Deploy("ray", Path(folder))(support_by_pattern(), address=address) as rt:
-        print(json.dumps(told(say(rt, message))))
+    with Deploy("ray", Path(folder))(support_tree_by_pattern(), address=address) as rt:
+        print(json.dumps(author_texts(run_turn(rt, message))))

@@ -1,4 +1,4 @@
-"""A session store of plain Python: the shortest program that does what the contract says, to compare real ones with."""
+"""A session store in plain Python: the shortest program that keeps the contract, as a model for the real stores."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class NoPostgresError(Exception):
 
 
 class PostgresServer:
-    """A server on a socket in a folder that nobody else uses.
+    """A server on a socket in a folder of its own.
 
     Args:
         binaries: where PostgreSQL's programs are.
@@ -49,7 +49,7 @@ class PostgresServer:
         return True
 
     def make(self) -> None:
-        """Make its data."""
+        """Create its data folder."""
         if self._account:
             shutil.chown(self._folder, self._account)
         self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync")

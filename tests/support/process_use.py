@@ -21,7 +21,7 @@ class Use(msgspec.Struct, frozen=True):
     """What one process uses.
 
     Attributes:
-        memory: bytes that are its own (USS). Its share of what it has in common with others is left out: it changes when those
+        memory: bytes that are its own (USS). Shared pages are left out: their share changes when other processes
             come and go.
         files: open file descriptors.
         threads: of them.
@@ -56,9 +56,9 @@ async def sample(rt: Runtime, turns: int) -> Sample:
 
 
 def grown(samples: Sequence[Sample], since: int, until: int) -> dict[str, int]:
-    """By how many bytes each process has grown, from the mean of the samples behind `since` turns to that from `until` on.
+    """By how many bytes each process has grown, from the mean of the samples after `since` turns to that from `until` on.
 
-    The first mean is over a fifth of the turns in between: what comes before is warming up.
+    The first mean is over a fifth of the turns in between: earlier turns warm up.
     Processes that are not in all of them, because they came or went, are left out.
     """
     before = [each for each in samples if since <= each.turns <= since + (until - since) // 5]

@@ -1,4 +1,4 @@
-"""Small things that many tests need."""
+"""Runtimes for tests, and short ways to use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.settings import Settings
 
 
 class Deploy:
-    """Makes Runtimes of one test: same engine, same stores, so that a second one finds what the first has left."""
+    """Creates the Runtimes of one test with the same engine and stores, so that a second one finds what the first has left."""
 
     def __init__(self, engine: str, folder: Path) -> None:
         self.engine = engine
@@ -29,16 +29,16 @@ class Deploy:
         return Runtime(root, **{**settings, **options})
 
 
-def host_of(rt: Runtime, agent: str) -> Any:
-    """The Ray actor in which an agent lives."""
+def ray_actor_of(rt: Runtime, agent: str) -> Any:
+    """The Ray actor that hosts an agent."""
     return ray.get_actor(rt.statistics().agents[agent].actor, namespace=Settings().namespace)
 
 
-def told(events: list[Event]) -> list[tuple[str, str]]:
-    """Author and text of every complete event."""
+def author_texts(events: list[Event]) -> list[tuple[str, str]]:
+    """Author and text of each complete event."""
     return [(event.author, event.text) for event in events if not event.partial]
 
 
-def say(rt: Runtime, message: Any, session_id: str = "s1", user_id: str = "ada", **options: Any) -> list[Event]:
+def run_turn(rt: Runtime, message: Any, session_id: str = "s1", user_id: str = "ada", **options: Any) -> list[Event]:
     """Run a turn to its end and return its events."""
     return cast(list[Event], list(rt.run(user_id=user_id, session_id=session_id, message=message, **options)))

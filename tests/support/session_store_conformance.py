@@ -14,7 +14,7 @@ from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutSt
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
 from tests.support.plain_session_store import PlainStore
-from tests.support.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, filled, places, turn
+from tests.support.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, fill_sessions, seqs, turn
 
 EVENT_OPTIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -66,22 +66,22 @@ class SessionStoreConformance:
         assert (row.created_s, row.updated_s) == (12.5, 12.5)
 
     def test_a_session_can_be_made_only_once(self, store: SessionStore) -> None:
-        filled(store, S1, length=2)
+        fill_sessions(store, S1, length=2)
         with pytest.raises(SessionExistsError, match="'s1'") as caught:
             store.commit([CreateSession(S2, 1.0), CreateSession(S1, 2.0)])
         assert caught.value.args == (APP, "ada", "s1")
         assert store.session(S2) is None
-        assert places(store.events(S1)) == [1, 2]
+        assert seqs(store.events(S1)) == [1, 2]
 
     def test_two_users_may_have_sessions_of_one_id(self, store: SessionStore) -> None:
-        filled(store, S1, OTHER)
+        fill_sessions(store, S1, OTHER)
         store.commit([event(S1, 1, raw=b"ada's"), event(OTHER, 1, raw=b"bob's")])
         assert store.events(S1) == [(1, b"ada's")]
         assert store.events(OTHER) == [(1, b"bob's")]
 
     def test_events_come_back_byte_for_byte_in_the_order_of_their_places(self, store: SessionStore) -> None:
         raws = [b"\x00\xff", bytes(range(256)) * 8192, b"x"]
-        filled(store, S1)
+        fill_sessions(store, S1)
         store.commit([event(S1, seq, raw=raw) for seq, raw in enumerate(raws, start=1)])
         assert store.events(S1) == list(enumerate(raws, start=1))
 
@@ -102,8 +102,8 @@ class SessionStoreConformance:
         ],
     )
     def test_a_part_of_the_log_can_be_asked_for(self, store: SessionStore, options: dict[str, Any], expected: list[int]) -> None:
-        filled(store, S1, length=6)
-        assert places(store.events(S1, **options)) == expected
+        fill_sessions(store, S1, length=6)
+        assert seqs(store.events(S1, **options)) == expected
 
     @pytest.mark.parametrize(
         ("write", "reason"),
@@ -112,11 +112,11 @@ class SessionStoreConformance:
     def test_a_taken_place_or_id_is_a_conflict_that_names_the_session_and_stores_nothing(
         self, store: SessionStore, write: AddEvent, reason: str
     ) -> None:
-        filled(store, S1, S2, length=2)
+        fill_sessions(store, S1, S2, length=2)
         with pytest.raises(StoreConflictError, match=reason) as caught:
             store.commit([event(S1, 3), turn(S1), PutState(S1, {"k": 1}), write])
         assert caught.value.args[0] == "s2"
-        assert (places(store.events(S1)), places(store.events(S2))) == ([1, 2], [1, 2])
+        assert (seqs(store.events(S1)), seqs(store.events(S2))) == ([1, 2], [1, 2])
         assert store.turn(S1, "e-1") is None
         assert store.session(S1).state == {}  # type: ignore[union-attr]
 
@@ -127,56 +127,56 @@ class SessionStoreConformance:
 
     @pytest.mark.parametrize("write", [event(S2, 1), turn(S2), PutState(S2, {"k": 1}), HideEvents(S2, 1, 2)])
     def test_a_write_to_a_session_that_is_not_there_is_a_conflict(self, store: SessionStore, write: Write) -> None:
-        filled(store, S1)
+        fill_sessions(store, S1)
         with pytest.raises(StoreConflictError, match="not there"):
             store.commit([event(S1, 1), write])
         assert store.events(S1) == []
 
     def test_the_store_works_on_after_a_commit_that_failed(self, store: SessionStore) -> None:
-        filled(store, S1, length=1)
+        fill_sessions(store, S1, length=1)
         with pytest.raises(StoreConflictError):
             store.commit([CreateSession(S2, 1.0), event(S1, 1)])
         store.commit([CreateSession(S2, 1.0), event(S2, 1), event(S1, 2)])
-        assert (places(store.events(S1)), places(store.events(S2))) == ([1, 2], [1])
+        assert (seqs(store.events(S1)), seqs(store.events(S2))) == ([1, 2], [1])
 
     def test_an_empty_commit_does_nothing(self, store: SessionStore) -> None:
         store.commit([])
         assert store.sessions(APP, None) == []
 
     def test_authors_are_told_the_most_recent_first_with_their_last_place(self, store: SessionStore) -> None:
-        filled(store, S1, OTHER, length=7)
+        fill_sessions(store, S1, OTHER, length=7)
         assert store.session(S1).authors == (("user", 7), ("a", 6), ("b", 4))  # type: ignore[union-attr]
 
     def test_hidden_events_are_not_seen_but_keep_their_places(self, store: SessionStore) -> None:
-        filled(store, S1, length=6)
+        fill_sessions(store, S1, length=6)
         store.commit([HideEvents(S1, 3, 6), event(S1, 7, "user")])
         row = store.session(S1)
         assert row is not None
         assert (row.head_seq, row.rewinds, row.authors) == (7, 1, (("user", 7), ("a", 2)))
-        assert places(store.events(S1)) == [1, 2, 7]
-        assert places(store.events(S1, limit=2, newest=True)) == [2, 7]
+        assert seqs(store.events(S1)) == [1, 2, 7]
+        assert seqs(store.events(S1, limit=2, newest=True)) == [2, 7]
         with pytest.raises(StoreConflictError):
             store.commit([event(S1, 4, id="new")])
 
     def test_an_event_can_be_hidden_by_the_commit_that_adds_it(self, store: SessionStore) -> None:
-        filled(store, S1)
+        fill_sessions(store, S1)
         store.commit([event(S1, 1), event(S1, 2), HideEvents(S1, 2, 2), event(S1, 3)])
-        assert places(store.events(S1)) == [1, 3]
+        assert seqs(store.events(S1)) == [1, 3]
 
     @pytest.mark.parametrize("write", [event(S1, 2), turn(S1), PutState(S1, {"k": 1}), HideEvents(S1, 1, 1)])
     def test_a_commit_cannot_write_to_the_session_it_removed(self, store: SessionStore, write: Write) -> None:
-        filled(store, S1, length=1)
+        fill_sessions(store, S1, length=1)
         with pytest.raises(StoreConflictError, match="not there"):
             store.commit([RemoveSession(S1), write])
-        assert places(store.events(S1)) == [1]
+        assert seqs(store.events(S1)) == [1]
 
     def test_hiding_everything_leaves_no_author(self, store: SessionStore) -> None:
-        filled(store, S1, length=4)
+        fill_sessions(store, S1, length=4)
         store.commit([HideEvents(S1, 1, 4)])
         assert store.session(S1).authors == ()  # type: ignore[union-attr]
 
     def test_undos_are_told_newest_first_whether_visible_or_not(self, store: SessionStore) -> None:
-        filled(store, S1)
+        fill_sessions(store, S1)
         store.commit([event(S1, seq, undo=b"" if seq == 3 else b"undo-%d" % seq) for seq in range(1, 6)])
         store.commit([HideEvents(S1, 4, 4)])
         assert store.undos(S1, 2) == [(5, b"undo-5"), (4, b"undo-4"), (2, b"undo-2")]
@@ -185,14 +185,14 @@ class SessionStoreConformance:
         row = TurnRow(
             invocation_id="e-1", status="finished", epoch=3, first_seq=1, opened_seq=1, agent="writer", outcome=b"\x00", temp=b"t"
         )
-        filled(store, S1)
+        fill_sessions(store, S1)
         store.commit([turn(S1), event(S1, 1), PutTurn(S1, row, 77.0)])
         assert store.turn(S1, "e-1") == row
         assert store.turn(S1, "e-2") is None
         assert store.session(S1).updated_s == 77.0  # type: ignore[union-attr]
 
     def test_a_rewound_turn_is_not_found_until_its_id_is_used_again(self, store: SessionStore) -> None:
-        filled(store, S1)
+        fill_sessions(store, S1)
         store.commit([event(S1, 1), turn(S1, "e-1"), event(S1, 2), turn(S1, "e-2", first_seq=2)])
         store.commit([HideEvents(S1, 2, 2)])
         assert store.turn(S1, "e-1") is not None
@@ -202,7 +202,7 @@ class SessionStoreConformance:
 
     def test_only_running_turns_of_the_app_are_running(self, store: SessionStore) -> None:
         foreign = SessionKey("bank", "ada", "s1")
-        filled(store, S1, OTHER, foreign, length=2)
+        fill_sessions(store, S1, OTHER, foreign, length=2)
         ended = [turn(S1, status, status) for status in ("paused", "finished", "failed", "cancelled")]
         store.commit([*ended, turn(S1, "e-1"), turn(OTHER, "e-2"), turn(foreign, "e-3")])
         found = {(key, row.invocation_id) for key, row in store.running(APP)}
@@ -211,7 +211,7 @@ class SessionStoreConformance:
         assert [key for key, _ in store.running(APP)] == [OTHER]
 
     def test_the_newest_visible_call_of_an_id_is_found(self, store: SessionStore) -> None:
-        filled(store, S1, S2)
+        fill_sessions(store, S1, S2)
         store.commit([event(S1, 1, "a", calls=("c-1", "c-2")), event(S1, 2, "b", calls=("c-1", "c-1"), invocation_id="e-2")])
         newest = store.call(S1, "c-1")
         assert newest is not None
@@ -222,7 +222,7 @@ class SessionStoreConformance:
         assert store.call(S2, "c-1") is None
 
     def test_each_scope_of_state_is_its_own(self, store: SessionStore) -> None:
-        filled(store, S1, S2)
+        fill_sessions(store, S1, S2)
         user, app = SessionKey(APP, "ada", ""), SessionKey(APP, "", "")
         store.commit([PutState(S1, {"k": "session"}), PutState(user, {"k": "user"}), PutState(app, {"k": "app"})])
         assert store.session(S1).state == {"k": "session"}  # type: ignore[union-attr]
@@ -232,20 +232,20 @@ class SessionStoreConformance:
         assert store.state("bank", "ada") == ({}, {})
 
     def test_keys_of_state_can_be_overwritten_and_removed_in_order(self, store: SessionStore) -> None:
-        filled(store, S1)
+        fill_sessions(store, S1)
         store.commit([PutState(S1, {"a": 1, "b": 1, "c": 1})])
         store.commit([PutState(S1, {"a": 2}, ("b", "never")), PutState(S1, {"b": 3}, ("c",)), PutState(S1, {}, ("a",))])
         assert store.session(S1).state == {"b": 3}  # type: ignore[union-attr]
 
     def test_a_value_without_a_wire_form_is_refused_and_nothing_is_stored(self, store: SessionStore) -> None:
-        filled(store, S1)
+        fill_sessions(store, S1)
         with pytest.raises(NotEncodableError):
             store.commit([event(S1, 1), PutState(S1, {"k": object()})])
         assert store.events(S1) == []
         store.commit([event(S1, 1)])
 
     def test_removing_a_session_leaves_what_others_see(self, store: SessionStore) -> None:
-        filled(store, S1, S2, length=3)
+        fill_sessions(store, S1, S2, length=3)
         store.commit([PutState(S1, {"k": 1}), turn(S1), PutState(SessionKey(APP, "ada", ""), {"u": 1})])
         store.commit([event(S1, 4, calls=("c-1",)), RemoveSession(S1)])
         assert store.session(S1) is None
@@ -253,10 +253,10 @@ class SessionStoreConformance:
         assert [row.key for row in store.sessions(APP, None)] == [S2]
         assert store.running(APP) == []
         assert store.state(APP, "ada") == ({}, {"u": 1})
-        assert places(store.events(S2)) == [1, 2, 3]
+        assert seqs(store.events(S2)) == [1, 2, 3]
 
     def test_a_session_made_again_has_nothing_of_the_removed_one(self, store: SessionStore) -> None:
-        filled(store, S1, length=3)
+        fill_sessions(store, S1, length=3)
         store.commit([PutState(S1, {"k": 1}), turn(S1), RemoveSession(S1), CreateSession(S1, 5.0), event(S1, 1, "z")])
         row = store.session(S1)
         assert row is not None
@@ -268,7 +268,7 @@ class SessionStoreConformance:
         assert store.session(S1) is None
 
     def test_sessions_are_listed_the_one_updated_last_first(self, store: SessionStore) -> None:
-        filled(store, S1, S2, OTHER, SessionKey("bank", "ada", "s1"), length=2)
+        fill_sessions(store, S1, S2, OTHER, SessionKey("bank", "ada", "s1"), length=2)
         store.commit([turn(S1, at_s=30), turn(OTHER, at_s=20), turn(S2, at_s=10), PutState(S1, {"k": [1]})])
         assert [row.key for row in store.sessions(APP, None)] == [S1, OTHER, S2]
         rows = store.sessions(APP, "ada")
@@ -311,14 +311,14 @@ class LastingStoreConformance(SessionStoreConformance):
     """For stores that keep everything when they are closed."""
 
     def test_everything_is_there_after_closing_and_opening(self, store: SessionStore) -> None:
-        filled(store, S1, length=4)
+        fill_sessions(store, S1, length=4)
         store.commit([PutState(S1, {"k": {"deep": [1, None]}}), turn(S1), HideEvents(S1, 4, 4)])
         before = store.session(S1)
         store.close()
         store.open()
         assert before is not None
         assert store.session(S1) == before
-        assert places(store.events(S1)) == [1, 2, 3]
+        assert seqs(store.events(S1)) == [1, 2, 3]
         store.commit([event(S1, 5)])
 
     def test_closing_twice_is_no_error_and_a_closed_store_says_so(self, store: SessionStore) -> None:
@@ -330,7 +330,7 @@ class LastingStoreConformance(SessionStoreConformance):
             store.commit([CreateSession(S1, 1.0)])
 
     def test_a_text_that_no_database_can_hold_is_a_store_error(self, store: SessionStore) -> None:
-        filled(store, S1)
+        fill_sessions(store, S1)
         with pytest.raises(StoreError):
             store.commit([event(S1, 1), event(S1, 2, "lone \ud800 surrogate")])
         with pytest.raises(StoreError):

@@ -42,7 +42,7 @@ def own_tables(server: str) -> str:
     return f"{server}{'&' if '?' in server else '?'}options=-csearch_path%3D{schema}"
 
 
-def one_on_each(app: str, user: str, actors: int) -> list[str]:
+def one_session_per_shard(app: str, user: str, actors: int) -> list[str]:
     """Ids of sessions, each of which another one of so many actors serves, in their order."""
     found: dict[int, str] = {}
     number = 0

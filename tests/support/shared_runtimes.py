@@ -1,7 +1,7 @@
-"""Where cases are played: Runtimes with their models.
+"""Runtimes for the cases of vectors.yaml, each with its model.
 
-On the local engine every case has its own. On Ray, where each costs several processes, cases with the same tree follow each
-other in one, each with a user and a session of its own; their model holds the scripts of all of them.
+On the local engine every case has its own. On Ray, where each costs several processes, neighbouring cases with the same tree
+share one, each with a user and a session of its own; their model holds the scripts of all of them.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tests.support.vector_notation import Case, TreeBuilder, VectorError, script
 SESSION_ID = "s"
 
 
-class Fresh:
-    """Makes Runtimes with stores of their own: nothing of one is left for the next.
+class RuntimeFactory:
+    """Creates Runtimes, each with new stores.
 
     Attributes:
-        is_dear: each costs several processes.
+        is_expensive: each costs several processes.
     """
 
     def __init__(self, engine: str, folder: Path) -> None:
         self.engine = engine
-        self.is_dear = engine == "ray"
+        self.is_expensive = engine == "ray"
         self._folder = folder
         self._count = 0
 
@@ -44,8 +44,8 @@ class Fresh:
         return Deploy(self.engine, folder)(root, **options)
 
 
-class Stage(msgspec.Struct):
-    """A live Runtime, and which replies of its model are those of the case.
+class CaseRuntime(msgspec.Struct):
+    """A live Runtime, and the range of its model's replies that belongs to a case.
 
     Attributes:
         first: how many requests came before.
@@ -58,35 +58,35 @@ class Stage(msgspec.Struct):
     replies: int
 
     def is_ready(self) -> bool:
-        """True when the cases before have asked exactly what they should."""
+        """True when the cases before have made exactly their model calls."""
         return len(self.model.requests) == self.first == len(self.model.replies) - self.model.remaining
 
 
-def shared_by(case: Case) -> str:
-    """Equal for cases that may be played in one Runtime, "" for one that needs its own."""
+def sharing_key(case: Case) -> str:
+    """Equal for cases that may share a Runtime, "" for one that needs its own."""
     whole = json.dumps(case.given)
     if "leftover" in case.given or "artifact_store" in case.given or "app:" in whole:
         return ""
     return json.dumps(case.given["tree"])
 
 
-class Stages:
+class CaseRuntimes:
     """One live Runtime at a time.
 
     Args:
-        cases: all that will be played, in their order; those that share a tree should stand together.
+        cases: all cases in their order; those that share a tree should be neighbours.
     """
 
-    def __init__(self, make: Fresh, cases: Sequence[Case]) -> None:
+    def __init__(self, make: RuntimeFactory, cases: Sequence[Case]) -> None:
         self._make = make
         self._cases = cases
         self._life = ExitStack()
-        self._plan: dict[str, Stage] = {}
+        self._plan: dict[str, CaseRuntime] = {}
         self._tree = ""
         self._of_tree: Runtime | None = None
 
-    def of_case(self, case: Case) -> Stage:
-        """Where to play a case with a script."""
+    def of_case(self, case: Case) -> CaseRuntime:
+        """The Runtime for a case with a script."""
         stage = self._plan.get(case.id)
         if stage is not None and stage.is_ready():
             return stage
@@ -98,17 +98,17 @@ class Stages:
         first = 0
         for each in plan:
             replies = len(each.given.get("script") or [])
-            self._plan[each.id] = Stage(runtime, model, first, replies)
+            self._plan[each.id] = CaseRuntime(runtime, model, first, replies)
             first += replies
         return self._plan[case.id]
 
     def _following(self, case: Case) -> list[Case]:
-        """The case, and those behind it that can be played in the same Runtime."""
-        shared = shared_by(case)
-        if not self._make.is_dear or not shared:
+        """The case, and later ones that can share its Runtime."""
+        shared = sharing_key(case)
+        if not self._make.is_expensive or not shared:
             return [case]
         behind = list(self._cases)[list(self._cases).index(case) :]
-        return [each for each in behind if shared_by(each) == shared]
+        return [each for each in behind if sharing_key(each) == shared]
 
     def of_tree(self, tree: Mapping[str, Any]) -> Runtime:
         """A live Runtime of a tree whose model has an answer to everything."""

@@ -1,4 +1,4 @@
-"""Turns over many sessions for a long time, and what the processes use meanwhile."""
+"""Turns in many sessions for a long time, and the resources that the processes use meanwhile."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.support.process_use import Sample, sample
 from tests.support.soak_tree import MESSAGES
 
 
-class Soak(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of it.
+class SoakPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of a soak run.
 
     Attributes:
-        turns: all together.
+        turns: of all sessions together.
         at_once: users who talk at the same time.
-        session_turns: turns of a session; then its user begins another, and nobody comes back to it.
+        session_turns: turns of a session; then its user begins another, and the session is never used again.
         every: turns between two samples.
     """
 
@@ -29,7 +29,7 @@ class Soak(msgspec.Struct, frozen=True, kw_only=True):
     every: int
 
 
-async def soak(rt: Runtime, plan: Soak, told: Callable[[Sample], None]) -> list[Sample]:
+async def run_soak(rt: Runtime, plan: SoakPlan, told: Callable[[Sample], None]) -> list[Sample]:
     """Run the turns, tell each sample as it is taken, and return them all."""
     samples: list[Sample] = []
     sessions, begun, done = count(), count(), count(1)

@@ -1,4 +1,4 @@
-"""The tree that soaks: agents that hand over, call tools, ask other agents, and work side by side."""
+"""The tree of the soak runs: agents that transfer, call tools, ask other agents, and work in parallel."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def look_up(number: int, tool_context: ToolContext) -> dict[str, int]:
     return {"number": number, "amount": 42}
 
 
-def desk() -> Agent:
-    """The root; `billing` keeps the floor until it is sent back, `around` is a workflow."""
+def soak_tree() -> Agent:
+    """The root; `billing` keeps the conversation until it is sent back, `around` is a workflow."""
     look = {"call": "look_up", "args": {"number": 7}}
     billing = LlmAgent(
         name="billing",

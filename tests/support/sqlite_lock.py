@@ -16,7 +16,7 @@ for line in sys.stdin:
 """
 
 
-class Locker:
+class SqliteLock:
     """Locks a file as long as the block lasts, or until `release`."""
 
     def __init__(self, path: Path) -> None:
@@ -24,7 +24,7 @@ class Locker:
             [sys.executable, "-c", _PROGRAM, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def __enter__(self) -> Locker:
+    def __enter__(self) -> SqliteLock:
         self._do("BEGIN EXCLUSIVE")
         return self
 

@@ -41,7 +41,7 @@ def event(
     undo: bytes = b"",
     invocation_id: str = "e-1",
 ) -> AddEvent:
-    """An event at a place; its timestamp in seconds is its place, its bytes and its id tell the place unless given."""
+    """An event; its timestamp in seconds is `seq`, and so are its bytes and id unless given."""
     head = EventHead(id=id or f"id-{seq}", invocation_id=invocation_id, author=author, timestamp=float(seq))
     return AddEvent(key, EventRow(seq=seq, head=head, raw=raw or b"raw-%d" % seq, calls=calls, undo=undo))
 
@@ -51,14 +51,14 @@ def turn(key: SessionKey, invocation_id: str = "e-1", status: str = "running", *
     return PutTurn(key, row, at_s)
 
 
-def filled(store: SessionStore, *keys: SessionKey, length: int = 0) -> None:
-    """Make sessions with a log of that length, written by the authors user, a, user, b, user, a, …"""
+def fill_sessions(store: SessionStore, *keys: SessionKey, length: int = 0) -> None:
+    """Create sessions with a log of that length, written by the authors user, a, user, b, user, a, …"""
     authors = ("user", "a", "user", "b")
     store.commit([CreateSession(key, 1.0) for key in keys])
     store.commit([event(key, seq, authors[(seq - 1) % 4]) for key in keys for seq in range(1, length + 1)])
 
 
-def places(found: list[tuple[int, bytes]]) -> list[int]:
+def seqs(found: list[tuple[int, bytes]]) -> list[int]:
     return [seq for seq, _ in found]
 
 

@@ -1,7 +1,7 @@
 """A program: three nodes, several Session actors and Runners, and many sessions; under load a node comes and another one dies.
 
 Run by test_three_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, how many experts
-there are, how many sessions, and how many turns each has at least before, between and behind what happens to the nodes.
+there are, how many sessions, and how many turns each has at least before, between and after the changes of nodes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE_S = 100
 
 
 def tree(experts: int) -> LlmAgent:
-    """A desk that hands each session over to one of some experts, who keeps it."""
+    """A desk that transfers each session to one of several experts, which keeps it."""
     names = [f"expert_{number}" for number in range(experts)]
     desk = PatternModel([(f"to {name} ", {"transfer": name}) for name in names])
     asked = [LlmAgent(name=name, model=PatternModel([], default=f"answered by {name}")) for name in names]
@@ -81,7 +81,7 @@ class Load:
                 self._told.notify_all()
 
     def expert(self, session: str) -> str:
-        """Who answers in a session."""
+        """The expert that answers in a session."""
         return f"expert_{int(session[1:]) % self._experts}"
 
     def goes_on(self) -> None:
@@ -107,19 +107,19 @@ def by_node(statistics: Iterable[Statistics], nodes: Sequence[Any]) -> list[int]
     return [parents[raylet] for raylet in raylets]
 
 
-def everybody(seen: RuntimeStatistics) -> list[Statistics]:
+def all_actors(seen: RuntimeStatistics) -> list[Statistics]:
     """All actors."""
     return [*seen.session.parts, *seen.runner.parts, *seen.runner.agents]
 
 
-def storm(rt: Runtime, cluster: Cluster, nodes: list[Any], load: Load) -> None:
+def change_nodes(rt: Runtime, cluster: Cluster, nodes: list[Any], load: Load) -> None:
     """Have a node added and another one lost, while all sessions talk."""
     seen = rt.statistics()
-    print("TOLD each Runner has its own actors of all agents", [len(each.parts) for each in seen.agents.values()])
-    print("TOLD on each node are agents", all(by_node(seen.runner.agents, nodes)))
-    print("TOLD on each node are Session actors", all(by_node(seen.session.parts, nodes)))
-    print("TOLD Runners are on different nodes", sorted(by_node(seen.runner.parts, nodes)) == [0, 1, 1])
-    print(f"actors on each node: {by_node(everybody(seen), nodes)}", file=sys.stderr)
+    print("RESULT each Runner has its own actors of all agents", [len(each.parts) for each in seen.agents.values()])
+    print("RESULT on each node are agents", all(by_node(seen.runner.agents, nodes)))
+    print("RESULT on each node are Session actors", all(by_node(seen.session.parts, nodes)))
+    print("RESULT Runners are on different nodes", sorted(by_node(seen.runner.parts, nodes)) == [0, 1, 1])
+    print(f"actors on each node: {by_node(all_actors(seen), nodes)}", file=sys.stderr)
     nodes.append(cluster.add_node(num_cpus=1))
     load.goes_on()
     # Not the first, which is the cluster's head and the driver's own; and one that a Runner lives on.
@@ -131,17 +131,17 @@ def storm(rt: Runtime, cluster: Cluster, nodes: list[Any], load: Load) -> None:
     print(f"all sessions have gone on {time.monotonic() - began_s:.1f} s after the loss", file=sys.stderr)
 
 
-def placed(rt: Runtime, nodes: list[Any]) -> None:
-    """Tell where everybody lives in the end."""
+def report_placement(rt: Runtime, nodes: list[Any]) -> None:
+    """Print on which nodes the actors live in the end."""
     seen = rt.statistics()
-    now = by_node(everybody(seen), nodes)
-    print("TOLD all live on the nodes that are there", sum(now) == len(everybody(seen)))
-    print("TOLD the new node is used", now[-1] > 0)
+    now = by_node(all_actors(seen), nodes)
+    print("RESULT all live on the nodes that are there", sum(now) == len(all_actors(seen)))
+    print("RESULT the new node is used", now[-1] > 0)
     print(f"actors on each node: {now}", file=sys.stderr)
 
 
-def flaws(rt: Runtime, load: Load) -> list[str]:
-    """What is wrong with the logs."""
+def log_flaws(rt: Runtime, load: Load) -> list[str]:
+    """Defects of the logs."""
     found = []
     for session, said in load.said.items():
         log = rt.sessions.get("ada", session)
@@ -157,7 +157,7 @@ def flaws(rt: Runtime, load: Load) -> list[str]:
 
 
 def main(folder: Path, experts: int, sessions: int, turns: int) -> None:
-    """Print what has become of it."""
+    """Print the results."""
     settings = Settings(session_shards=SHARDS, runners=RUNNERS, log_to_driver=False)
     began_s = time.monotonic()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": QUICK})
@@ -171,12 +171,12 @@ def main(folder: Path, experts: int, sessions: int, turns: int) -> None:
             print(f"ready after {time.monotonic() - began_s:.1f} s", file=sys.stderr)
             load = Load(rt, experts, sessions, turns)
             load.goes_on()
-            storm(rt, cluster, nodes, load)
+            change_nodes(rt, cluster, nodes, load)
             load.stop()
-            placed(rt, nodes)
-            print("TOLD wrong answers", load.wrong[:5])
-            print("TOLD flaws of logs", flaws(rt, load)[:5])
-            print("TOLD listed", len(rt.sessions.list()) == sessions)
+            report_placement(rt, nodes)
+            print("RESULT wrong answers", load.wrong[:5])
+            print("RESULT flaws of logs", log_flaws(rt, load)[:5])
+            print("RESULT listed", len(rt.sessions.list()) == sessions)
             print(f"{sum(map(len, load.said.values()))} turns, {time.monotonic() - began_s:.1f} s in all", file=sys.stderr)
     cluster.shutdown()  # type: ignore[no-untyped-call]
 

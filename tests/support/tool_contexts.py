@@ -1,4 +1,4 @@
-"""What tools are given when no actor is around."""
+"""Contexts for tools that run without an actor."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from actors.refs.access import SessionArtifacts
 from runtime.stores.artifacts import FsspecArtifactStore
 
 
-class Remembered:
-    """Implements MemoryAccess: whatever is asked for was said once, by ada."""
+class EchoingMemory:
+    """Implements MemoryAccess: every query finds one entry with the query as its text."""
 
     async def search(self, query: str) -> list[MemoryEntry]:
-        """What was asked for."""
+        """One entry, the query."""
         return [MemoryEntry(session_id="s0", author="user", timestamp=0.0, text=query)]
 
 
@@ -22,7 +22,7 @@ def tool_context() -> ToolContext:
     return ToolContext(
         function_call_id="c1",
         offload=in_process,
-        memory=Remembered(),
+        memory=EchoingMemory(),
         artifacts=SessionArtifacts(FsspecArtifactStore("memory://unit"), SessionKey("app", "ada", "s1")),
         agent_name="writer",
         invocation_id="e-1",

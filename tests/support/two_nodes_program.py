@@ -16,20 +16,20 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.postgres_server import NoPostgresError, postgres
-from tests.support.waiting_model import Waiting
+from tests.support.waiting_model import GatedModel
 
 QUICK = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_timeout_ms": 500}
 """How soon a lost node is noticed. Ray's own values take many seconds."""
 
 NO_POSTGRES = 77
-"""What the program exits with where no PostgreSQL can be had."""
+"""Exit code of the program where there is no PostgreSQL."""
 
 AGENTS = Placement(resources={"work": 0.01})
 
 
 def main(folder: Path) -> None:
-    """Print what the turn has said, and where the Session actor lived before and behind the loss."""
-    waiting = Waiting(folder, "answered")
+    """Print the events of the turn, and whether the Session actor has moved."""
+    waiting = GatedModel(folder, "answered")
 
     @tool
     def note(text: str) -> str:
@@ -61,21 +61,21 @@ def main(folder: Path) -> None:
         ) as rt:
             before = rt.statistics().session.pid
             turn = rt.run(user_id="ada", session_id="s", message="go", run_config=RunConfig(timeout=100))
-            waiting.is_asked()
+            waiting.wait_until_called()
             cluster.add_node(num_cpus=1, resources={"work": 1})
             began_s = time.monotonic()
             cluster.remove_node(lost, allow_graceful=False)
-            # The call that was under way is made again, elsewhere.
-            waiting.is_asked()
+            # The model call that was lost is made again in another process.
+            waiting.wait_until_called()
             took_s = time.monotonic() - began_s
-            waiting.let()
+            waiting.release()
             said = [(event.author, event.text) for event in turn if event.text]
             log = rt.sessions.get("ada", "s")
             assert log is not None
-            print("TOLD said", said)
-            print("TOLD seqs", [event.seq for event in log.events])
-            print("TOLD notes", (folder / "notes").read_text().split())
-            print("TOLD moved", before != rt.statistics().session.pid)
+            print("RESULT said", said)
+            print("RESULT seqs", [event.seq for event in log.events])
+            print("RESULT notes", (folder / "notes").read_text().split())
+            print("RESULT moved", before != rt.statistics().session.pid)
             print(f"took {took_s:.1f} s", file=sys.stderr)
     cluster.shutdown()  # type: ignore[no-untyped-call]
 

@@ -1,6 +1,6 @@
-"""What the vectors' trees are made of: mock agents, tools, callbacks and a store that fails.
+"""Agents, tools, callbacks and a failing store for the trees of vectors.yaml.
 
-They stand in a module so that agents' actors, in their own processes, find them.
+They are in a module so that the agents' processes can import them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from actors import (
 from actors.messages.session import SessionKey
 
 
-# ------------------------------------------------------------------------------------------------------------- agents
-class Say(CustomAgent):
+class SayingAgent(CustomAgent):
     """One event per text; the one with the index `esc` escalates."""
 
     say: Sequence[str]
@@ -37,7 +36,7 @@ class Say(CustomAgent):
             yield Event(content=Content.of_text(text, role="model"), actions=actions)
 
 
-class Boom(CustomAgent):
+class FailingAgent(CustomAgent):
     """Says "pre", then fails."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -45,8 +44,8 @@ class Boom(CustomAgent):
         raise RuntimeError("boom")
 
 
-class Silent(CustomAgent):
-    """Says nothing and runs nobody."""
+class SilentAgent(CustomAgent):
+    """Yields no event and runs no child."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         nothing: list[Event] = []
@@ -54,7 +53,6 @@ class Silent(CustomAgent):
             yield event
 
 
-# -------------------------------------------------------------------------------------------------------------- tools
 def esc(tool_context: ToolContext) -> str:
     """Escalates."""
     tool_context.actions.escalate = True
@@ -119,8 +117,7 @@ TOOLS: Mapping[str, Callable[[], Tool]] = {
 """The mock tools by their names in the vectors."""
 
 
-# ---------------------------------------------------------------------------------------------------------- callbacks
-class Always:
+class ConstantCallback:
     """A callback of any kind that always gives the same text."""
 
     def __init__(self, text: str) -> None:
@@ -130,7 +127,6 @@ class Always:
         return Content.of_text(self.text, role="model")
 
 
-# -------------------------------------------------------------------------------------------------------------- stores
 class FailingArtifactStore:
     """Implements ArtifactStore; nothing can be saved in it."""
 

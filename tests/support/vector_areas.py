@@ -11,32 +11,31 @@ import pytest
 from actors import Content, Event, EventActions, FunctionCall, FunctionResponse, LlmAgent, Part
 from actors.errors import DefinitionError, RaygroveError
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.shared_runtimes import SESSION_ID, Fresh, Stage, Stages
-from tests.support.vector_notation import TRANSFER, Case, TreeBuilder, VectorError, known, nodes
+from tests.support.shared_runtimes import SESSION_ID, CaseRuntime, CaseRuntimes, RuntimeFactory
+from tests.support.vector_notation import TRANSFER, Case, TreeBuilder, VectorError, checked_keys, nodes
 from tests.support.vector_rendering import expected_contents, rendered, rendered_contents
-from tests.support.vector_runner import Played
+from tests.support.vector_runner import CaseRun
 
 USER_ID = "u"
 _RUN = ("tree", "script", "turns", "config", "leftover", "state", "session", "auto_create", "artifact_store", "raises")
 _EVENTS = ("order", "branch", "error_names")
 
 
-# ----------------------------------------------------------------------------------------------------- areas with turns
-def check_flow(case: Case, stage: Stage) -> None:
-    known(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
-    Played(case, stage).run().check_events(case.given["expect"])
+def check_flow(case: Case, case_runtime: CaseRuntime) -> None:
+    checked_keys(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
+    CaseRun(case, case_runtime).run().check_events(case.given["expect"])
 
 
-def check_state(case: Case, stage: Stage) -> None:
-    known(case.given, *_RUN, "expect", of=case.id)
-    assert Played(case, stage).run().state() == case.given["expect"]
+def check_state(case: Case, case_runtime: CaseRuntime) -> None:
+    checked_keys(case.given, *_RUN, "expect", of=case.id)
+    assert CaseRun(case, case_runtime).run().state() == case.given["expect"]
 
 
-def check_contents(case: Case, stage: Stage) -> None:
-    known(case.given, *_RUN, "request", "expect", "system", "system_not", of=case.id)
+def check_contents(case: Case, case_runtime: CaseRuntime) -> None:
+    checked_keys(case.given, *_RUN, "request", "expect", "system", "system_not", of=case.id)
     if not case.given.keys() & {"expect", "system", "system_not"}:
         raise VectorError(f"{case.id} expects nothing")
-    request = Played(case, stage).run().requests[case.given["request"]]
+    request = CaseRun(case, case_runtime).run().requests[case.given["request"]]
     if "expect" in case.given:
         seen = rendered_contents(request.contents)
         assert seen == expected_contents(case.given["expect"], seen)
@@ -49,21 +48,21 @@ def check_contents(case: Case, stage: Stage) -> None:
         assert text not in request.system_instruction
 
 
-def check_runner(case: Case, stage: Stage) -> None:
-    known(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
-    expect = known(case.given["expect"], "events", "stored", "partial", "artifacts", "state", "invocations", of=case.id)
-    ran = Played(case, stage).run()
+def check_runner(case: Case, case_runtime: CaseRuntime) -> None:
+    checked_keys(case.given, *_RUN, *_EVENTS, "expect", of=case.id)
+    expect = checked_keys(case.given["expect"], "events", "stored", "partial", "artifacts", "state", "invocations", of=case.id)
+    ran = CaseRun(case, case_runtime).run()
     if case.given.keys() & {"order", "error_names"} and "events" not in expect:
         raise VectorError(f"{case.id} expects no events")
     if "events" in expect:
         ran.check_events(expect["events"])
     if "stored" in expect:
         branch = bool(case.given.get("branch"))
-        assert [rendered(event, branch=branch) for event in ran.stored()] == ran.told_of_inv0(expect["stored"])
+        assert [rendered(event, branch=branch) for event in ran.stored()] == ran.with_first_id(expect["stored"])
     if "partial" in expect:
         assert [[event.text for event in told.events if event.partial] for told in ran.turns] == expect["partial"]
     if "artifacts" in expect:
-        assert ran.artifacts == ran.told_of_inv0(expect["artifacts"])
+        assert ran.artifacts == ran.with_first_id(expect["artifacts"])
     if "state" in expect:
         assert ran.state() == expect["state"]
     if "invocations" in expect:
@@ -76,14 +75,13 @@ def _pattern(values: Sequence[str]) -> list[int]:
     return [values.index(value) for value in values]
 
 
-# ----------------------------------------------------------------------------------------------------------- selection
-def check_selection(case: Case, stages: Stages) -> None:
+def check_selection(case: Case, runtimes: CaseRuntimes) -> None:
     """The tree is shared by all cases that have it, and each has a session of its own."""
-    given = known(case.given, "tree", "log", "message", "expect", "error", of=case.id)
+    given = checked_keys(case.given, "tree", "log", "message", "expect", "error", of=case.id)
     if ("expect" in given) == ("error" in given):
         raise VectorError(f"{case.id} must expect an agent or an error")
     kinds = {node["n"]: node.get("k", "llm") for node in nodes(given["tree"])}
-    rt = stages.of_tree(given["tree"])
+    rt = runtimes.of_tree(given["tree"])
     rt.sessions.create(USER_ID, case.id)
     names: dict[str | None, str] = {}
     for entry in given["log"]:
@@ -103,12 +101,12 @@ def check_selection(case: Case, stages: Stages) -> None:
     if kinds[given["expect"]] in ("llm", "custom", "silent", "say"):
         turn.result()
     else:
-        # Who gets the turn is all that this area is about. A workflow may be unable to run it, or run without an end.
+        # This area is only about which agent gets the turn. A workflow may be unable to run it, or never end.
         turn.cancel()
 
 
 def _logged(given: Any, names: Mapping[str | None, str]) -> Event:
-    known(given, "by", "text", "call", "resp", "err", "transfer", of="an event of the log")
+    checked_keys(given, "by", "text", "call", "resp", "err", "transfer", of="an event of the log")
     if len(given.keys() & {"text", "call", "resp", "err"}) != 1:
         raise VectorError(f"{given!r} is no event of a log")
     parts: list[Part] = []
@@ -130,17 +128,16 @@ def _logged(given: Any, names: Mapping[str | None, str]) -> Event:
 def _selecting(given: Any, names: Mapping[str | None, str]) -> Any:
     if isinstance(given, str):
         return given
-    return Content(role="user", parts=_responses(known(given, "resp", of="a message")["resp"], names))
+    return Content(role="user", parts=_responses(checked_keys(given, "resp", of="a message")["resp"], names))
 
 
 def _responses(ids: Sequence[str], names: Mapping[str | None, str]) -> list[Part]:
     return [Part(function_response=FunctionResponse(id=each, name=names.get(each, "f"), response={"ok": 1})) for each in ids]
 
 
-# ------------------------------------------------------------------------------------------------------------- targets
-def check_targets(case: Case, make: Fresh) -> None:
-    """Every LLM agent is made to speak, by the answer to a call of its own."""
-    given = known(case.given, "tree", "expect", of=case.id)
+def check_targets(case: Case, make: RuntimeFactory) -> None:
+    """Each LLM agent gets a turn by an answer to a call of its own."""
+    given = checked_keys(case.given, "tree", "expect", of=case.id)
     agents = [node["n"] for node in nodes(given["tree"]) if node.get("k", "llm") == "llm"]
     assert set(agents) == set(given["expect"]), "the vector does not say what to expect of every llm agent"
     model = ScriptedModel(["ok"] * len(agents))
@@ -160,16 +157,15 @@ def check_targets(case: Case, make: Fresh) -> None:
     assert seen == given["expect"]
 
 
-# ------------------------------------------------------------------------------------------------------------ template
 _END = "\n⁂\n"
-"""Behind each instruction, so that it is seen where it ends: the agent is told more than its instruction."""
+"""Marks the end of the instruction in the system instruction, which goes on after it."""
 
 
-def check_template(case: Case, make: Fresh) -> None:
+def check_template(case: Case, make: RuntimeFactory) -> None:
     """Each instruction is that of the agent `root`. Where Runtimes are dear, those that can be rendered go into one."""
-    given = known(case.given, "state", "artifacts", "expect", "errors", of=case.id)
+    given = checked_keys(case.given, "state", "artifacts", "expect", "errors", of=case.id)
     expect = given.get("expect") or {}
-    groups = [list(expect)] if make.is_dear else [[instruction] for instruction in expect]
+    groups = [list(expect)] if make.is_expensive else [[instruction] for instruction in expect]
     seen: dict[str, str] = {}
     for group in groups:
         seen.update(zip(group, _instructed(group, given, make), strict=True))
@@ -180,7 +176,7 @@ def check_template(case: Case, make: Fresh) -> None:
         assert all(word in str(raised.value) for word in words), f"{words}: {raised.value}"
 
 
-def _instructed(instructions: Sequence[str], given: Mapping[str, Any], make: Fresh) -> list[str]:
+def _instructed(instructions: Sequence[str], given: Mapping[str, Any], make: RuntimeFactory) -> list[str]:
     model = ScriptedModel(["ok"])
     template = "".join(each + _END for each in instructions)
     with make(LlmAgent(name="root", model=model, instruction=template)) as rt:
@@ -191,10 +187,9 @@ def _instructed(instructions: Sequence[str], given: Mapping[str, Any], make: Fre
         return model.requests[0].system_instruction.split(_END)[:-1]
 
 
-# ----------------------------------------------------------------------------------------------------------- construct
-def check_construct(case: Case, make: Fresh) -> None:
+def check_construct(case: Case, make: RuntimeFactory) -> None:
     """Nothing is started: the error comes before."""
-    given = known(case.given, "tree", "session_store", "error", "names", "at", of=case.id)
+    given = checked_keys(case.given, "tree", "session_store", "error", "names", "at", of=case.id)
     stores = {"session_store": given["session_store"]} if "session_store" in given else {}
     if given.get("session_store") is not None or given.get("at", "definition") != "definition":
         raise VectorError(f"{case.id}: {given!r}")

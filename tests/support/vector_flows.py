@@ -1,7 +1,7 @@
 """What the area controlflow of vectors.yaml does with a case.
 
-A flow that is run is run through the public API. What the controller would do in one round is asked of the very rules that it
-goes by, with the log that leads there.
+Cases that run a flow use the public API. The other cases ask the controller's own rules for one round, with the log that
+leads there.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from actors.rules.flow.turn_order import candidates, next_rounds, peers
 from actors.rules.prompt.compiler import FOREIGN_MARK
 from actors.rules.prompt.task_history import TaskHistory
 from actors.testing import ScriptedModel
-from tests.support.shared_runtimes import SESSION_ID, Stage
+from tests.support.shared_runtimes import SESSION_ID, CaseRuntime
 from tests.support.vector_agents import TOOLS
-from tests.support.vector_notation import Case, VectorError, known
+from tests.support.vector_notation import Case, VectorError, checked_keys
 
 RUN = "r"
 _DEFINED = ("ask", "agents", "tasks", "goal")
@@ -44,13 +44,12 @@ def check_rules(case: Case) -> None:
     _ASKS[ask](case)
 
 
-# ------------------------------------------------------------------------------------------------------------- the flow
 def _flow(given: Mapping[str, Any], agents: Sequence[Any], **options: Any) -> Flow:
     return Flow([_task(name, task or {}) for name, task in given["tasks"].items()], agents=agents, **options)
 
 
 def _task(name: str, given: Mapping[str, Any]) -> Task:
-    known(given, "agents", "after", "type", "on_failed", of=f"task {name!r}")
+    checked_keys(given, "agents", "after", "type", "on_failed", of=f"task {name!r}")
     options: dict[str, Any] = {}
     if "type" in given:
         options["result_type"] = _TYPES[given["type"]] if isinstance(given["type"], str) else given["type"]
@@ -75,9 +74,8 @@ def _board(flow: Flow, given: Mapping[str, Any]) -> Board:
     return board
 
 
-# ------------------------------------------------------------------------------------------------------------- the asks
 def _check_define(case: Case) -> None:
-    given = known(case.given, *_DEFINED, "error", of=case.id)
+    given = checked_keys(case.given, *_DEFINED, "error", of=case.id)
     with pytest.raises(DefinitionError) as raised:
         _flow(given, _agents(given))
     words = [given["error"]] if isinstance(given["error"], str) else given["error"]
@@ -85,7 +83,7 @@ def _check_define(case: Case) -> None:
 
 
 def _check_ready(case: Case) -> None:
-    given = known(case.given, *_DEFINED, "do", "expect", "status", of=case.id)
+    given = checked_keys(case.given, *_DEFINED, "do", "expect", "status", of=case.id)
     board = _board(_flow(given, _agents(given)), given)
     seen = [set(board.ready())]
     for step in given.get("do") or ():
@@ -98,7 +96,7 @@ def _check_ready(case: Case) -> None:
 
 
 def _change(step: Mapping[str, Any]) -> dict[str, TaskChange]:
-    match known(step, "succeed", "fail", of="what happens"):
+    match checked_keys(step, "succeed", "fail", of="what happens"):
         case {"succeed": task, **rest} if not rest:
             return {task: TaskChange(status="successful")}
         case {"fail": task, **rest} if not rest:
@@ -107,7 +105,7 @@ def _change(step: Mapping[str, Any]) -> dict[str, TaskChange]:
 
 
 def _check_agent(case: Case) -> None:
-    given = known(case.given, *_DEFINED, "active", "ended", "strategy", "expect", of=case.id)
+    given = checked_keys(case.given, *_DEFINED, "active", "ended", "strategy", "expect", of=case.id)
     flow = _flow(given, _agents(given), turn_strategy=given.get("strategy", "round_robin"))
     board = _board(flow, given)
     pool = candidates(board, board.ready())
@@ -116,9 +114,9 @@ def _check_agent(case: Case) -> None:
         board.add("", FlowMark(run=RUN, turns={active: pool.get(active, ())}))
     if "ended" in given:
         board.add(str(active), FlowMark(run=RUN, ends_turn=True, next_agent=given["ended"]))
-    # One agent at a time: the choice of a round is what is asked for, not who works beside it.
+    # One agent at a time: the case asks for the choice of one round, not for parallel ones.
     chosen = next_rounds(msgspec.structs.replace(flow.plan.rules, max_parallel=1), board)[0]
-    expect = known(given["expect"], "candidates", "agent", "tasks", of=case.id)
+    expect = checked_keys(given["expect"], "candidates", "agent", "tasks", of=case.id)
     if "candidates" in expect:
         assert set(pool) == set(expect["candidates"])
     if "agent" in expect:
@@ -128,12 +126,12 @@ def _check_agent(case: Case) -> None:
 
 
 def _check_sees(case: Case) -> None:
-    given = known(case.given, *_DEFINED, "log", "reader", "expect", of=case.id)
+    given = checked_keys(case.given, *_DEFINED, "log", "reader", "expect", of=case.id)
     assert [text for content in _contents(given) for text in _texts(content)] == given["expect"]
 
 
 def _texts(content: Content) -> list[str]:
-    """What was said, without the words around it that tell by whom."""
+    """The texts, without the words that name their author."""
     texts = [part.text or "" for part in content.parts]
     if texts[0] == FOREIGN_MARK:
         return [text.partition(" said: ")[2] for text in texts[1:]]
@@ -141,7 +139,7 @@ def _texts(content: Content) -> list[str]:
 
 
 def _check_contents(case: Case) -> None:
-    given = known(case.given, *_DEFINED, "log", "reader", "expect", of=case.id)
+    given = checked_keys(case.given, *_DEFINED, "log", "reader", "expect", of=case.id)
     contents = _contents(given)
     assert [content.role for content in contents] == [role for role, _ in given["expect"]]
     for content, (_, words) in zip(contents, given["expect"], strict=True):
@@ -149,11 +147,11 @@ def _check_contents(case: Case) -> None:
 
 
 def _contents(given: Mapping[str, Any]) -> list[Content]:
-    reader = known(given["reader"], "agent", "tasks", of="the reader")
+    reader = checked_keys(given["reader"], "agent", "tasks", of="the reader")
     view = TaskHistory(reader["agent"])
     view.add(Event(author="flow", flow=_created(_flow(given, _agents(given)), given)))
     for entry in given["log"]:
-        known(entry, "by", "task", "text", of="an event of the log")
+        checked_keys(entry, "by", "task", "text", of="an event of the log")
         content = Content.of_text(entry["text"], role=USER if entry["by"] == USER else "model")
         mark = FlowMark(run=RUN, tasks=(entry["task"],)) if "task" in entry else None
         view.add(Event(author=entry["by"], content=content, flow=mark))
@@ -161,8 +159,8 @@ def _contents(given: Mapping[str, Any]) -> list[Content]:
 
 
 def _check_tools(case: Case) -> None:
-    given = known(case.given, *_DEFINED, "own", "reader", "expect", of=case.id)
-    reader = known(given["reader"], "agent", "tasks", of="the reader")
+    given = checked_keys(case.given, *_DEFINED, "own", "reader", "expect", of=case.id)
+    reader = checked_keys(given["reader"], "agent", "tasks", of="the reader")
     agents = _agents(given)
     flow = _flow(given, agents)
     board = _board(flow, given)
@@ -175,7 +173,7 @@ def _check_tools(case: Case) -> None:
         "end_turn": END_TURN in names,
         "own": sorted(name for name in names if not is_controllers(name)),
     }
-    expect = known(given["expect"], *seen, of=case.id)
+    expect = checked_keys(given["expect"], *seen, of=case.id)
     assert {key: _in_any_order(seen[key]) for key in expect} == {key: _in_any_order(value) for key, value in expect.items()}
 
 
@@ -193,21 +191,20 @@ _ASKS: Mapping[str, Callable[[Case], None]] = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------------- the run
-def check_run(case: Case, stage: Stage) -> None:
+def check_run(case: Case, case_runtime: CaseRuntime) -> None:
     """The flow is run by a Runtime that has its agents; the replies are taken in order, so one agent works at a time."""
-    given = known(case.given, *_DEFINED, "tree", "own", "script", "leftover", "strategy", "expect", of=case.id)
+    given = checked_keys(case.given, *_DEFINED, "tree", "own", "script", "leftover", "strategy", "expect", of=case.id)
     flow = _flow(given, given["agents"], turn_strategy=given.get("strategy", "round_robin"), max_parallel=1)
-    turn = stage.runtime.run_flow(flow, user_id=case.id, session_id=SESSION_ID, tasks=given.get("goal"))
+    turn = case_runtime.runtime.run_flow(flow, user_id=case.id, session_id=SESSION_ID, tasks=given.get("goal"))
     tasks = turn.result().tasks
-    asked = list(stage.model.requests[stage.first :])
+    asked = list(case_runtime.model.requests[case_runtime.first :])
     if given.get("leftover") is None:
-        assert len(asked) == stage.replies, f"{stage.replies - len(asked)} replies are left over"
-    expect = known(given["expect"], "speakers", "status", "results", of=case.id)
+        assert len(asked) == case_runtime.replies, f"{case_runtime.replies - len(asked)} replies are left over"
+    expect = checked_keys(given["expect"], "speakers", "status", "results", of=case.id)
     if "speakers" in expect:
         assert [request.agent for request in asked] == expect["speakers"]
     if "status" in expect:
-        # Tasks that nobody asked for are left as they were, and not always told of.
+        # Tasks outside of the goal stay as they were, and are not always reported.
         untouched = {name: "pending" for name in tasks if name not in expect["status"]}
         assert {name: task.status for name, task in tasks.items()} == {**untouched, **expect["status"]}
     if "results" in expect:

@@ -1,6 +1,6 @@
 """The notation of vectors.yaml, whose head documents it: from its forms to trees, models and messages.
 
-Whatever a vector says and this does not know is a VectorError: no key is ever passed over.
+An unknown key is a VectorError: none is ever ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from actors import (
 )
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply
-from tests.support.vector_agents import TOOLS, Always, Boom, Say, Silent
+from tests.support.vector_agents import TOOLS, ConstantCallback, FailingAgent, SayingAgent, SilentAgent
 
 TRANSFER = "transfer_to_agent"
 
@@ -45,7 +45,7 @@ class Case(msgspec.Struct, frozen=True):
     given: dict[str, Any]
 
 
-def known(given: Any, *keys: str, of: str) -> dict[str, Any]:
+def checked_keys(given: Any, *keys: str, of: str) -> dict[str, Any]:
     """A mapping that has no other keys than these. Raises VectorError."""
     if not isinstance(given, dict):
         raise VectorError(f"{of}: {given!r} is no mapping")
@@ -55,10 +55,10 @@ def known(given: Any, *keys: str, of: str) -> dict[str, Any]:
     return given
 
 
-def load(path: Path | None = None) -> list[Case]:
+def load_cases(path: Path | None = None) -> list[Case]:
     """All cases of a file: of the one in RAYGROVE_VECTORS, or of tests/vectors.yaml."""
     path = path or Path(os.environ.get("RAYGROVE_VECTORS") or Path(__file__).parents[1] / "vectors.yaml")
-    file = known(yaml.safe_load(path.read_text()), "trees", "vectors", of=str(path))
+    file = checked_keys(yaml.safe_load(path.read_text()), "trees", "vectors", of=str(path))
     cases = [_case(given, file.get("trees") or {}) for given in file["vectors"]]
     ids = [case.id for case in cases]
     if len(set(ids)) != len(ids):
@@ -87,7 +87,6 @@ def nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from nodes(child)
 
 
-# --------------------------------------------------------------------------------------------------------------- trees
 _OF_ALL = ("n", "k", "sub", "desc", "before", "after")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "llm": ("nop", "nopeer", "tools", "inc", "key", "ins", "gi", "before_model"),
@@ -104,16 +103,16 @@ _CLASSES: Mapping[str, type[Agent]] = {
     "seq": SequentialAgent,
     "par": ParallelAgent,
     "loop": LoopAgent,
-    "say": Say,
-    "boom": Boom,
-    "silent": Silent,
-    "custom": Silent,
+    "say": SayingAgent,
+    "boom": FailingAgent,
+    "silent": SilentAgent,
+    "custom": SilentAgent,
 }
 _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "n": ("name", str),
     "desc": ("description", str),
-    "before": ("before_agent_callback", Always),
-    "after": ("after_agent_callback", Always),
+    "before": ("before_agent_callback", ConstantCallback),
+    "after": ("after_agent_callback", ConstantCallback),
     "nop": ("disallow_transfer_to_parent", bool),
     "nopeer": ("disallow_transfer_to_peers", bool),
     "tools": ("tools", lambda names: [TOOLS[name]() for name in names]),
@@ -121,7 +120,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "key": ("output_key", str),
     "ins": ("instruction", str),
     "gi": ("global_instruction", str),
-    "before_model": ("before_model_callback", Always),
+    "before_model": ("before_model_callback", ConstantCallback),
     "max": ("max_iterations", int),
     "on_escalate": ("on_escalate", str),
     "say": ("say", list),
@@ -130,7 +129,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 class TreeBuilder:
-    """Makes the agents of one tree. A `{ref: x}` becomes the very object of node x, wherever that stands."""
+    """Builds the agents of one tree. A `{ref: x}` becomes the very object of node x, wherever in the tree that is."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -153,7 +152,7 @@ class TreeBuilder:
         kind = node.get("k", "llm")
         if kind not in _CLASSES:
             raise VectorError(f"unknown kind {kind!r}")
-        known(node, *_OF_ALL, *_OF_KIND[kind], of=f"node {node['n']!r} of kind {kind}")
+        checked_keys(node, *_OF_ALL, *_OF_KIND[kind], of=f"node {node['n']!r} of kind {kind}")
         fields = {_FIELDS[key][0]: _FIELDS[key][1](value) for key, value in node.items() if key not in ("k", "sub")}
         if kind == "llm":
             fields["model"] = self._model
@@ -173,7 +172,7 @@ class TreeBuilder:
                 made = self._made.get(node["n"]) if self._nodes[node["n"]] is node else None
                 children.append(made or self._agent(node))
                 continue
-            name = known(node, "ref", of="a reference")["ref"]
+            name = checked_keys(node, "ref", of="a reference")["ref"]
             if name not in self._nodes:
                 raise VectorError(f"no node {name!r} to refer to")
             if name in self._made:
@@ -185,7 +184,6 @@ class TreeBuilder:
         return children, missing
 
 
-# -------------------------------------------------------------------------------------------------------------- models
 def scripted(script: Sequence[Any]) -> ScriptedModel:
     """The one model of a case."""
     return ScriptedModel([_reply(reply) for reply in script])
@@ -227,7 +225,6 @@ def _piece(given: Any) -> Reply:
             raise VectorError(f"{given!r} is no reply of a model")
 
 
-# ------------------------------------------------------------------------------------------------------------ messages
 def answer_to(call: FunctionCall | None, turn: Mapping[str, Any]) -> FunctionResponse:
     """The function response of a turn: for the call whose id it gives, else for the last long-running one."""
     if "id" in turn:
@@ -238,19 +235,19 @@ def answer_to(call: FunctionCall | None, turn: Mapping[str, Any]) -> FunctionRes
 
 
 def message(turn: Any, last_call: FunctionCall | None) -> Any:
-    """What the user hands in; a mere text as such."""
+    """The message of a turn; a plain text stays a text."""
     match turn:
         case str():
             return turn
         case {"fr": dict()}:
-            known(turn, "fr", "id", "text", "state_delta", "invocation_id", of="a turn")
+            checked_keys(turn, "fr", "id", "text", "state_delta", "invocation_id", of="a turn")
             text = [Part(text=turn["text"])] if "text" in turn else []
             return Content(role="user", parts=[*text, Part(function_response=answer_to(last_call, turn))])
         case {"text": str(text)}:
-            known(turn, "text", "role", "state_delta", "invocation_id", of="a turn")
+            checked_keys(turn, "text", "role", "state_delta", "invocation_id", of="a turn")
             return Content(role=turn.get("role", "user"), parts=[Part(text=text)])
         case {"parts": [*parts]}:
-            known(turn, "parts", "role", "state_delta", "invocation_id", of="a turn")
+            checked_keys(turn, "parts", "role", "state_delta", "invocation_id", of="a turn")
             return Content(role=turn.get("role", "user"), parts=[_part(part) for part in parts])
         case _:
             raise VectorError(f"{turn!r} is no turn")

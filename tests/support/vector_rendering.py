@@ -10,8 +10,8 @@ from actors import Content, Event, Part
 from tests.support.vector_notation import VectorError
 
 
-def counts(event: Event) -> bool:
-    """True for what is compared: complete events that say something or tell of an error."""
+def is_compared(event: Event) -> bool:
+    """True for events that are compared: complete ones with parts or an error."""
     return not event.partial and (bool(event.content and event.content.parts) or event.error_code is not None)
 
 

@@ -1,4 +1,4 @@
-"""The turns of a vector, played one after the other in one session through the public API."""
+"""Runs the turns of a vector one after the other in one session, through the public API."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import msgspec
 from actors import Event, FunctionCall, LlmRequest, RunConfig, Session
 from actors.errors import RaygroveError
 from runtime import Runtime
-from tests.support.shared_runtimes import SESSION_ID, Stage
-from tests.support.vector_notation import Case, VectorError, known, message
-from tests.support.vector_rendering import counts, rendered
+from tests.support.shared_runtimes import SESSION_ID, CaseRuntime
+from tests.support.vector_notation import Case, VectorError, checked_keys, message
+from tests.support.vector_rendering import is_compared, rendered
 
 
-class Told(msgspec.Struct):
-    """What the driver heard in one turn."""
+class TurnRecord(msgspec.Struct):
+    """One turn, as its driver saw it."""
 
     invocation_id: str
     events: list[Event]
     error: BaseException | None = None
 
 
-class Played:
+class CaseRun:
     """The turns of a case, run one after the other in one session."""
 
-    def __init__(self, case: Case, stage: Stage) -> None:
+    def __init__(self, case: Case, case_runtime: CaseRuntime) -> None:
         self.given = case.given
-        self.turns: list[Told] = []
+        self.turns: list[TurnRecord] = []
         self.requests: list[LlmRequest] = []
         self.session: Session | None = None
         self.artifacts: list[str] = []
         self._user_id = case.id
         self._last_call: FunctionCall | None = None
         self._config = RunConfig(**(self.given.get("config") or {}))
-        self._stage = stage
+        self._case_runtime = case_runtime
 
-    def run(self) -> Played:
-        """Run all turns, and look at what they leave behind."""
-        rt = self._stage.runtime
+    def run(self) -> CaseRun:
+        """Run all turns, and read the session, artifacts and requests afterwards."""
+        rt = self._case_runtime.runtime
         if self.given.get("session") is None:
             rt.sessions.create(self._user_id, SESSION_ID, self.given.get("state"))
         elif self.given["session"] != "missing" or "state" in self.given:
@@ -48,18 +48,18 @@ class Played:
             self.turns.append(self._turn(rt, turn))
         self.session = rt.sessions.get(self._user_id, SESSION_ID)
         self.artifacts = rt.artifacts.list_keys(self._user_id, SESSION_ID)
-        self.requests = list(self._stage.model.requests[self._stage.first :])
+        self.requests = list(self._case_runtime.model.requests[self._case_runtime.first :])
         self._check_the_script()
         self._check_what_was_raised()
         return self
 
-    def _turn(self, rt: Runtime, given: Any) -> Told:
+    def _turn(self, rt: Runtime, given: Any) -> TurnRecord:
         if isinstance(given, dict) and "rewind" in given:
-            of = self.turns[known(given, "rewind", of="a turn")["rewind"]]
+            of = self.turns[checked_keys(given, "rewind", of="a turn")["rewind"]]
             rt.sessions.rewind(self._user_id, SESSION_ID, of.invocation_id)
-            return Told(f"rewind {len(self.turns)}", [])
+            return TurnRecord(f"rewind {len(self.turns)}", [])
         options = {key: given[key] for key in ("state_delta", "invocation_id") if isinstance(given, dict) and key in given}
-        told = Told(f"never started {len(self.turns)}", [])
+        told = TurnRecord(f"never started {len(self.turns)}", [])
         try:
             turn = rt.run(
                 user_id=self._user_id,
@@ -84,7 +84,7 @@ class Played:
         return told
 
     def _check_the_script(self) -> None:
-        left = self._stage.replies - len(self.requests)
+        left = self._case_runtime.replies - len(self.requests)
         assert left >= 0, f"{-left} model calls without a reply left"
         if self.given.get("leftover") is None:
             assert left == 0, f"{left} replies are left over"
@@ -102,7 +102,6 @@ class Played:
         if raises.keys() - set(range(len(self.turns))):
             raise VectorError(f"raises: {raises!r}")
 
-    # ------------------------------------------------------------------------------------------- what can be expected
     def state(self) -> dict[str, Any]:
         """The session's state, without keys whose value is null."""
         assert self.session is not None, "there is no session"
@@ -110,17 +109,17 @@ class Played:
 
     def events(self, index: int) -> list[Event]:
         """The events of a turn that count."""
-        return [event for event in self.turns[index].events if counts(event) and event.author != "user"]
+        return [event for event in self.turns[index].events if is_compared(event) and event.author != "user"]
 
     def stored(self) -> list[Event]:
         """The events of the log that count, the user's too."""
-        return [event for event in (self.session.events if self.session is not None else ()) if counts(event)]
+        return [event for event in (self.session.events if self.session is not None else ()) if is_compared(event)]
 
-    def told_of_inv0(self, value: Any) -> Any:
+    def with_first_id(self, value: Any) -> Any:
         """An expectation with the id of the first turn filled in."""
         if isinstance(value, str):
             return value.replace("<inv0>", self.turns[0].invocation_id)
-        return [self.told_of_inv0(each) for each in value] if isinstance(value, list) else value
+        return [self.with_first_id(each) for each in value] if isinstance(value, list) else value
 
     def check_events(self, expect: Sequence[Sequence[Any]]) -> None:
         """Compare the events of all turns."""

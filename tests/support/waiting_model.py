@@ -1,4 +1,4 @@
-"""A model whose calls a test can see and hold up, in whatever process they are made."""
+"""A model whose calls a test can await and release, in any process."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pathlib import Path
 from actors import Content, LlmRequest, LlmResponse
 
 
-class Waiting:
-    """Tells when it is asked, and answers when it is let: by pipes, which block until somebody is at the other end.
+class GatedModel:
+    """Reports each call through one named pipe and waits at another until the test releases it.
 
     Args:
         folder: for the pipes.
-        answer: what it says.
+        answer: the text of its response.
     """
 
     def __init__(self, folder: Path, answer: str) -> None:
-        self.asked, self.gate = folder / "asked", folder / "gate"
+        self.called, self.gate = folder / "called", folder / "gate"
         self._answer = answer
-        os.mkfifo(self.asked)
+        os.mkfifo(self.called)
         os.mkfifo(self.gate)
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Wait at the gate."""
-        await asyncio.to_thread(self.asked.write_text, "asked")
+        await asyncio.to_thread(self.called.write_text, "called")
         await asyncio.to_thread(self.gate.read_text)
         yield LlmResponse(content=Content.of_text(self._answer, role="model"))
 
-    def is_asked(self) -> None:
-        """Wait until it is asked."""
-        self.asked.read_text()
+    def wait_until_called(self) -> None:
+        """Wait until it is called."""
+        self.called.read_text()
 
-    def let(self) -> None:
-        """Let one call through."""
+    def release(self) -> None:
+        """Release one call."""
         self.gate.write_text("open")

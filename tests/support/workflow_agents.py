@@ -1,4 +1,4 @@
-"""What the tests of workflow agents share: agents to put into trees, logs in short, and answers to those who wait."""
+"""For tests of workflow agents: agents for trees, logs in short form, and answers to long-running calls."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ from actors import (
 )
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.support.conversation_agents import Gate, forever
-from tests.support.runtimes import say
-from tests.support.vector_agents import Say, lro, lrp
-from tests.support.vector_rendering import counts, rendered
+from tests.support.conversation_tools import Gate, forever
+from tests.support.runtimes import run_turn
+from tests.support.vector_agents import SayingAgent, lro, lrp
+from tests.support.vector_rendering import is_compared, rendered
 
 
-# ------------------------------------------------------------------------------------------------------------- agents
-class Fails(CustomAgent):
-    """Comes through the gate, and fails."""
+class FailsBehindGate(CustomAgent):
+    """Waits at the gate, then fails."""
 
     gate: Gate
 
@@ -45,8 +44,8 @@ class Fails(CustomAgent):
         yield Event()
 
 
-class Clings(CustomAgent):
-    """Waits for ever, unless it is greeted, and goes on talking when it is told to stop."""
+class UnstoppableAgent(CustomAgent):
+    """Waits for ever, unless the message is "hi", and yields another event when it is cancelled."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         if context.user_content.text == "hi":
@@ -59,8 +58,8 @@ class Clings(CustomAgent):
             yield Event(content=Content.of_text("not yet", role="model"))
 
 
-class Leaves(CustomAgent):
-    """Says what there is to say, with one event, which leaves state and escalates in the runs that `when` tells."""
+class CountingAgent(CustomAgent):
+    """Yields one event, which counts its runs in state under `key` and escalates in run number `when`."""
 
     when: int | None = None
     key: str = "runs"
@@ -71,35 +70,35 @@ class Leaves(CustomAgent):
         yield Event(content=Content.of_text(f"{self.name}{runs}", role="model"), actions=actions)
 
 
-def says(name: str, *texts: str, **fields: Any) -> Say:
+def says(name: str, *texts: str, **fields: Any) -> SayingAgent:
     """Says the texts, or its name."""
-    return Say(name=name, say=list(texts) or [name], **fields)
+    return SayingAgent(name=name, say=list(texts) or [name], **fields)
 
 
-def gives_up(name: str) -> Say:
+def gives_up(name: str) -> SayingAgent:
     """Escalates with the first of two events."""
-    return Say(name=name, say=["enough", "bye"], esc=0)
+    return SayingAgent(name=name, say=["enough", "bye"], esc=0)
 
 
 def asks(name: str, before: Sequence[Any] = (), **fields: Any) -> LlmAgent:
-    """Asks by a long-running call, and tells the answer."""
+    """Makes a long-running call, and says so when it has the answer."""
     model = PatternModel([("tool:lro", f"{name} knows"), *before], default={"call": "lro"})
     return LlmAgent(name=name, model=model, tools=[LongRunningTool(lro)], **fields)
 
 
 def asks_and_hears(name: str) -> LlmAgent:
-    """Asks by a long-running call that is told something at once."""
+    """Makes a long-running call whose tool returns a first result at once."""
     model = PatternModel([("tool:lrp.*pending", f"{name} waits"), ("tool:lrp", f"{name} knows")], default={"call": "lrp"})
     return LlmAgent(name=name, model=model, tools=[LongRunningTool(lrp)])
 
 
 def hangs(name: str) -> LlmAgent:
-    """Calls a tool that never returns, unless it is greeted."""
+    """Calls a tool that never returns, unless the message is "hi"."""
     return LlmAgent(name=name, model=PatternModel([("hi", "hello")], default={"call": "forever"}), tools=[forever])
 
 
 def waits(name: str, gate: Gate) -> LlmAgent:
-    """Calls a tool that blocks its thread at the gate, unless it is greeted."""
+    """Calls a tool that blocks its thread at the gate, unless the message is "hi"."""
     model = PatternModel([("tool:", "through"), ("hi", "hello")], default={"call": "wait"})
     return LlmAgent(name=name, model=model, tools=[gate.tool()])
 
@@ -109,9 +108,9 @@ def thinks(name: str, model: Model, *tools: FunctionTool, **fields: Any) -> LlmA
     return LlmAgent(name=name, model=model, tools=[exit_loop, *tools], **fields)
 
 
-def loop(name: str, *children: Any, most: int | None = None, absorb: bool = False, **fields: Any) -> LoopAgent:
+def loop(name: str, *children: Any, times: int | None = None, absorb: bool = False, **fields: Any) -> LoopAgent:
     on_escalate: Any = "absorb" if absorb else "propagate"
-    return LoopAgent(name=name, sub_agents=children, max_iterations=most, on_escalate=on_escalate, **fields)
+    return LoopAgent(name=name, sub_agents=children, max_iterations=times, on_escalate=on_escalate, **fields)
 
 
 def seq(name: str, *children: Any, **fields: Any) -> SequentialAgent:
@@ -122,7 +121,6 @@ def par(name: str, *children: Any, **fields: Any) -> ParallelAgent:
     return ParallelAgent(name=name, sub_agents=children, **fields)
 
 
-# ---------------------------------------------------------------------------------------------------------- callbacks
 def count_begun(context: CallbackContext) -> None:
     key = f"{context.agent_name}_begun"
     context.state[key] = context.state.get(key, 0) + 1
@@ -137,10 +135,9 @@ COUNTED: dict[str, Any] = {"before_agent_callback": count_begun, "after_agent_ca
 """Callbacks that keep count of an agent's runs in state."""
 
 
-# ---------------------------------------------------------------------------------------------------------------- logs
 def short(events: Sequence[Event], *, branch: bool = False) -> list[str]:
-    """What is said, called, answered and failed, each as `author what`; with its branch when that is asked for."""
-    return [" ".join(rendered(event, branch=branch)).replace("text:", "") for event in events if counts(event)]
+    """Texts, calls, answers and errors of events, each as `author what`; with `branch` each with its branch."""
+    return [" ".join(rendered(event, branch=branch)).replace("text:", "") for event in events if is_compared(event)]
 
 
 def log(rt: Runtime, session_id: str = "s1", *, branch: bool = False) -> list[str]:
@@ -158,9 +155,8 @@ def state(rt: Runtime, session_id: str = "s1") -> dict[str, Any]:
     return dict(session.state) if session is not None else {}
 
 
-# ------------------------------------------------------------------------------------------------------- long-running
 def run(rt: Runtime, message: Any, session_id: str = "s1") -> tuple[list[str], str]:
-    """Run a turn: what was said, in short, and how the turn ended."""
+    """Run a turn; return its events in short form and the class name of its outcome."""
     result = rt.run(user_id="ada", session_id=session_id, message=message).result()
     return short(result.events), type(result.outcome).__name__
 
@@ -179,6 +175,6 @@ def answer(rt: Runtime, *authors: str, session_id: str = "s1") -> Content:
     )
 
 
-def greet(rt: Runtime) -> list[str]:
-    """A turn in which nobody waits or hangs."""
-    return short(say(rt, "hi", run_config=RunConfig(timeout=60)))
+def run_greeting(rt: Runtime) -> list[str]:
+    """A turn whose message makes no agent wait or hang."""
+    return short(run_turn(rt, "hi", run_config=RunConfig(timeout=60)))

@@ -1,4 +1,4 @@
-"""What is measured of every peer, and how: as it is of ours.
+"""What is measured of every peer, and how: the same as of ours.
 
 Imports nothing but Python's own modules, since it runs in the peers' environments.
 """
@@ -51,7 +51,7 @@ class Request:
         turns: turns measured at each of them.
         sessions: how many talk at once.
         load: turns of all sessions together, at each number of sessions.
-        stored: turns whose room on disk is told.
+        stored: turns whose size on disk is measured.
     """
 
     histories: Sequence[int]
@@ -69,7 +69,7 @@ class Report:
         version: of the peer.
         turn_ms: median of a turn, by history.
         rate: turns a second, by sessions at once.
-        stored: turns whose room on disk is told.
+        stored: turns whose size on disk is measured.
         stored_bytes: of all files of the store, closed.
     """
 

@@ -25,7 +25,7 @@ from actors import (
 )
 from actors.testing import ScriptedModel
 from tests.support.runner_fixture import RunnerFixture
-from tests.support.vector_agents import Say
+from tests.support.vector_agents import SayingAgent
 
 Build = Callable[..., RunnerFixture]
 
@@ -55,8 +55,8 @@ class Leads(CustomAgent):
             raise ValueError("kaput")
 
 
-def says(name: str) -> Say:
-    return Say(name=name, say=[name])
+def says(name: str) -> SayingAgent:
+    return SayingAgent(name=name, say=[name])
 
 
 def escalates_with_its_tool(name: str) -> LlmAgent:

@@ -16,7 +16,7 @@ from actors.errors import StoreError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.console import cli
-from tests.support.runtimes import say
+from tests.support.runtimes import run_turn
 
 
 def raygrove(*arguments: str) -> Result:
@@ -38,9 +38,9 @@ def store(tmp_path: Path) -> str:
     root = LlmAgent(name="concierge", model=concierge, sub_agents=[billing])
     files = f"file://{tmp_path}/artifacts"
     with Runtime(root, app_name="desk", engine="local", session_store=url, artifact_store=files) as rt:
-        say(rt, "my bill", session_id="s1")
-        say(rt, "hi", session_id="s2")
-        say(rt, "hi", session_id="s1", user_id="bob")
+        run_turn(rt, "my bill", session_id="s1")
+        run_turn(rt, "hi", session_id="s2")
+        run_turn(rt, "hi", session_id="s1", user_id="bob")
     return url
 
 

@@ -12,7 +12,7 @@ from actors.errors.user_code import LONGEST_TOLD, in_thread, is_cancellation, to
 from actors.messages.codec import encode
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
-from tests.support.hostile_code import Untold
+from tests.support.hostile_code import UnprintableError
 
 
 def raise_it(error: BaseException) -> Any:
@@ -60,7 +60,7 @@ def test_a_coroutine_that_no_task_runs_may_be_closed() -> None:
     ("error", "words"),
     [
         (ValueError("no"), "no"),
-        (Untold(), ""),
+        (UnprintableError(), ""),
         (ValueError("\ud800"), "\\ud800"),
         (ValueError("x" * 10**6), "x" * LONGEST_TOLD + "…"),
         (SystemExit(), ""),

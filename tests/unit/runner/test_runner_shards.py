@@ -28,9 +28,9 @@ from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.sharded_runtimes import one_on_each
+from tests.support.sharded_runtimes import one_session_per_shard
 
-KEYS = [SessionKey("app", "ada", session) for session in one_on_each("app", "ada", 2)]
+KEYS = [SessionKey("app", "ada", session) for session in one_session_per_shard("app", "ada", 2)]
 
 
 class Waits(CustomAgent):

@@ -15,10 +15,10 @@ from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import shares
 from tests.support.session_fixture import KEY, OTHER, FailingStore, SessionFixture, state_of
-from tests.support.sharded_runtimes import one_on_each
+from tests.support.sharded_runtimes import one_session_per_shard
 
 ONE_OF_TWO = Shard(0, 2)
-FIRST, SECOND = (SessionKey("app", "ada", session) for session in one_on_each("app", "ada", 2))
+FIRST, SECOND = (SessionKey("app", "ada", session) for session in one_session_per_shard("app", "ada", 2))
 
 
 class Held(FailingStore):

@@ -1,4 +1,4 @@
-"""What benchmarks run on: Runtimes with stores of their own, histories written ahead, load from many sessions."""
+"""Workloads of benchmarks: Runtimes with stores of their own, prepared histories, and load from many sessions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.benchmarks.plan import Plan
 
 APP = "bench"
 ROOT = "root"
-SAID = "x" * 100
-"""What everybody says: about as much as a short sentence or two."""
+SENTENCE = "x" * 100
+"""What all models say: about one or two short sentences."""
 
 
 def instant_agent() -> LlmAgent:
@@ -38,7 +38,7 @@ def store_url(folder: Path) -> str:
 
 
 def runtime(plan: Plan, root: Agent | Flow, folder: Path, app: str = APP, **settings: Any) -> Runtime:
-    """A Runtime, not started, that keeps everything in a folder. What its settings say else may be added."""
+    """A Runtime, not started, with its stores in a folder. `settings` are further fields of Settings."""
     return Runtime(
         root,
         app_name=app,
@@ -49,13 +49,13 @@ def runtime(plan: Plan, root: Agent | Flow, folder: Path, app: str = APP, **sett
     )
 
 
-def say(rt: Runtime, session_id: str, message: str = SAID, config: RunConfig | None = None) -> list[Event]:
+def run_turn(rt: Runtime, session_id: str, message: str = SENTENCE, config: RunConfig | None = None) -> list[Event]:
     """Run a turn to its end and return its events."""
     return list(rt.run(user_id=USER, session_id=session_id, message=message, run_config=config))
 
 
 def conversation(count: int, agent: str = ROOT) -> list[Event]:
-    """Events in which the user and an agent speak by turns."""
+    """Events of the user and an agent, alternating."""
     return [_event(USER if index % 2 == 0 else agent) for index in range(count)]
 
 
@@ -85,12 +85,12 @@ def _event(author: str) -> Event:
         invocation_id=new_invocation_id(),
         author=author,
         timestamp=now_s(),
-        content=Content.of_text(SAID, role=USER if author == USER else "model"),
+        content=Content.of_text(SENTENCE, role=USER if author == USER else "model"),
     )
 
 
-class Load(msgspec.Struct, frozen=True):
-    """What came of turns in many sessions at once.
+class LoadResult(msgspec.Struct, frozen=True):
+    """Rate and latencies of turns in many sessions at once.
 
     Attributes:
         rate: turns a second.
@@ -101,7 +101,7 @@ class Load(msgspec.Struct, frozen=True):
     latencies_ms: list[float]
 
 
-async def load(turn: Callable[[int], Awaitable[object]], *, sessions: int, turns: int) -> Load:
+async def run_load(turn: Callable[[int], Awaitable[object]], *, sessions: int, turns: int) -> LoadResult:
     """Run turns in many sessions at once, one after the other in each.
 
     Args:
@@ -120,4 +120,4 @@ async def load(turn: Callable[[int], Awaitable[object]], *, sessions: int, turns
     async with asyncio.TaskGroup() as group:
         for session in range(sessions):
             group.create_task(talk(session))
-    return Load(len(latencies_ms) / (time.perf_counter() - began_s), latencies_ms)
+    return LoadResult(len(latencies_ms) / (time.perf_counter() - began_s), latencies_ms)

@@ -1,0 +1,334 @@
+"""The shape of the tree: what may import what, how large things may get, and words that its prose does not use.
+
+Every check is a function from sources to complaints; the last test gives each a source that it has to complain about.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("actors", "runtime")
+
+MAX_MODULES = 14
+MAX_LINES = 400
+MAX_METHODS = 20
+MAX_ANY_PER_1000 = 12
+
+LONG_CLASSES = {
+    "SessionRef": "one line for each message that the Session actor takes",
+}
+"""Classes that may have more methods, and why."""
+
+BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
+RULER = re.compile(r"#\s*[-=*#]{4,}")
+SEMANTICS = re.compile(r"semantics\.md\s+(?:sections?\s+)?(\d+(?:\.\d+)?(?:(?:,\s*|\s+and\s+|\s+to\s+)\d+(?:\.\d+)?)*)")
+DOCUMENT = re.compile(r"[\w/.-]*\w\.md\b")
+SEED = re.compile(r"\bseed 00\d")
+
+
+class Source(NamedTuple):
+    """A Python file: its path from the project's root, its text, and its syntax tree."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def module(self) -> str:
+        parts = self.path.with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    def at(self, line: int) -> str:
+        return f"{self.path}:{line}"
+
+
+def source(path: str, text: str) -> Source:
+    return Source(Path(path), text, ast.parse(text))
+
+
+@cache
+def sources(*folders: str) -> tuple[Source, ...]:
+    paths = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+    return tuple(source(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in paths)
+
+
+def imports(of: Source) -> Iterator[tuple[str, str]]:
+    """What a module imports, wherever in it: the module, and the name taken from it, or ""."""
+    for node in ast.walk(of.tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def graph(given: Iterable[Source]) -> dict[str, set[str]]:
+    """By module, the modules that it imports, out of those given."""
+    by_name = {each.module: each for each in given}
+    found = {}
+    for name, each in by_name.items():
+        targets = {f"{module}.{taken}" if f"{module}.{taken}" in by_name else module for module, taken in imports(each)}
+        found[name] = {target for target in targets if target in by_name and target != name}
+    return found
+
+
+def import_circles(given: Sequence[Source]) -> list[str]:
+    """Modules that import each other, directly or through others; imports in functions and for types count as well."""
+    edges = graph(given)
+    below = {name: reachable(name, edges) for name in edges}
+    circles = {tuple(sorted(other for other in below[name] if name in below[other])) for name in edges if name in below[name]}
+    return [f"these modules import each other: {', '.join(circle)}" for circle in sorted(circles)]
+
+
+def reachable(name: str, edges: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    left = [name]
+    while left:
+        new = edges[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def private_imports(given: Sequence[Source]) -> list[str]:
+    """Names with an underscore that a module takes from another one."""
+    found = []
+    modules = {each.module for each in given}
+    for each in given:
+        known = {taken for module, taken in imports(each) if f"{module}.{taken}" in modules}
+        for node in ast.walk(each.tree):
+            if isinstance(node, ast.ImportFrom):
+                found += [f"{each.at(node.lineno)} imports {alias.name}" for alias in node.names if is_private(alias.name)]
+            elif isinstance(node, ast.Attribute) and is_private(node.attr) and getattr(node.value, "id", "") in known:
+                found.append(f"{each.at(node.lineno)} uses {ast.unparse(node)}")
+    return found
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def runtime_in_strings(given: Sequence[Source]) -> list[str]:
+    """Strings that name a module of `runtime`, with which an import could be hidden."""
+    found = []
+    for each in given:
+        said = {id(node) for node, _ in docstrings(each)}
+        strings = (node for node in ast.walk(each.tree) if isinstance(node, ast.Constant) and id(node) not in said)
+        named = (node for node in strings if isinstance(node.value, str) and re.fullmatch(r"runtime(\.\w+)*", node.value))
+        found += [f"{each.at(node.lineno)} names {node.value!r}" for node in named]
+    return found
+
+
+def crowded_folders(given: Sequence[Source]) -> list[str]:
+    """Folders with too many modules."""
+    modules = Counter(each.path.parent for each in given if each.path.name != "__init__.py")
+    return [f"{folder} has {number} modules, at most {MAX_MODULES}" for folder, number in modules.items() if number > MAX_MODULES]
+
+
+def long_files(given: Sequence[Source]) -> list[str]:
+    """Files with too many lines."""
+    lines = ((each, each.text.count("\n")) for each in given)
+    return [f"{each.path} has {number} lines, at most {MAX_LINES}" for each, number in lines if number > MAX_LINES]
+
+
+def large_classes(given: Sequence[Source]) -> list[str]:
+    """Classes with too many methods, but for those that have a reason."""
+    found = []
+    for each in given:
+        for node in ast.walk(each.tree):
+            if isinstance(node, ast.ClassDef) and node.name not in LONG_CLASSES:
+                methods = sum(isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) for member in node.body)
+                if methods > MAX_METHODS:
+                    found.append(f"{each.at(node.lineno)} {node.name} has {methods} methods, at most {MAX_METHODS}")
+    return found
+
+
+def too_much_any(given: Sequence[Source]) -> list[str]:
+    """More `Any` than there may be in all; then every module that has some, the most first."""
+    used = {each.path: sum(getattr(node, "id", "") == "Any" for node in ast.walk(each.tree)) for each in given}
+    lines = sum(each.text.count("\n") for each in given)
+    share = sum(used.values()) / lines * 1000
+    if share < MAX_ANY_PER_1000:
+        return []
+    most = sorted(((number, str(path)) for path, number in used.items() if number), reverse=True)
+    return [f"{share:.1f} Any in 1,000 lines, and under {MAX_ANY_PER_1000} are allowed", *(f"{path}: {n}" for n, path in most)]
+
+
+def section_rulers(given: Sequence[Source]) -> list[str]:
+    """Comments that draw a line: each names the file, or the class, that is missing."""
+    return [f"{each.at(line)} {comment}" for each in given for line, comment in comments(each) if RULER.match(comment)]
+
+
+def banned_words(given: Sequence[Source]) -> list[str]:
+    """Words in docstrings and comments in place of which the code's own names are to stand."""
+    return [
+        f"{each.at(line)} says {found[0]!r}" for each in given for line, text in prose(each) for found in BANNED.finditer(text)
+    ]
+
+
+def docstrings(of: Source) -> Iterator[tuple[ast.Constant, str]]:
+    """The strings that stand by themselves: of modules, classes and functions, and behind constants."""
+    for node in ast.walk(of.tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value, node.value.value
+
+
+def comments(of: Source) -> Iterator[tuple[int, str]]:
+    tokens = tokenize.generate_tokens(io.StringIO(of.text).readline)
+    return ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+
+
+def prose(of: Source) -> Iterator[tuple[int, str]]:
+    """Docstrings and comments with their lines; comments that follow each other are one text, and white space is one blank."""
+    for node, text in docstrings(of):
+        yield node.lineno, " ".join(text.split())
+    block, first, last = "", 0, -1
+    for line, comment in [*comments(of), (0, "")]:
+        if line != last + 1 and block:
+            yield first, block
+        if line != last + 1:
+            block, first = "", line
+        block, last = f"{block} {comment.lstrip('#: ')}".strip(), line
+
+
+def unknown_citations(given: Sequence[Source]) -> list[str]:
+    """References to documents, or to numbers in semantics.md, that are not there."""
+    known = semantics_numbers()
+    found = []
+    for each in given:
+        for line, text in prose(each):
+            for cited in SEMANTICS.finditer(text):
+                missing = [number for number in re.findall(r"\d+(?:\.\d+)?", cited[1]) if number not in known]
+                found += [f"{each.at(line)} cites semantics.md {number}, which is not there" for number in missing]
+            missing = [name for name in DOCUMENT.findall(text) if not is_there(name, each.path)]
+            found += [f"{each.at(line)} cites {name}, which is not there" for name in missing + SEED.findall(text)]
+    return found
+
+
+def is_there(name: str, path: Path) -> bool:
+    """A document is named by its path, by its name in `docs`, or by its name beside the file that names it."""
+    return any((ROOT / folder / name).is_file() for folder in ("", "docs", path.parent))
+
+
+@cache
+def semantics_numbers() -> frozenset[str]:
+    """The sections of semantics.md and their numbered paragraphs: "5" and "5.4"."""
+    path = ROOT / "docs" / "semantics.md"
+    section, found = "", set()
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        if heading := re.match(r"##? (\d+)\.? ", line):
+            section = heading[1]
+            found.add(section)
+        elif paragraph := re.match(r"#{3,} \d+\.(\d+)\.? |(\d+)\. ", line):
+            found.add(f"{section}.{paragraph[1] or paragraph[2]}")
+    return frozenset(found)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    complain(import_circles(sources(*PACKAGES)))
+
+
+def test_no_private_name_is_imported_from_another_module() -> None:
+    complain(private_imports(sources(*PACKAGES)))
+
+
+def test_no_string_in_actors_names_a_module_of_runtime() -> None:
+    complain(runtime_in_strings(sources("actors")))
+
+
+def test_no_folder_is_crowded() -> None:
+    complain(crowded_folders(sources(*PACKAGES)))
+
+
+def test_no_file_is_too_long() -> None:
+    complain(long_files(sources(*PACKAGES)))
+
+
+def test_no_class_has_too_many_methods() -> None:
+    complain(large_classes(sources(*PACKAGES)))
+
+
+def test_every_class_that_may_have_more_methods_needs_them() -> None:
+    methods = {
+        node.name: len([member for member in node.body if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef)])
+        for each in sources(*PACKAGES)
+        for node in ast.walk(each.tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    assert {name: methods.get(name) for name in LONG_CLASSES if methods.get(name, 0) <= MAX_METHODS} == {}
+
+
+def test_there_is_little_any() -> None:
+    complain(too_much_any(sources(*PACKAGES)))
+
+
+def test_no_comment_draws_a_line() -> None:
+    complain(section_rulers(sources(*PACKAGES)))
+
+
+def test_docstrings_and_comments_say_who_does_what() -> None:
+    complain(banned_words(sources(*PACKAGES)))
+
+
+def test_every_document_that_is_cited_is_there() -> None:
+    complain(unknown_citations(sources(*PACKAGES, "tests", "examples")))
+
+
+def complain(found: Sequence[str]) -> None:
+    assert not found, "\n".join([f"{len(found)} places:", *found])
+
+
+def methods(number: int) -> str:
+    return "class Large:\n" + "".join(f"    def f{each}(self): ...\n" for each in range(number))
+
+
+@pytest.mark.parametrize(
+    ("check", "texts", "complaint"),
+    [
+        (import_circles, {"a/x.py": "from a import y", "a/y.py": "def f():\n    import a.x"}, "import each other: a.x, a.y"),
+        (private_imports, {"a/x.py": "from a.y import _z"}, "a/x.py:1 imports _z"),
+        (private_imports, {"a/x.py": "from a import y\ny._z()", "a/y.py": ""}, "a/x.py:2 uses y._z"),
+        (runtime_in_strings, {"a/x.py": "f('runtime.models')"}, "a/x.py:1 names 'runtime.models'"),
+        (crowded_folders, {f"a/x{number}.py": "" for number in range(15)}, "a has 15 modules"),
+        (long_files, {"a/x.py": "\n" * 401}, "a/x.py has 401 lines"),
+        (large_classes, {"a/x.py": methods(21)}, "a/x.py:1 Large has 21 methods"),
+        (too_much_any, {"a/x.py": "x: Any\n"}, "1000.0 Any in 1,000 lines"),
+        (section_rulers, {"a/x.py": "    # ------ life\n"}, "a/x.py:1 # ------ life"),
+        (banned_words, {"a/x.py": '"""It waits for\n    whoever comes."""'}, "a/x.py:1 says 'whoever'"),
+        (banned_words, {"a/x.py": "x = 1  # The Runner is\n# told of it."}, "a/x.py:1 says 'is told'"),
+        (unknown_citations, {"a/x.py": '"""See semantics.md 5.1 and 5.99."""'}, "cites semantics.md 5.99"),
+        (unknown_citations, {"a/x.py": '"""See semantics.md section 99."""'}, "cites semantics.md 99"),
+        (unknown_citations, {"a/x.py": "# See docs/nothing.md.\n"}, "cites docs/nothing.md"),
+        (unknown_citations, {"a/x.py": "# See seed 001.\n"}, "cites seed 001"),
+    ],
+)
+def test_every_check_finds_what_it_looks_for(
+    check: Callable[[Sequence[Source]], list[str]], texts: dict[str, str], complaint: str
+) -> None:
+    assert complaint in "\n".join(check([source(path, text) for path, text in texts.items()]))
+
+
+@pytest.mark.parametrize(
+    ("check", "texts"),
+    [
+        (import_circles, {"a/x.py": "from a.y import z", "a/y.py": "import os"}),
+        (private_imports, {"a/x.py": "from __future__ import annotations\nself._y()"}),
+        (runtime_in_strings, {"a/x.py": '"""See `runtime.Runtime`."""\nprint("the runtime failed")'}),
+        (large_classes, {"a/x.py": methods(20)}),
+        (section_rulers, {"a/x.py": "# - a list\nx = '# ------'"}),
+        (banned_words, {"a/x.py": "raise Error('nobody is told')"}),
+        (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),
+    ],
+)
+def test_no_check_complains_without_a_reason(check: Callable[[Sequence[Source]], list[str]], texts: dict[str, str]) -> None:
+    assert check([source(path, text) for path, text in texts.items()]) == []
