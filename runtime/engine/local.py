@@ -112,7 +112,7 @@ class LocalEngine:
 
     session: SessionRef
     runner: RunnerRef
-    permits: LimiterRef | None = None
+    limiter: LimiterRef | None = None
     lasts = False
 
     def __init__(self, deployment: Deployment) -> None:
@@ -134,8 +134,8 @@ class LocalEngine:
         asyncio.get_running_loop().set_default_executor(threads)
         model_limits = deployment.settings.model_limits
         if model_limits:
-            self.permits = LimiterRef(LocalLink(LimiterActor(model_limits)))
-            self._gate = LimiterClient(self.permits, model_limits)
+            self.limiter = LimiterRef(LocalLink(LimiterActor(model_limits)))
+            self._gate = LimiterClient(self.limiter, model_limits)
         self.session = session_client([self._made_session(share) for share in shares(deployment.settings.session_shards)])
         self.runner = runner_client([self._made_runner(share) for share in shares(deployment.settings.runners)])
 
@@ -180,12 +180,12 @@ class LocalEngine:
 
     async def define(self, name: str, plan: Any) -> None:
         """Keep the definition of a flow for all agents."""
-        self._plans.keep(name, plan)
+        self._plans.add(name, plan)
 
     async def stop(self) -> None:
         """Stop the actors."""
         await self.runner.stop()
         await self.session.stop()
-        if self._gate is not None and self.permits is not None:
+        if self._gate is not None and self.limiter is not None:
             await self._gate.close()
-            await self.permits.stop()
+            await self.limiter.stop()

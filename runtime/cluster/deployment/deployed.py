@@ -52,7 +52,7 @@ class RayDeployment:
 
     session: SessionRef
     runner: RunnerRef
-    permits: LimiterRef | None = None
+    limiter: LimiterRef | None = None
     _runner_hosts: Sequence[Handle]
 
     def __init__(self, settings: Settings) -> None:
@@ -64,7 +64,7 @@ class RayDeployment:
         patience_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
         self.session = session_ref(sessions, patience_s, max_bytes)
         self.runner = runner_ref(runners, patience_s, max_bytes)
-        self.permits = limiter_ref(permits, patience_s) if permits is not None else None
+        self.limiter = limiter_ref(permits, patience_s) if permits is not None else None
         self._runner_hosts = runners
 
     async def define(self, name: str, plan: Any) -> None:
@@ -84,7 +84,7 @@ class RayDeployment:
 
     def _actors(self) -> list[SessionRef | RunnerRef | LimiterRef]:
         """Clients of all that was started with the deployment, in the order in which they stop."""
-        return [self.runner, self.session, *([self.permits] if self.permits is not None else [])]
+        return [self.runner, self.session, *([self.limiter] if self.limiter is not None else [])]
 
     async def halt(self) -> list[int]:
         """Have all actors stop what they do. Returns their process ids."""
@@ -130,9 +130,9 @@ class DeployedEngine:
         return self._deployed.runner
 
     @property
-    def permits(self) -> LimiterRef | None:
+    def limiter(self) -> LimiterRef | None:
         """A client of the actor that limits models; None where none is limited."""
-        return self._deployed.permits
+        return self._deployed.limiter
 
     async def define(self, name: str, plan: Any) -> None:
         """Send the definition of a flow to where all agents find it."""

@@ -42,7 +42,7 @@ from runtime.cluster.transport.hosts import LimiterHost, ModelHost, RunnerHost, 
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.proxies import RemoteModel
 from runtime.cluster.transport.ray_actors import SPREAD, named, start
-from runtime.engine.deployment import Deployment, model_names, modules, obstacles
+from runtime.engine.deployment import Deployment, model_names, obstacles, slow_imports
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
 from runtime.settings import Settings
 
@@ -156,7 +156,7 @@ class RayEngine(DeployedEngine):
             deployment.artifact_store,
             definitions,
             deployment.tree.homes,
-            modules(deployment.tree),
+            slow_imports(deployment.tree),
             model_names(deployment.tree),
             partial(host_name, deployment.app_name),
             settings,

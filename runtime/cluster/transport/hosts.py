@@ -61,7 +61,7 @@ class RunnerHost(RayActorHost):
         build, plans = unpacked(pieces)
         actor, self._fill = build()
         super().__init__(lambda: actor)
-        self._plans = FlowRegistry(plans)
+        self._plans: FlowRegistry[bytes] = FlowRegistry(plans)
         with warnings.catch_warnings():
             # Ray's own: it looks by a method that it has deprecated itself.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -75,12 +75,11 @@ class RunnerHost(RayActorHost):
 
     async def define(self, name: str, plan: bytes) -> None:
         """Keep a pickled definition."""
-        self._plans.keep(name, plan)
+        self._plans.add(name, plan)
 
     async def plan(self, name: str) -> bytes | None:
         """A pickled definition, or None."""
-        pickled: bytes | None = self._plans.get(name)
-        return pickled
+        return self._plans.get(name)
 
 
 def _tell(actor: Handle, raw: bytes) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
+from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError, FlowNotFoundError
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest, LlmResponse
@@ -27,7 +28,7 @@ class RemotePlans:
     def __init__(self, handle: Handle, load: Callable[[bytes], Any]) -> None:
         self._handle = handle
         self._load = load
-        self._known = FlowRegistry({})
+        self._known: FlowRegistry[FlowPlan] = FlowRegistry({})
 
     async def find(self, name: str) -> Any:
         """A definition. Raises FlowNotFoundError, ActorLostError."""
@@ -40,7 +41,7 @@ class RemotePlans:
             if pickled is None:
                 raise FlowNotFoundError(name)
             known = self._load(pickled)
-            self._known.keep(name, known)
+            self._known.add(name, known)
         return known
 
 
