@@ -19,7 +19,7 @@ from actors import Agent, LlmAgent, Session, ToolContext, tool
 from actors.errors import RaygroveError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.console.event_lines import describe
+from runtime.console.event_lines import event_lines
 from runtime.models.registry import missing
 
 GEMINI = "gemini-2.5-flash"
@@ -155,7 +155,7 @@ class Screen:
         self._console.print(f"{'':11}the turn goes to {turn.agent}, {reason}", style="dim")
         for event in turn:
             self._floor = event.author
-            for kind, text in describe(event):
+            for kind, text in event_lines(event):
                 self._line(event.author, f"pid {self._pid(event.author)}", kind, text, style=_colour(event.author))
 
     def _pid(self, agent: str) -> int:

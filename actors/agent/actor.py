@@ -8,15 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from actors.actor import Actor, Handler
+from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import FlowInvocation
 from actors.agent.invocation import Invocation
-from actors.agent.rate_limited_model import LimiterClient
 from actors.agent.session_view import SessionView
 from actors.behaviours.custom import run_custom
 from actors.behaviours.flow.controller import run_flow
@@ -24,19 +23,13 @@ from actors.behaviours.flow.round import run_round
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.run import run_llm
 from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
-from actors.definitions.tools.offload import in_process
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError
 from actors.errors.user_code import is_being_cancelled, is_cancellation
-from actors.interfaces.clock import Clock, WallClock
-from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
-from actors.interfaces.plans import PlanSource, no_plans
-from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
 from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.prompt.branches import tool_root
 from actors.rules.prompt.history import History
@@ -71,40 +64,14 @@ class AgentActor(Actor):
 
     Args:
         spec: the agent's definition and its place in the tree.
-        session: the Session actor.
-        runner: makes a client of the Runner actor, for agents that run others.
-        artifacts: the artifact store.
-        resolve: gives the model for a name, or the model that was given itself.
+        environment: what the agents of this process share.
         name: the actor's, for messages and statistics; by default the agent's.
-        offload: where tools run that need resources of their own.
-        plans: where the definitions of flows are found.
-        clock: the time by which supervisors wait.
-        gate: what stands before limited models; None: no model is limited.
     """
 
-    def __init__(
-        self,
-        spec: AgentSpec,
-        session: SessionRef,
-        runner: Callable[[], Any],
-        artifacts: ArtifactStore,
-        resolve: Callable[[str, Any], Model],
-        name: str = "",
-        offload: Offload = in_process,
-        plans: PlanSource = no_plans,
-        clock: Clock | None = None,
-        gate: LimiterClient | None = None,
-    ) -> None:
+    def __init__(self, spec: AgentSpec, environment: AgentEnvironment, name: str = "") -> None:
         super().__init__(name or spec.name)
         self._spec = spec
-        self._session = session
-        self._runner = runner
-        self._artifacts = artifacts
-        self._resolve = resolve
-        self._offload = offload
-        self._clock = clock or WallClock()
-        self._plans = plans
-        self._gate = gate
+        self._environment = environment
         self._model: Model | None = None
         self._views: dict[_Where, SessionView] = {}
         most = spec.limits.max_cache_bytes
@@ -120,18 +87,8 @@ class AgentActor(Actor):
     async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
         """Run the agent, in a task of its own that `stop_run` can cancel."""
         self._counts["runs"] += 1
-        make = partial(FlowInvocation, self._plans) if message.work or self._spec.definition.kind == "flow" else Invocation
-        run = make(
-            self._spec,
-            message,
-            self._session,
-            self._runner,
-            self._artifacts,
-            self._view(message),
-            self._counts,
-            self._offload,
-            self._clock,
-        )
+        kind = FlowInvocation if message.work or self._spec.definition.kind == "flow" else Invocation
+        run = kind(self._spec, message, self._environment, self._view(message), self._counts)
         task = asyncio.create_task(self._run(run))
         self._runs[message.turn] = (task, run)
         try:
@@ -176,8 +133,9 @@ class AgentActor(Actor):
         spec = self._spec
         if spec.definition.kind == "llm":
             if self._model is None:
-                self._model = self._resolve(spec.name, spec.model)
-            model = self._model if self._gate is None else self._gate.before(self._model, run.key)
+                self._model = self._environment.resolve(spec.name, spec.model)
+            limiter = self._environment.limiter
+            model = self._model if limiter is None else limiter.before(self._model, run.key)
             if isinstance(run, FlowInvocation):
                 return await run_round(spec, model, run)
             return await run_llm(spec, model, run)

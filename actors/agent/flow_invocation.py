@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
+from actors.agent.environment import AgentEnvironment
 from actors.agent.invocation import Invocation
-from actors.interfaces.plans import PlanSource
+from actors.agent.session_view import SessionView
+from actors.definitions.flows.plan import FlowPlan
+from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
@@ -17,16 +20,18 @@ from actors.rules.prompt.task_history import TaskHistory
 
 
 class FlowInvocation(Invocation):
-    """Implements `WorkContext` and `ControllerContext` of actors.interfaces.context.
+    """Implements `WorkContext` and `ControllerContext` of actors.interfaces.context."""
 
-    Args:
-        plans: where definitions are found.
-        rest: see Invocation.
-    """
-
-    def __init__(self, plans: PlanSource, *rest: Any) -> None:
-        super().__init__(*rest)
-        self._plans = plans
+    def __init__(
+        self,
+        spec: AgentSpec,
+        message: p.Invoke,
+        environment: AgentEnvironment,
+        view: SessionView,
+        counts: dict[str, int],
+    ) -> None:
+        super().__init__(spec, message, environment, view, counts)
+        self._plans = environment.plans
         self.opened_seq = self._message.user_event.seq
         self.is_turn = bool(self._message.closes)
 
@@ -36,7 +41,7 @@ class FlowInvocation(Invocation):
         assert self._message.work is not None, "only rounds of a flow have it"
         return self._message.work
 
-    async def plan(self, definition: str) -> Any:
+    async def plan(self, definition: str) -> FlowPlan:
         """The definition of a flow: see WorkContext."""
         return await self._plans(definition)
 
@@ -55,13 +60,13 @@ class FlowInvocation(Invocation):
         """Have an agent do a round: see ControllerContext."""
         # Only an agent that is asked as a tool is asked something else than what the turn was opened with.
         asked = self._message.user_event if tool_root(self.branch) is not None else None
-        return await self._runner_ref().run_child(
+        return await self._runner.run_child(
             p.RunChild(turn=self._turn, parent=self.agent_name, child=agent, branch=self.branch, user_event=asked, work=work)
         )
 
     async def stop_rounds(self) -> None:
         """Stop the rounds that are under way: see ControllerContext."""
-        await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn))
+        await self._runner.stop_branch(p.StopBranch(turn=self._turn))
 
     async def marks(self, run: str, after_seq: int) -> list[tuple[str, FlowMark]]:
         """What the log says of a run of a flow: see ControllerContext."""

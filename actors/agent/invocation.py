@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import msgspec
 
+from actors.agent.environment import AgentEnvironment
+from actors.agent.partials import PartialEvents
 from actors.agent.session_view import SessionView
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.lifecycle import callback_context
@@ -16,23 +18,16 @@ from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, LlmCallsLimitExceededError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.clock import Clock
-from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
-from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.context import ArtifactAccess, MemoryAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event, encode, plain
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s
-from actors.refs.session import SessionRef
+from actors.refs.access import SessionArtifacts, UserMemory
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.prompt.branches import tool_branch, tool_root
 from actors.rules.prompt.history import History
-
-if TYPE_CHECKING:
-    from actors.refs.runner import RunnerRef
-from actors.agent.partials import _Partials
-from actors.refs.access import SessionArtifacts, UserMemory
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
 """What may be called around the run of an agent that is neither a model's nor custom."""
@@ -44,36 +39,29 @@ class Invocation:
     Args:
         spec: the agent.
         message: what to run.
-        session: the Session actor.
-        runner: makes a client of the Runner actor.
-        artifacts: the artifact store.
+        environment: what the agents of this process share.
         view: what the actor remembers of the session.
         counts: the actor's figures.
-        offload: where tools run that need resources of their own.
-        clock: the time.
     """
 
     def __init__(
         self,
         spec: AgentSpec,
         message: p.Invoke,
-        session: SessionRef,
-        runner: Callable[[], Any],
-        artifacts: ArtifactStore,
+        environment: AgentEnvironment,
         view: SessionView,
         counts: dict[str, int],
-        offload: Offload,
-        clock: Clock,
     ) -> None:
-        self.offload = offload
-        self.clock = clock
+        session = environment.session
+        self.offload = environment.offload
+        self.clock = environment.clock
         self.agent_name = spec.name
         self.invocation_id = message.turn.invocation_id
         self.key = message.turn.key
         self.user_id = message.turn.key.user
         self.session_id = message.turn.key.session
         self.branch = message.branch
-        self.artifacts: ArtifactAccess = SessionArtifacts(artifacts, message.turn.key)
+        self.artifacts: ArtifactAccess = SessionArtifacts(environment.artifacts, message.turn.key)
         self.memory: MemoryAccess = UserMemory(session, message.turn.key)
         self.streaming = message.streaming
         self.resume_at = message.resume_at
@@ -93,11 +81,11 @@ class Invocation:
         self._message = message
         self._turn = message.turn
         self._session = session
-        self._runner = runner
+        self._runner = environment.runner
         self._remembered = view
         self._counts = counts
         self._state: dict[str, Any] = {}
-        self._partials = _Partials(session, message.turn)
+        self._partials = PartialEvents(session, message.turn)
         self._is_behind = False
         self._asked: set[str] = set()
         self.user_content: Content = decode_event(message.user_event.raw, message.user_event.seq).content or Content()
@@ -274,7 +262,7 @@ class Invocation:
         """Count one model call, out of what the Invoke allowed or by asking the Runner."""
         self._counts["llm_calls"] += 1
         if self._message.llm_calls is None:
-            await self._runner_ref().take_llm_call(p.TakeLlmCall(turn=self._turn, agent=self.agent_name))
+            await self._runner.take_llm_call(p.TakeLlmCall(turn=self._turn, agent=self.agent_name))
         elif self.llm_calls >= self._message.llm_calls:
             raise LlmCallsLimitExceededError(self.agent_name, self._message.llm_limit)
         else:
@@ -299,7 +287,7 @@ class Invocation:
         self, name: str, *, branch: str | None = None, progress: Mapping[str, Any] | None = None, resume: bool = False
     ) -> p.AnyOutcome:
         """Run a child: see SupervisorContext."""
-        ask = self._runner_ref().run_child(
+        ask = self._runner.run_child(
             p.RunChild(turn=self._turn, parent=self.agent_name, child=name, branch=branch or self.branch, resume=resume)
         )
         if progress is None:
@@ -326,11 +314,11 @@ class Invocation:
             turn=self._turn, parent=self.agent_name, child=name, branch=branch, user_event=p.StoredEvent(seq, raw)
         )
         try:
-            outcome = await self._runner_ref().run_child(message)
+            outcome = await self._runner.run_child(message)
         except asyncio.CancelledError:
             # Nobody is left to hear the answer.
             with suppress(FencedError):
-                await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, branch=branch))
+                await self._runner.stop_branch(p.StopBranch(turn=self._turn, branch=branch))
             raise
         return outcome, await self._last_said(branch, seq)
 
@@ -353,7 +341,7 @@ class Invocation:
 
     async def stop_branch(self, branch: str) -> None:
         """Stop every run on a branch: see SupervisorContext."""
-        await self._runner_ref().stop_branch(p.StopBranch(turn=self._turn, branch=branch))
+        await self._runner.stop_branch(p.StopBranch(turn=self._turn, branch=branch))
 
     async def _read_state(self, state_seq: int) -> None:
         """The state alone, as of place `state_seq` at least, and only where code may read it.
@@ -366,6 +354,3 @@ class Invocation:
         elif self._spec.definition.kind == "custom" or any(map(self._spec.hooks, _HOOKS)):
             fetched = await self._session.fetch(p.Fetch(key=self._turn.key, state_only=True))
             self._state = self._remembered.read_state(self._turn, fetched)
-
-    def _runner_ref(self) -> RunnerRef:
-        return cast("RunnerRef", self._runner())

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 
-if TYPE_CHECKING:
-    pass
 
-
-class _Partials:
+class PartialEvents:
     """Sends pieces of an answer: the first at once, and what comes while one is on its way together."""
 
     def __init__(self, session: SessionRef, turn: p.TurnRef) -> None:
@@ -22,6 +18,7 @@ class _Partials:
         self._sender: asyncio.Task[None] | None = None
 
     async def send(self, raw: bytes) -> None:
+        """Send an encoded event; returns while earlier ones may still be on their way. Raises what sending these has raised."""
         self._waiting.append(raw)
         if self._sender is None or self._sender.done():
             if self._sender is not None:
@@ -36,6 +33,7 @@ class _Partials:
             await self._session.tell_partial(p.TellPartial(turn=self._turn, events=events))
 
     async def flush(self) -> None:
+        """Return when everything has been sent."""
         if self._sender is not None:
             await self._sender
             self._sender = None

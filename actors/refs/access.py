@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
@@ -12,9 +11,6 @@ from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from actors.rules.checks.ids import checked_artifact_name
-
-if TYPE_CHECKING:
-    pass
 
 
 class SessionArtifacts:

@@ -20,7 +20,7 @@ from actors.interfaces.records import SessionRow
 from actors.interfaces.stores import SessionStore
 from actors.messages.codec import decode_event
 from actors.rules.checks.ids import checked_app_name
-from runtime.console.event_lines import describe
+from runtime.console.event_lines import event_lines
 from runtime.engine import store_urls
 from runtime.settings import Settings
 
@@ -62,7 +62,7 @@ def show(
     with _opened(app_name, store) as opened:
         found = _only([row for row in opened.sessions(app_name, user) if row.key.session == session], app_name, session)
         events = [decode_event(raw, seq) for seq, raw in opened.events(found.key)]
-    rows = [(str(event.seq), event.author, kind, text) for event in events for kind, text in describe(event)]
+    rows = [(str(event.seq), event.author, kind, text) for event in events for kind, text in event_lines(event)]
     _print(("seq", "author", "kind", "text"), rows)
 
 

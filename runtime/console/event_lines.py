@@ -18,7 +18,7 @@ Kind = Literal[
 ]
 
 
-def describe(event: Event) -> Iterator[tuple[Kind, str]]:
+def event_lines(event: Event) -> Iterator[tuple[Kind, str]]:
     """What an event says and does, in order: each as its kind and some words.
 
     The response of a transfer is told as the transfer that it causes. An event that does nothing yields nothing.

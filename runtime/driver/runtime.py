@@ -161,7 +161,7 @@ class Runtime:
         self._turns = TurnClient(self._client)
 
     def close(self) -> None:
-        """Leave the deployment. One that is detached, or was joined, goes on; any other is stopped, and its turns are cancelled."""
+        """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled."""
         if self._turns is None:
             return
         if self._client.engine.lasts:

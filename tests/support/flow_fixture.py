@@ -13,6 +13,7 @@ from typing import Any
 from actors import Event, Flow, FlowAgent, FunctionCall, LlmRequest, LlmResponse
 from actors.actor import Actor, Handler
 from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
 from actors.definitions.flows import FlowPlan
 from actors.definitions.tree.tree import AgentTree
 from actors.messages import protocol as p
@@ -23,6 +24,7 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.session.actor import SessionActor
 from runtime.engine.local import LocalLink
+from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.support.session_fixture import KEY, FailingStore
 
@@ -106,9 +108,8 @@ class FlowHouse:
         """One run of an agent's actor."""
         if agent not in self.agents:
             spec = self._tree.spec(agent)
-            resolve = lambda name, model: model  # noqa: E731
-            made = AgentActor(spec, self.session, lambda: self._runner, self._artifacts, resolve, plans=self._find)
-            self.agents[agent] = made
+            environment = AgentEnvironment(self.session, self._runner, self._artifacts, resolve, self._find)
+            self.agents[agent] = AgentActor(spec, environment)
         message = p.Invoke(turn=p.TurnRef(KEY, TURN, 1), agent=agent, user_event=self._asked, generation=self._generation, **more)
         return await self.agents[agent].invoke(message)
 

@@ -16,6 +16,7 @@ import msgspec
 from actors import Agent, Flow
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError, ActorRestartsError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
@@ -199,15 +200,10 @@ class LossyEngine(LocalEngine):
         runner = self._runner
         runner_ref = RunnerRef(LossyLink(self, process, lambda: runner, restarts=False))
         spec = self._deployment.tree.spec(name)
-        process.actor = AgentActor(
-            spec,
-            self._to_session(process),
-            lambda: runner_ref,
-            self._artifacts,
-            resolve,
-            clock=self.clock,
-            plans=self._plans.find,
+        environment = AgentEnvironment(
+            self._to_session(process), runner_ref, self._artifacts, resolve, self._plans.find, clock=self.clock
         )
+        process.actor = AgentActor(spec, environment)
         return process
 
     def _to_session(self, sender: Process) -> SessionRef:
@@ -297,5 +293,6 @@ async def _cancelled(process: Process) -> None:
 def lossy(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
     """A Runtime that loses actors."""
     rt = Deploy("local", folder)(root)
-    engine = rt._engine = LossyEngine(rt._engine._deployment, losses)  # type: ignore[attr-defined]
+    deployment = rt._client.engine._deployment  # type: ignore[attr-defined]
+    engine = rt._client.engine = LossyEngine(deployment, losses)
     return rt, engine

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from actors import Agent, Content, Event, Plugin
+from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
@@ -16,6 +17,7 @@ from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
 from actors.session.actor import SessionActor
 from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.support.session_fixture import KEY, FailingStore
 
@@ -28,9 +30,9 @@ class House:
         self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
         self.artifacts = artifacts or FsspecArtifactStore(f"file://{folder}/artifacts")
         self.session = SessionRef(LocalLink(SessionActor(self.store, tree.topology)))
-        self.directory = LocalDirectory(tree, self.session, self.artifacts)
+        self.directory = LocalDirectory(tree)
         self.runner = RunnerRef(LocalLink(RunnerActor(self.session, self.directory, self.artifacts, plugins=plugins)))
-        self.directory.runner = self.runner
+        self.directory.environment = AgentEnvironment(self.session, self.runner, self.artifacts, resolve)
         self._turns = 0
         self._acks: dict[str, int] = {}
 

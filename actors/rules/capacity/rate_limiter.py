@@ -25,6 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from actors.messages.limits import ModelLimits
+from actors.rules.recovery.backoff import Backoff
 
 MINUTE_S = 60.0
 
@@ -40,9 +41,9 @@ RENEW_S = 5.0
 LEASE_S = 15.0
 """After this long without a renewal a process counts as gone, and its permits are free again."""
 
-FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
-"""A wait before a repetition doubles from the one to the other, unless the service says how long it should be."""
+BACKOFF = Backoff(1.0, LONGEST_BACKOFF_S)
+"""Waits before a call is repeated, unless the service says how long to wait."""
 
 LONGEST_ADVICE_S = 120.0
 """A service that asks for more patience than this gets none: the call fails at once instead of hanging."""
@@ -132,7 +133,7 @@ class RateLimiter:
             times = max(times, min(self._refused_in_a_row, 16))
         if trouble.retry_after_s is not None:
             return trouble.retry_after_s
-        return min(FIRST_BACKOFF_S * 2.0 ** (times - 1), LONGEST_BACKOFF_S) * (1 - chance / 2)
+        return BACKOFF.after_attempts(times, chance)
 
     def hold(self, permit: str) -> None:
         """A call is under way that was granted by somebody who is not there any more."""

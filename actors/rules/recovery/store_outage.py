@@ -12,8 +12,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-FIRST_PAUSE_S = 0.02
+from actors.rules.recovery.backoff import Backoff
+
 LONGEST_PAUSE_S = 1.0
+BACKOFF = Backoff(0.02, LONGEST_PAUSE_S)
+"""Pauses between two tries."""
 
 
 class Outage(NamedTuple):
@@ -41,4 +44,4 @@ def pause_s(outage: Outage, *, now_s: float, timeout_s: float) -> float | None:
     left_s = outage.began_s + timeout_s - now_s
     if left_s <= 0:
         return None
-    return min(max(FIRST_PAUSE_S, (now_s - outage.began_s) / 2), LONGEST_PAUSE_S, left_s)
+    return min(BACKOFF.after_time(now_s - outage.began_s), left_s)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from actors.messages.event import Event
 from actors.messages.protocol.outcomes import Failed
+from actors.rules.recovery.backoff import Backoff
 
 Strategy = Literal["escalate", "restart", "skip"]
 
@@ -88,15 +89,15 @@ def decide(policy: Policy, child: str, failed: Failed, starts: Sequence[float], 
         often = f"{len(recent)} of {policy.max_restarts} restarts within {policy.within_s:g} s are used up"
         return Decision("escalate", f"{what}: {often}, so the failure goes up", starts=recent)
     attempt = len(recent) + 1
-    wait_s = backoff(policy, attempt)
+    wait_s = backoff(policy).after_attempts(attempt)
     often = f"restart {attempt} of {policy.max_restarts} within {policy.within_s:g} s"
     begins = f"in {wait_s:g} s" if wait_s else "at once"
     return Decision("restart", f"{what}: {often} begins {begins}", attempt, (*recent, now_s + wait_s))
 
 
-def backoff(policy: Policy, attempt: int) -> float:
-    """Seconds to wait before a restart: twice as long as before the one before, up to the longest wait."""
-    return min(policy.max_backoff_s, policy.backoff_s * 2.0 ** min(attempt - 1, 64))
+def backoff(policy: Policy) -> Backoff:
+    """The waits before restarts."""
+    return Backoff(policy.backoff_s, policy.max_backoff_s)
 
 
 def record(policy: Policy, child: str, failed: Failed, decision: Decision) -> dict[str, Any]:

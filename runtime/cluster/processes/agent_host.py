@@ -12,9 +12,12 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from actors.actor import Actor
+from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError, ClusterError
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply, Stop
+from runtime.cluster.packing.definitions import spec_of
 from runtime.cluster.transport.link import Handle, RayLink, told
 
 
@@ -22,14 +25,18 @@ class AgentHost:
     """A Ray actor: a process in which agents can live. It has no identity of its own.
 
     Args:
-        furnish: makes what all agents in it share; what it returns makes an agent's actor of its pickled definition.
+        build_environment: builds what the agents in it share.
+        name: the process's, under which its agents report.
         neighbours: the actors with which they will speak.
         threads: how many sync tools may run at the same time. asyncio's own number, a few more than there are CPUs, would let
             the tools of one session wait for those of another.
     """
 
-    def __init__(self, furnish: Callable[[], Callable[[bytes], Actor]], neighbours: Sequence[Handle], threads: int) -> None:
-        self._build = furnish()
+    def __init__(
+        self, build_environment: Callable[[], AgentEnvironment], name: str, neighbours: Sequence[Handle], threads: int
+    ) -> None:
+        self._environment = build_environment()
+        self._name = name
         self._neighbours = neighbours
         self._threads = threads
         self._executor: ThreadPoolExecutor | None = None
@@ -51,6 +58,9 @@ class AgentHost:
         # In a thread: it may import modules of the user's, and others who live here go on meanwhile.
         self._actors[seat] = await asyncio.to_thread(self._build, pickled)
         return os.getpid()
+
+    def _build(self, pickled: bytes) -> Actor:
+        return AgentActor(spec_of(pickled), self._environment, self._name)
 
     def _use_own_threads(self) -> None:
         if self._executor is None:

@@ -10,8 +10,7 @@ from itertools import count
 
 from ray import cloudpickle
 
-from actors.actor import Actor
-from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
 from actors.definitions.tree.process_groups import ProcessGroup, place_of
 from actors.errors import ClusterError, RaygroveError
@@ -20,7 +19,7 @@ from actors.interfaces.transport import Link
 from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
 from actors.rules.capacity.process_choice import default_hosts
-from runtime.cluster.packing.definitions import PackedDefinitions, spec_of
+from runtime.cluster.packing.definitions import PackedDefinitions
 from runtime.cluster.processes.agent_host import AgentHost, RayProcess
 from runtime.cluster.processes.placing import is_free, memory_bytes, placed, ray_options
 from runtime.cluster.processes.pool import Pool
@@ -97,7 +96,8 @@ class RayDirectory:
             name,
             settings.namespace,
             settings.max_concurrency,
-            partial(furnish, self._sessions, self._runner, self._permits, self._artifact_store, name, settings),
+            partial(build_environment, self._sessions, self._runner, self._permits, self._artifact_store, settings),
+            name,
             (*self._sessions, self._runner, *([self._permits] if self._permits is not None else [])),
             settings.tool_threads,
         )
@@ -139,25 +139,23 @@ class RayDirectory:
         await self._pool.close()
 
 
-def furnish(
+def build_environment(
     sessions: Sequence[Handle],
     runner: Handle,
     permits: Handle | None,
     artifact_store: str | ArtifactStore,
-    name: str,
     settings: Settings,
-) -> Callable[[bytes], Actor]:
-    """Make what all agents in a process share. Returns what makes an agent's actor there, of its definition."""
+) -> AgentEnvironment:
+    """Build what the agents of a process share, in that process."""
     patience_s = settings.restart_timeout_s
-    session = session_ref(sessions, patience_s)
-    # When the Runner is lost, so are the runs that it has asked for: nobody waits for it here.
-    runner_ref = RunnerRef(RayLink(runner, "the Runner"))
-    artifacts = open_artifact_store(artifact_store)
-    plans = RemotePlans(runner, cloudpickle.loads)
-    gate = LimiterClient(limiter_ref(permits, patience_s), settings.model_limits) if permits is not None else None
-
-    def build(raw: bytes) -> Actor:
-        spec = spec_of(raw)
-        return AgentActor(spec, session, lambda: runner_ref, artifacts, resolve, name, as_task, plans.find, gate=gate)
-
-    return build
+    limiter = LimiterClient(limiter_ref(permits, patience_s), settings.model_limits) if permits is not None else None
+    return AgentEnvironment(
+        session_ref(sessions, patience_s),
+        # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.
+        RunnerRef(RayLink(runner, "the Runner")),
+        open_artifact_store(artifact_store),
+        resolve,
+        RemotePlans(runner, cloudpickle.loads).find,
+        offload=as_task,
+        limiter=limiter,
+    )

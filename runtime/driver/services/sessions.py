@@ -105,7 +105,7 @@ class SessionsService(_Sessions):
         self._client.run(self._delete(self._key(user_id, session_id)))
 
     def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
-        """Return a session to where it was before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
+        """Take a session back to before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
         self._client.run(self._rewind(self._key(user_id, session_id), invocation_id))
 
     def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
@@ -142,7 +142,7 @@ class AsyncSessionsService(_Sessions):
         await self._client.run_async(self._delete(self._key(user_id, session_id)))
 
     async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
-        """Return a session to where it was before a turn."""
+        """Take a session back to before a turn."""
         await self._client.run_async(self._rewind(self._key(user_id, session_id), invocation_id))
 
     async def append_event(self, user_id: str, session_id: str, event: Event) -> Event:

@@ -18,6 +18,7 @@ from actors.limiter.actor import LimiterActor
 from actors.messages.event import Usage
 from actors.messages.limits import ModelLimits
 from actors.refs.limiter import LimiterRef
+from actors.rules.recovery.backoff import Backoff
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
 from tests.support.session_fixture import KEY, settled
@@ -76,7 +77,7 @@ class Desk:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.rules.capacity.rate_limiter.FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr("actors.rules.capacity.rate_limiter.BACKOFF", Backoff(0.01, 60.0))
 
 
 async def test_a_call_is_made_through_the_gate_and_its_end_is_told() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def late(house: House) -> LateReplies:
     """Give the house a Runner that hears late."""
     session = LateReplies(house.session._link)
     house.runner = RunnerRef(LocalLink(RunnerActor(session, house.directory, house.artifacts)))
-    house.directory.runner = house.runner
+    house.directory.environment = replace(house.directory.environment, runner=house.runner)
     return session
 
 

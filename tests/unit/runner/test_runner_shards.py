@@ -11,6 +11,7 @@ import pytest
 
 from actors import Content, CustomAgent, Event, InvocationContext
 from actors.actor import Actor
+from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
 from actors.messages import protocol as p
@@ -23,6 +24,7 @@ from actors.rules.capacity.sharding import shares
 from actors.runner.actor import RunnerActor
 from actors.session.actor import SessionActor
 from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.sharded_runtimes import one_on_each
@@ -55,9 +57,9 @@ class Town:
         self.ref = runner_client([RunnerRef(LocalLink(runner)) for runner in self.runners])
 
     def made(self, share: Shard) -> RunnerActor:
-        directory = LocalDirectory(self.tree, self.session, self.artifacts)
+        directory = LocalDirectory(self.tree)
         runner = RunnerActor(self.session, directory, self.artifacts, f"runner-{share.index}", app="app", share=share)
-        directory.runner = RunnerRef(LocalLink(runner))
+        directory.environment = AgentEnvironment(self.session, RunnerRef(LocalLink(runner)), self.artifacts, resolve)
         return runner
 
     async def lose(self, index: int) -> None:

@@ -14,7 +14,7 @@ from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
 from actors.rules.recovery.supervision import TURN_LIMITS, backoff, decide, record, told
 from actors.testing import ManualClock
-from runtime.console.event_lines import describe
+from runtime.console.event_lines import event_lines
 
 KAPUT = Failed(agent="a", error_code="ValueError", error_message="kaput")
 
@@ -52,10 +52,10 @@ def test_a_child_is_never_run_again_more_often_than_allowed_in_any_window(policy
 
 @given(supervisions, st.integers(1, 2_000))
 def test_the_wait_before_a_restart_grows_up_to_the_longest(policy: Supervision, attempt: int) -> None:
-    waits = [backoff(policy, number) for number in (attempt, attempt + 1)]
+    waits = [backoff(policy).after_attempts(number) for number in (attempt, attempt + 1)]
     assert 0 <= waits[0] <= waits[1] <= policy.max_backoff_s
     assert waits[1] in (waits[0] * 2, policy.max_backoff_s) or attempt > 64
-    assert backoff(policy, 1) == min(policy.backoff_s, policy.max_backoff_s)
+    assert backoff(policy).after_attempts(1) == min(policy.backoff_s, policy.max_backoff_s)
 
 
 def test_restarts_long_ago_do_not_count_and_those_ahead_do() -> None:
@@ -103,7 +103,7 @@ def test_a_decision_is_told_as_a_line_and_metadata_of_models_are_not() -> None:
         }
     }
     event = Event(custom_metadata=metadata, actions=EventActions(agent_state={"child": "a"}))
-    assert list(describe(event)) == [("supervision", "a failed with ValueError: restart 1 of 3 within 60 s begins in 0.5 s")]
+    assert list(event_lines(event)) == [("supervision", "a failed with ValueError: restart 1 of 3 within 60 s begins in 0.5 s")]
     assert told(Event(custom_metadata=metadata)) is None
     assert told(Event(content=Content.of_text("hi"), custom_metadata=metadata, actions=EventActions(agent_state={}))) is None
     assert told(Event(custom_metadata={"supervision": "x"}, actions=EventActions(agent_state={}))) is None

@@ -1,0 +1,41 @@
+"""What the agents of one process share: their ways to the other actors, and the means of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from actors.agent.rate_limited_model import LimiterClient
+from actors.definitions.flows.plan import PlanSource, no_plans
+from actors.definitions.tools.offload import in_process
+from actors.interfaces.clock import Clock, WallClock
+from actors.interfaces.context import Offload
+from actors.interfaces.model import Model
+from actors.interfaces.stores import ArtifactStore
+from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
+
+
+@dataclass(frozen=True)
+class AgentEnvironment:
+    """Everything that an agent's actor needs beside its own definition.
+
+    Attributes:
+        session: the client of the Session actors.
+        runner: the client of the Runner whose agents these are.
+        artifacts: the artifact store.
+        resolve: returns the model for an agent's name and its model, a name or an object. Raises UnknownModelError.
+        plans: finds the definition of a flow by its name.
+        offload: runs tools that need resources of their own.
+        clock: the time by which supervisors wait.
+        limiter: the client of the rate limiter; None if no model is limited.
+    """
+
+    session: SessionRef
+    runner: RunnerRef
+    artifacts: ArtifactStore
+    resolve: Callable[[str, str | Model], Model]
+    plans: PlanSource = no_plans
+    offload: Offload = in_process
+    clock: Clock = field(default_factory=WallClock)
+    limiter: LimiterClient | None = None
