@@ -26,7 +26,7 @@ class Ref:
         self._link = link
         self._max_bytes = max_bytes
 
-    async def _ask(self, message: Message, reply_type: type[M], *, once: bool = False) -> M:
+    async def _ask(self, message: Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
         raw = encode(message)
         if self._max_bytes is not None:
             check_request(len(raw), self._max_bytes)

@@ -40,8 +40,8 @@ class RunnerRef(Ref):
         """Count a model call. Raises LlmCallsLimitExceededError."""
         await self._ask(message, p.Ack)
 
-    async def take_up(self, message: p.ResumeTurn) -> None:
-        """See that a turn runs that is open in the log, whoever ran it before."""
+    async def recover_turn(self, message: p.RecoverTurn) -> None:
+        """See that a turn runs that is open in the log, whichever Runner ran it before."""
         await self._ask(message, p.Ack)
 
     async def statistics(self) -> p.Statistics:

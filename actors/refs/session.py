@@ -31,19 +31,19 @@ class SessionRef(Ref):
         """Who could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
         return await self._ask(message, p.TurnFound)
 
-    async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
+    async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
         """Begin a turn, once none runs. Raises SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, StoreError."""
-        return await self._ask(message, p.TurnOpened)
+        return await self._ask(message, (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.InterruptFirst, p.ResumeFirst))
 
     async def list_open_turns(self, message: p.ListOpenTurns) -> Sequence[tuple[SessionKey, str]]:
         """The turns that a Runner's predecessor has left open."""
         return (await self._ask(message, p.OpenTurnsReply)).turns
 
-    async def take_up(self, message: p.ResumeTurn) -> p.TurnOpened:
-        """Go on with a turn whose Runner was lost."""
-        return await self._ask(message, p.TurnOpened)
+    async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
+        """Go on with a turn whose Runner was lost. Raises StoreError."""
+        return await self._ask(message, (p.TurnResumed, p.TurnKept, p.NothingToResume))
 
-    async def pick_up(self, message: p.AbandonRuns) -> p.TurnProgress:
+    async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
         """Give up runs that were lost, and learn how far their turn is. Raises FencedError when it has ended."""
         return await self._ask(message, p.TurnProgress)
 
@@ -67,9 +67,9 @@ class SessionRef(Ref):
         """What is new in a log. Raises SessionNotFoundError."""
         return await self._ask(message, p.Fetched)
 
-    async def subscribe(self, message: p.Subscribe) -> None:
-        """Follow a turn. Raises InvocationNotFoundError, SessionNotFoundError."""
-        await self._ask(message, p.Ack)
+    async def subscribe(self, message: p.Subscribe) -> p.TurnStatus:
+        """Follow a turn, and say where it is. Raises InvocationNotFoundError, SessionNotFoundError."""
+        return (await self._ask(message, p.Subscribed)).status
 
     async def poll(self, message: p.Poll) -> p.News:
         """Wait for news."""

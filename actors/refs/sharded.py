@@ -43,7 +43,7 @@ class ShardedSessionRef(SessionRef):
         """A client of the one that keeps a session."""
         return self._shards[shard_of(key, len(self._shards))]
 
-    async def _ask(self, message: p.Message, reply_type: type[M], *, once: bool = False) -> M:
+    async def _ask(self, message: p.Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
         return await self.of(_session_of(message))._ask(message, reply_type, once=once)
 
     async def topology(self) -> Topology:
@@ -69,7 +69,7 @@ class ShardedRunnerRef(RunnerRef):
     def __init__(self, shards: Sequence[RunnerRef]) -> None:
         self._shards = tuple(shards)
 
-    async def _ask(self, message: p.Message, reply_type: type[M], *, once: bool = False) -> M:
+    async def _ask(self, message: p.Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
         key = _session_of(message)
         return await self._shards[shard_of(key, len(self._shards))]._ask(message, reply_type, once=once)
 

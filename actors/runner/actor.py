@@ -97,7 +97,7 @@ class RunnerActor(Actor):
         return {
             p.StartTurn: self.start_turn,
             p.RecoverTurns: self.take_over,
-            p.ResumeTurn: self.take_up,
+            p.RecoverTurn: self.recover_turn,
             p.CancelTurn: self.cancel_turn,
             p.RunChild: self.run_child,
             p.StopBranch: self.stop_branch,
@@ -136,10 +136,11 @@ class RunnerActor(Actor):
             if self._saving.get(where) is saving:
                 del self._saving[where]
         # Not opened but followed: should it be rewound at this moment, it must not begin with the data in its message.
-        await self._session.subscribe(
+        status = await self._session.subscribe(
             p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id)
         )
-        await self._take_up(message.key, message.invocation_id)
+        if status == "lost":
+            await self._take_up(message.key, message.invocation_id)
         return self._joined(message.key, message.invocation_id, prepared.found.agent)
 
     async def _start(self, topology: Topology, message: p.StartTurn, prepared: PreparedMessage) -> p.TurnStarted:
@@ -154,22 +155,23 @@ class RunnerActor(Actor):
         raw = encode_event(user_event(message, content, invocation_id, actions.artifact_delta))
         with self._openings.opening((message.key, invocation_id)):
             opened = await self._opened(message, invocation_id, content, raw)
-        if opened.attached:
-            if opened.lost:
-                await self._take_up(message.key, opened.lost)
-            joined = self._joined(message.key, invocation_id, opened.agent)
-            return msgspec.structs.replace(joined, seq=opened.seq)
-        if opened.taken_up:
-            agent = self._go_on(message.key, invocation_id, opened)
-            return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
+        match opened:
+            case p.TurnJoined():
+                if opened.is_lost:
+                    await self._take_up(message.key, invocation_id)
+                joined = self._joined(message.key, invocation_id, opened.agent)
+                return msgspec.structs.replace(joined, seq=opened.seq)
+            case p.TurnResumed():
+                agent = self._go_on(message.key, invocation_id, opened)
+                return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
         agent = agent_for(topology, message, opened.authors, found.caller)
         turn = RunningTurn(p.TurnRef(message.key, invocation_id, opened.epoch), agent, opened, raw, message.config)
         turn.flow = message.flow
         turn.event_id = message.event_id
         turn.content = content
         turn.goes_on = bool(messages.answers(content))
-        if opened.so_far is not None:
-            turn.callers = self._callers(opened.so_far)
+        if opened.progress is not None:
+            turn.callers = self._callers(opened.progress)
         self._launch(turn)
         # The agent first: the driver does not wait for this reply.
         await asyncio.sleep(0)
@@ -179,7 +181,9 @@ class RunnerActor(Actor):
         running = self._turns.get((key, invocation_id))
         return p.TurnStarted(invocation_id=invocation_id, agent=running.agent if running else agent, attached=True)
 
-    async def _opened(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.TurnOpened:
+    async def _opened(
+        self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes
+    ) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
         request = p.OpenTurn(
             key=message.key,
             invocation_id=invocation_id,
@@ -194,14 +198,15 @@ class RunnerActor(Actor):
         )
         while True:
             opened = await self._session.open_turn(request) if not request.interrupting else await self._interrupt(request)
-            if opened.interrupted:
-                request = msgspec.structs.replace(request, interrupting=opened.interrupted)
-            elif opened.lost and not opened.attached:
-                await self._take_up(message.key, opened.lost)
-            else:
-                return opened
+            match opened:
+                case p.InterruptFirst():
+                    request = msgspec.structs.replace(request, interrupting=opened.invocation_id)
+                case p.ResumeFirst():
+                    await self._take_up(message.key, opened.invocation_id)
+                case _:
+                    return opened
 
-    async def _interrupt(self, request: p.OpenTurn) -> p.TurnOpened:
+    async def _interrupt(self, request: p.OpenTurn) -> p.OpenTurnReply:
         """Cancel the running turn, and have the new one stand at the head of the line by then, before those that wait there."""
         stop = p.CancelTurn(key=request.key, invocation_id=request.interrupting)
         opened, stopped = await asyncio.gather(self._session.open_turn(request), self.cancel_turn(stop), return_exceptions=True)
@@ -330,7 +335,7 @@ class RunnerActor(Actor):
         for key, invocation_id in open_turns:
             await self._take_up(key, invocation_id)
 
-    async def take_up(self, message: p.ResumeTurn) -> p.Ack:
+    async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
         """See that a turn runs, if it has not ended."""
         await self._tree()
         if (message.key, message.invocation_id) not in self._openings:
@@ -345,15 +350,15 @@ class RunnerActor(Actor):
             async with self._taking.setdefault(where, asyncio.Lock()):
                 if running is None and where in self._turns:
                     return
-                opened = await self._session.take_up(
+                reply = await self._session.resume_turn(
                     p.ResumeTurn(key=key, invocation_id=invocation_id, runner=self._me, epoch=epoch)
                 )
-                if opened.taken_up:
-                    self._go_on(key, invocation_id, opened)
+                if isinstance(reply, p.TurnResumed):
+                    self._go_on(key, invocation_id, reply)
         finally:
             self._taking.pop(where, None)
 
-    def _go_on(self, key: SessionKey, invocation_id: str, opened: p.TurnOpened) -> str:
+    def _go_on(self, key: SessionKey, invocation_id: str, opened: p.TurnResumed) -> str:
         """Run a turn that was open already. Returns its agent."""
         before = self._turns.get((key, invocation_id))
         if before is not None and before.task is not None:
@@ -365,18 +370,17 @@ class RunnerActor(Actor):
         topology = self._dispatch.topology
         event = decode_event(opened.event, opened.seq)
         agent = select_agent(topology, opened.authors, opened.caller)
-        if event.flow is not None or (opened.so_far is not None and CONTROLLER in opened.so_far.progress):
+        if event.flow is not None or CONTROLLER in opened.progress.progress:
             agent = CONTROLLER
         turn = RunningTurn(p.TurnRef(key, invocation_id, opened.epoch), agent, opened, opened.event, opened.config)
         turn.flow = event.flow.run if event.flow is not None else ""
         turn.event_id = event.id
         turn.content = event.content or Content()
-        if opened.so_far is not None:
-            turn.heard(opened.so_far, topology)
-            turn.goes_on = bool(opened.caller)
-            # Of one that nobody has begun to run, everything is still to be done.
-            turn.is_resumed = turn.goes_on or opened.so_far.head_seq > opened.seq
-            turn.callers = self._callers(opened.so_far)
+        turn.heard(opened.progress, topology)
+        turn.goes_on = bool(opened.caller)
+        # Of one that nobody has begun to run, everything is still to be done.
+        turn.is_resumed = turn.goes_on or opened.progress.head_seq > opened.seq
+        turn.callers = self._callers(opened.progress)
         self._launch(turn)
         return agent
 

@@ -240,7 +240,7 @@ class Dispatch:
         turn.end(lost)
         turn.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
-        turn.heard(await self._session.pick_up(p.AbandonRuns(turn=turn.ref, lost=numbers(lost))), self.topology)
+        turn.heard(await self._session.abandon_runs(p.AbandonRuns(turn=turn.ref, lost=numbers(lost))), self.topology)
 
     async def fail(self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None) -> p.Failed:
         """Leave the event of a failure that the agent cannot leave itself."""

@@ -53,18 +53,18 @@ class RunningTurn:
         deaths: how often the actor of an agent was lost in the turn.
     """
 
-    def __init__(self, ref: p.TurnRef, agent: str, opened: p.TurnOpened, raw: bytes, config: RunConfig) -> None:
+    def __init__(self, ref: p.TurnRef, agent: str, opened: p.TurnBegun | p.TurnResumed, raw: bytes, config: RunConfig) -> None:
         self.ref = ref
         self.agent = agent
         self.user_event = p.StoredEvent(opened.seq, raw)
         self.event_id = ""
         self.config = config
         self.generation = opened.generation
-        self.state = opened.state
+        self.state = opened.state if isinstance(opened, p.TurnBegun) else b""
         self.state_seq = 0
-        self.is_fresh = not opened.taken_up
-        self.is_resumed = opened.taken_up
-        self.so_far = opened.so_far
+        self.is_resumed = isinstance(opened, p.TurnResumed)
+        self.is_fresh = not self.is_resumed
+        self.so_far = opened.progress
         self.llm_calls = 0
         self.transfers = 0
         self.content = Content()

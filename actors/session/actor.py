@@ -77,14 +77,14 @@ class SessionActor(Actor):
             p.FindTurn: self._turns.find,
             p.OpenTurn: self._turns.open,
             p.ListOpenTurns: self._turns.list_open,
-            p.ResumeTurn: self._turns.take_up,
-            p.AbandonRuns: self._turns.pick_up,
+            p.ResumeTurn: self._turns.resume,
+            p.AbandonRuns: self._turns.abandon_runs,
             p.CloseTurn: self._turns.close,
             p.CancelTurn: self._turns.cancel,
             p.Append: self._turns.append,
             p.TellPartial: self._turns.tell_partial,
             p.Fetch: self.fetch,
-            p.Subscribe: self.subscribe,
+            p.Subscribe: self._turns.subscribe,
             p.Poll: self.poll,
             p.ReadTurn: self.read_turn,
             p.Unsubscribe: self.unsubscribe,
@@ -122,17 +122,6 @@ class SessionActor(Actor):
         return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=hot.state_seq)
 
     # ------------------------------------------------------------------------------------------------- followers
-    async def subscribe(self, message: p.Subscribe) -> p.Ack:
-        """Tell a subscriber of a turn's events behind a place, those in the log first."""
-        hot = await self._book.take_up(message.key)
-        row = await self._turns.row(hot, message.invocation_id)
-        if row is None and not hot.waits(message.invocation_id):
-            raise InvocationNotFoundError(message.invocation_id, message.key.session)
-        hot = await self._book.take_up(message.key)
-        first_seq = row.first_seq if row is not None else hot.head_seq
-        await self._turns.follow(hot, message.invocation_id, message.subscriber, max(first_seq, message.after_seq))
-        return p.Ack()
-
     async def poll(self, message: p.Poll) -> p.News:
         """Give a subscriber its news, when there is some."""
         self._counts["polls"] += 1

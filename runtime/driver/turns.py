@@ -97,11 +97,12 @@ class TurnClient:
         subscriber = self._subscribers.single(key)
         subscriber.add(turn)
         try:
-            await self._engine.session.subscribe(
+            status = await self._engine.session.subscribe(
                 p.Subscribe(subscriber=subscriber.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
             )
-            # The Runner that ran it may have ended, with its whole deployment.
-            await self._engine.runner.take_up(p.ResumeTurn(key=key, invocation_id=invocation_id, runner=""))
+            if status == "lost":
+                # Its Runner may have ended, with its whole deployment.
+                await self._engine.runner.recover_turn(p.RecoverTurn(key=key, invocation_id=invocation_id))
         except RaygroveError as error:
             subscriber.remove(turn)
             turn.fail(error)

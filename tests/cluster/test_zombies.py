@@ -22,7 +22,8 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 async def take_over(session: SessionRef, key: SessionKey, invocation_id: str) -> None:
     """Be the one who goes on with the turn, and answer in the agent's place."""
-    opened = await session.take_up(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
+    resumed = await session.resume_turn(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
+    assert isinstance(resumed, p.TurnResumed)
     answer = Event(
         id=new_event_id(),
         invocation_id=invocation_id,
@@ -30,7 +31,7 @@ async def take_over(session: SessionRef, key: SessionKey, invocation_id: str) ->
         timestamp=now_s(),
         content=Content.of_text("said in time", role="model"),
     )
-    turn = p.TurnRef(key, invocation_id, opened.epoch)
+    turn = p.TurnRef(key, invocation_id, resumed.epoch)
     await session.append(p.Append(turn=turn, events=[encode(answer)], outcome=p.Finished(agent="root"), selected="root"))
 
 

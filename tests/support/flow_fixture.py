@@ -100,6 +100,7 @@ class FlowHouse:
         """Open the turn, with a log that goes so far."""
         raw = encode(Event(id="asked", invocation_id=TURN, author=USER, timestamp=1.0, content=Content.of_text("go")))
         opened = await self.session.open_turn(p.OpenTurn(key=KEY, invocation_id=TURN, event=raw, auto_create=True))
+        assert isinstance(opened, p.TurnBegun)
         self._asked, self._generation = p.StoredEvent(opened.seq, raw), opened.generation
         for event in events:
             await self.session.append(p.Append(turn=p.TurnRef(KEY, TURN, 1), events=[event]))

@@ -49,6 +49,7 @@ COUNTED = (
     p.TakeLlmCall,
     p.AbandonRuns,
     p.ResumeTurn,
+    p.RecoverTurn,
 )
 """Messages before and behind which somebody may be lost."""
 

@@ -86,7 +86,7 @@ class Clock:
         return self.now_s
 
 
-class Desk:
+class SessionFixture:
     """A Session actor with short ways to use it."""
 
     def __init__(
@@ -105,10 +105,10 @@ class Desk:
         self.ref = SessionRef(LocalLink(self.actor))
         self._events = 0
 
-    async def restarted(self) -> Desk:
+    async def restarted(self) -> SessionFixture:
         """Another actor over the same store; this one is stopped."""
         await self.ref.stop()
-        again = Desk(self.folder)
+        again = SessionFixture(self.folder)
         again._events = self._events
         return again
 
@@ -130,13 +130,19 @@ class Desk:
             actions=made,
         )
 
-    async def open(self, turn: str = "e-1", text: str = "hi", key: SessionKey = KEY, **more: Any) -> p.TurnOpened:
-        """Open a turn with a message of the user."""
+    async def open(self, turn: str = "e-1", text: str = "hi", key: SessionKey = KEY, **more: Any) -> p.TurnBegun:
+        """Open a turn with a message of the user. It begins."""
+        reply = await self.ask_to_open(turn, text, key, **more)
+        assert isinstance(reply, p.TurnBegun)
+        return reply
+
+    async def ask_to_open(self, turn: str = "e-1", text: str = "hi", key: SessionKey = KEY, **more: Any) -> p.OpenTurnReply:
+        """Ask to open a turn with a message of the user."""
         delta = more.get("state_delta", {})
         stored = {name: value for name, value in delta.items() if not name.startswith("temp:")}
         raw = encode(self.event("user", text, turn=turn, state_delta=stored))
-        request = p.OpenTurn(key=key, invocation_id=turn, event=raw, auto_create=True, runner="runner", **more)
-        return await self.ref.open_turn(request)
+        more = {"runner": "runner", **more}
+        return await self.ref.open_turn(p.OpenTurn(key=key, invocation_id=turn, event=raw, auto_create=True, **more))
 
     async def say(self, *events: Event, turn: str = "e-1", epoch: int = 1, key: SessionKey = KEY, **more: Any) -> int:
         """Append events to a turn."""
@@ -185,7 +191,7 @@ class Desk:
         return [seq for seq, _ in self.store.events(key)]
 
 
-def state_of(opened: p.TurnOpened) -> dict[str, Any]:
+def state_of(opened: p.TurnBegun) -> dict[str, Any]:
     """The state that came with an opened turn."""
     return decode(opened.state, dict)
 

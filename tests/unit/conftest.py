@@ -10,15 +10,15 @@ import pytest
 from actors import Agent
 from actors.interfaces.stores import ArtifactStore
 from tests.support.runner_fixture import House
-from tests.support.session_fixture import Desk
+from tests.support.session_fixture import SessionFixture
 
 Build = Callable[..., House]
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def desk(tmp_path: Path) -> AsyncIterator[SessionFixture]:
     """A Session actor over a store in the test's own folder."""
-    made = Desk(tmp_path)
+    made = SessionFixture(tmp_path)
     yield made
     await made.ref.stop()
 

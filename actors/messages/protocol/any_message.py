@@ -23,23 +23,30 @@ from actors.messages.protocol.sessions import (
     SessionReply,
     SessionsReply,
 )
-from actors.messages.protocol.subscriptions import News, Poll, ReadTurn, Subscribe, TurnRead, Unsubscribe
+from actors.messages.protocol.subscriptions import News, Poll, ReadTurn, Subscribe, Subscribed, TurnRead, Unsubscribe
 from actors.messages.protocol.turns import (
     AbandonRuns,
     CancelTurn,
     CloseTurn,
     FindTurn,
     GetTopology,
+    InterruptFirst,
     ListOpenTurns,
+    NothingToResume,
     OpenTurn,
     OpenTurnsReply,
+    RecoverTurn,
     RecoverTurns,
+    ResumeFirst,
     ResumeTurn,
     StartTurn,
     TopologyReply,
+    TurnBegun,
     TurnFound,
-    TurnOpened,
+    TurnJoined,
+    TurnKept,
     TurnProgress,
+    TurnResumed,
     TurnStarted,
 )
 
@@ -59,13 +66,20 @@ AnyMessage = (
     | FindTurn
     | TurnFound
     | OpenTurn
-    | TurnOpened
+    | TurnBegun
+    | TurnResumed
+    | TurnJoined
+    | InterruptFirst
+    | ResumeFirst
     | ResumeTurn
+    | TurnKept
+    | NothingToResume
     | AbandonRuns
     | TurnProgress
     | ListOpenTurns
     | OpenTurnsReply
     | RecoverTurns
+    | RecoverTurn
     | CloseTurn
     | Invoke
     | StopRun
@@ -78,6 +92,7 @@ AnyMessage = (
     | Fetch
     | Fetched
     | Subscribe
+    | Subscribed
     | Poll
     | News
     | ReadTurn

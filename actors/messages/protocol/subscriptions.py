@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -19,6 +20,16 @@ class Subscribe(Message, frozen=True, kw_only=True):
     key: SessionKey
     invocation_id: str
     after_seq: int = 0
+
+
+TurnStatus = Literal["waiting", "running", "lost", "ended"]
+"""Where a turn is: in the queue, in a Runner, open without a Runner that is known to run it, or ended (also: paused)."""
+
+
+class Subscribed(Message, frozen=True, kw_only=True):
+    """The subscriber follows the turn. One that is lost runs again only when its Runner is asked for it."""
+
+    status: TurnStatus
 
 
 class Poll(Message, frozen=True, kw_only=True):

@@ -54,6 +54,13 @@ class RecoverTurns(Message, frozen=True, kw_only=True):
     """The Runner's process was lost and started again: take up the turns that were open. It says so to itself."""
 
 
+class RecoverTurn(Message, frozen=True, kw_only=True):
+    """See that a turn runs that is open in the log, if the Runner does not run it already."""
+
+    key: SessionKey
+    invocation_id: str
+
+
 class CancelTurn(Message, frozen=True, kw_only=True):
     """Stop a turn, wherever it is: the Runner stops one that runs, the Session actor one that waits in line.
 
@@ -107,7 +114,7 @@ class TurnFound(Message, frozen=True, kw_only=True):
 
 
 class OpenTurn(Message, frozen=True, kw_only=True):
-    """Begin a turn, or with `answers` go on with a paused one: the user's event is stored and the turn is taken up.
+    """Begin a turn, or with `answers` continue a paused one. The reply is one of OpenTurnReply.
 
     Attributes:
         event: the user's event, encoded.
@@ -160,51 +167,102 @@ class TurnProgress(Message, frozen=True, kw_only=True):
     said: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class TurnOpened(Message, frozen=True, kw_only=True):
-    """The turn runs.
+class TurnBegun(Message, frozen=True, kw_only=True):
+    """The user's event is stored, and the turn is to be run.
 
     Attributes:
-        epoch: to be given with everything that is written for it.
-        seq: the place of the user's event.
-        generation: names the log; another one after a rewind, and what was compiled of the old one is void.
+        epoch: stands in everything that is written for the turn.
+        seq: the position of the user's event.
+        generation: names the log; a rewind changes it, and what was compiled from the log before is void.
         authors: the log's agents, the most recent first, as far as they decide who is selected.
         state: the session's state, all scopes, encoded.
-        so_far: of a turn that goes on; None for a new one.
-        taken_up: the turn was open already, and whoever ran it is gone; `event` and `config` tell how it was opened, `caller` who
-            made the first call that the user's event answers.
-        attached: the turn was there already and is not to be run again.
-        interrupted: the turn that runs and has to be cancelled ("interrupt"), while it is asked again; nothing else holds then.
-        lost: the turn that is open and that this Runner is not known to run: it has to be taken up first. With `attached` it is
-            the turn asked for; otherwise nothing else holds.
+        progress: of a turn that continues after a pause; None for a new one.
     """
 
-    epoch: int = 0
-    seq: int = 0
-    generation: str = ""
+    epoch: int
+    seq: int
+    generation: str
     authors: tuple[str, ...] = ()
     state: bytes = b""
+    progress: TurnProgress | None = None
+
+
+class TurnJoined(Message, frozen=True, kw_only=True):
+    """The turn was there already; `subscriber` follows it.
+
+    Attributes:
+        seq: the position of the user's event, if it is the one that was asked with; else 0.
+        agent: the agent that was selected for the turn, once it has ended; "" before.
+        is_lost: the turn is open, but this Runner is not known to run it: it has to be resumed.
+    """
+
+    seq: int = 0
     agent: str = ""
-    so_far: TurnProgress | None = None
-    taken_up: bool = False
-    event: bytes = b""
-    config: RunConfig = RunConfig()
-    caller: str = ""
-    attached: bool = False
-    interrupted: str = ""
-    lost: str = ""
+    is_lost: bool = False
+
+
+class InterruptFirst(Message, frozen=True, kw_only=True):
+    """Another turn is open, which the new one interrupts. Cancel it, and meanwhile ask again with it as `interrupting`."""
+
+    invocation_id: str
+
+
+class ResumeFirst(Message, frozen=True, kw_only=True):
+    """Another turn is open that this Runner is not known to run. Resume it, then ask again."""
+
+    invocation_id: str
 
 
 class ResumeTurn(Message, frozen=True, kw_only=True):
-    """Go on with a turn whose Runner was lost; the reply is TurnOpened, with the epoch 0 when it has ended.
+    """Give an open turn to a Runner, since the Runner that ran it was lost.
+
+    The reply is one of ResumeTurnReply.
 
     Attributes:
-        epoch: of a Runner that runs the turn all the time, and only says so to a Session actor that has forgotten it; else 0.
+        epoch: the turn's, of a Runner that runs it all the time and only tells a restarted Session actor so; else 0.
     """
 
     key: SessionKey
     invocation_id: str
     runner: str
     epoch: int = 0
+
+
+class TurnResumed(Message, frozen=True, kw_only=True):
+    """The turn is open and belongs to the Runner that asked; older epochs write nothing more.
+
+    Attributes:
+        epoch: stands in everything that is written for the turn.
+        seq: the position of the user's event that opened the turn last. `event`: that event, encoded.
+        config: the options with which the turn was opened.
+        caller: the agent that made the first call which the user's event answers; "" when it answers none.
+        generation: names the log, as in TurnBegun.
+        authors: the log's agents before the event, the most recent first, as far as they decide who is selected.
+        progress: how far the turn is.
+    """
+
+    epoch: int
+    seq: int
+    event: bytes
+    config: RunConfig = RunConfig()
+    caller: str = ""
+    generation: str
+    authors: tuple[str, ...] = ()
+    progress: TurnProgress
+
+
+class TurnKept(Message, frozen=True, kw_only=True):
+    """The Runner that asked runs the turn with its newest epoch, and goes on with it."""
+
+
+class NothingToResume(Message, frozen=True, kw_only=True):
+    """The turn has ended, or is about to, or is not known."""
+
+
+OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst
+"""TurnResumed when the turn had begun with this very event, and only the reply was lost."""
+
+ResumeTurnReply = TurnResumed | TurnKept | NothingToResume
 
 
 class AbandonRuns(Message, frozen=True, kw_only=True):

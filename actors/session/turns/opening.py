@@ -10,12 +10,14 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import msgspec
 
 from actors.errors import (
     FencedError,
+    InvocationNotFoundError,
     SessionBusyError,
     SessionNotFoundError,
     StoreError,
@@ -28,10 +30,25 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
+from actors.messages.protocol.turns import InterruptFirst, ResumeFirst
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
 from actors.rules.capacity.sharding import holds
 from actors.rules.checks import state as scopes
+from actors.rules.routing.opening import (
+    Begin,
+    Free,
+    Join,
+    Kept,
+    Open,
+    OpeningFacts,
+    Refuse,
+    Resume,
+    SessionUse,
+    Taken,
+    Wait,
+    decide,
+)
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
 from actors.session.log.event_scan import EventScan, new_event, scan
@@ -100,127 +117,159 @@ class Turns:
             return p.TurnFound(authors=self._deciding(hot), is_there=is_there, agent=row.agent if row is not None else "")
         return p.TurnFound(authors=self._deciding(hot), caller=calls[0].author, invocation_id=calls[0].invocation_id)
 
-    async def open(self, message: p.OpenTurn) -> p.TurnOpened:
-        """Store the user's event and let the turn run, once no other turn of the session does."""
-        if message.auto_create and await self._book.find(message.key) is None:
-            await self.catch_up(message.key)
-            # Before there is a session that nobody wants.
-            self._admission.first(message, *await self._book.shared_state(message.key))
-        hot = await self._book.take_up(message.key, auto_create=message.auto_create)
-        event = scan(message.event)
-        if hot.turn is not None and hot.turn.stored.get(event.id) == hot.turn.row.opened_seq:
-            # Asked again: the reply to the first time was lost, with the process that gave it or with the one that waited for it.
-            opened_seq = hot.turn.row.opened_seq
-            await self.follow(hot, message.invocation_id, message.subscriber, opened_seq)
-            again = await self.take_up(p.ResumeTurn(key=message.key, invocation_id=message.invocation_id, runner=message.runner))
-            return again if again.epoch else p.TurnOpened(attached=True, seq=opened_seq)
-        if message.repeatable and (joined := await self._join(hot, message, event)) is not None:
-            return joined
-        if self._book.in_memory(message.key) is not hot:
-            # It has left memory while the store was asked, which may take long; or it was deleted.
-            return await self.open(message)
-        has_waited = hot.is_taken
-        if has_waited:
-            if hot.turn is not None and hot.turn.runner != message.runner:
-                return p.TurnOpened(lost=hot.busy_with())
-            if message.config.on_concurrent_turn == "reject":
-                raise SessionBusyError(message.key.session, hot.busy_with())
-            interrupts = message.config.on_concurrent_turn == "interrupt"
-            if interrupts and hot.turn is not None and hot.busy_with() != message.interrupting:
-                return p.TurnOpened(interrupted=hot.busy_with())
-            if not await hot.enqueue(Waiter(message.invocation_id, message.runner, interrupts=interrupts)):
-                return p.TurnOpened(interrupted=hot.busy_with())
-        hot.is_taken = True
+    async def open(self, message: p.OpenTurn) -> p.OpenTurnReply:
+        """Store the user's event and let the turn run, once no other turn of the session does.
+
+        Raises:
+            SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, TurnCancelledError, RequestError, StoreError: it
+                does not run, and nothing is stored.
+        """
+        request = _Request(message, scan(message.event), await self._log_of(message))
         try:
-            # While it waited, another request of the same id may have been before it.
-            if has_waited and message.repeatable and (joined := await self._join(hot, message, event)) is not None:
-                hot.start_next()
-                return joined
-            if await self._book.take_up(message.key) is not hot:
-                # Deleted and made anew meanwhile.
-                raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
-            if self._book.is_shared:
-                await self.catch_up(message.key)
-            if message.answers:
-                return await self._go_on(hot, message, event)
-            row = TurnRow(
-                invocation_id=message.invocation_id,
-                status="running",
-                epoch=1,
-                first_seq=hot.head_seq + 1,
-                opened_seq=hot.head_seq + 1,
-            )
-            return await self._begin(hot, message, event, OpenTurn(row, message.config, message.runner))
+            return await self._opened(request)
         except BaseException as error:
-            told = str(error) or type(error).__name__
-            never_ran = p.Failed(error_code=type(error).__name__, error_message=f"the turn could not begin: {told}")
-            if isinstance(error, StoreUnavailableError) and hot.turn is not None:
-                # It may have begun in the store.
-                self._book.owe(hot.put_turn(_ended(hot.turn, "", never_ran)))
-            hot.turn = None
-            hot.start_next()
-            self._followers.tell_end(message.key, message.invocation_id, never_ran)
+            if request.holds_session:
+                self._let_go(request, error)
             raise
 
-    async def _join(self, hot: SessionLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened | None:
-        """The reply to a turn that is there already, or None."""
-        invocation_id = message.invocation_id
-        after_seq = 0
-        if message.answers:
-            # The turn that asked is always there; it is joined only if it has heard this answer before.
-            place = await self._book.place(message.key, event.id)
-            if place is None:
-                return None
-            after_seq, invocation_id = place
-        row = hot.runs(invocation_id)
-        if row is None and not hot.waits(invocation_id):
-            row = await self.row(hot, invocation_id)
-            # The same turn may have got in line meanwhile: two drivers may ask for it at the same time.
-            if row is None and not hot.waits(invocation_id):
-                return None
-        first_seq = row.first_seq if row is not None else hot.head_seq
-        await self.follow(hot, invocation_id, message.subscriber, max(first_seq, after_seq))
-        is_lost = hot.turn is not None and hot.runs(invocation_id) is not None and hot.turn.runner != message.runner
-        agent = row.agent if row is not None else ""
-        return p.TurnOpened(attached=True, seq=after_seq, agent=agent, lost=invocation_id if is_lost else "")
+    async def _log_of(self, message: p.OpenTurn) -> SessionLog:
+        """The log of the session, which is created if that is wanted."""
+        if message.auto_create and await self._book.find(message.key) is None:
+            await self.catch_up(message.key)
+            # Check first, so that a refused message leaves no empty session behind.
+            self._admission.first(message, *await self._book.shared_state(message.key))
+        return await self._book.take_up(message.key, auto_create=message.auto_create)
 
-    async def _go_on(self, hot: SessionLog, message: p.OpenTurn, event: EventScan) -> p.TurnOpened:
-        """Take up the turn whose questions the message answers."""
-        # What was found when the message was checked may have been rewound while it waited in line.
+    async def _opened(self, request: _Request) -> p.OpenTurnReply:
+        """Do what `decide` says, again after each wait."""
+        message = request.message
+        while True:
+            known = await self._known(request) if message.repeatable else None
+            log = request.log
+            if not request.holds_session and self._book.in_memory(message.key) is not log:
+                # It was evicted or deleted while the store was asked, which may take long.
+                request.log = await self._log_of(message)
+                continue
+            match decide(request.facts(known)):
+                case Begin():
+                    request.holds_session = log.is_taken = True
+                    return await self._begin(request)
+                case Resume():
+                    return await self._resume(request)
+                case Join(is_lost):
+                    assert known is not None
+                    return await self._join(request, known, is_lost)
+                case Wait(at_head):
+                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head)
+                    request.holds_session = await log.enqueue(waiter)
+                case Refuse(open_turn):
+                    raise SessionBusyError(message.key.session, open_turn)
+                case InterruptFirst() | ResumeFirst() as reply:
+                    return reply
+
+    async def _known(self, request: _Request) -> _KnownTurn | None:
+        """The turn asked for, if it is there already."""
+        log, message = request.log, request.message
+        invocation_id = message.invocation_id
+        answered_seq = 0
+        if message.answers:
+            # The turn that asked is always there; it is joined only if it was given this answer before.
+            position = await self._book.place(message.key, request.event.id)
+            if position is None:
+                return None
+            answered_seq, invocation_id = position
+        row = log.runs(invocation_id)
+        if row is None and not log.waits(invocation_id):
+            row = await self.row(log, invocation_id)
+            # It may have been queued meanwhile: two drivers may ask for the same turn at the same time.
+            if row is None and not log.waits(invocation_id):
+                return None
+        return _KnownTurn(invocation_id, row, answered_seq)
+
+    async def _join(self, request: _Request, known: _KnownTurn, is_lost: bool) -> p.TurnJoined:
+        log, row = request.log, known.row
+        first_seq = row.first_seq if row is not None else log.head_seq
+        await self.follow(log, known.invocation_id, request.message.subscriber, max(first_seq, known.answered_seq))
+        if request.holds_session:
+            request.holds_session = False
+            log.start_next()
+        return p.TurnJoined(seq=known.answered_seq, agent=row.agent if row is not None else "", is_lost=is_lost)
+
+    async def _resume(self, request: _Request) -> p.TurnResumed | p.TurnJoined:
+        """The reply to this very request was lost, with the process that gave it or with the Runner that waited for it."""
+        message, log = request.message, request.log
+        assert log.turn is not None
+        opened_seq = log.turn.row.opened_seq
+        await self.follow(log, message.invocation_id, message.subscriber, opened_seq)
+        resume = p.ResumeTurn(key=message.key, invocation_id=message.invocation_id, runner=message.runner)
+        reply = await self.resume(resume)
+        return reply if isinstance(reply, p.TurnResumed) else p.TurnJoined(seq=opened_seq)
+
+    async def _begin(self, request: _Request) -> p.TurnBegun:
+        message, log = request.message, request.log
+        if await self._book.take_up(message.key) is not log:
+            # Deleted and created again while the request waited.
+            raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
+        if self._book.is_shared:
+            await self.catch_up(message.key)
+        if message.answers:
+            return await self._continue_paused(request)
+        first_seq = log.head_seq + 1
+        row = TurnRow(invocation_id=message.invocation_id, status="running", epoch=1, first_seq=first_seq, opened_seq=first_seq)
+        return await self._store(request, OpenTurn(row, message.config, message.runner))
+
+    async def _continue_paused(self, request: _Request) -> p.TurnBegun:
+        """Continue the turn whose calls the message answers."""
+        message, log = request.message, request.log
+        # What was found when the message was checked may have been rewound while it waited.
         calls = await self._calls(message.key, message.answers)
         before = await self._book.turn(message.key, message.invocation_id)
         turn = OpenTurn.of(before or _unknown_turn(message.invocation_id, min(call.seq for call in calls)))
-        await self._book.recall(hot.key, turn)
+        await self._book.recall(log.key, turn)
         turn.config = message.config
         turn.runner = message.runner
         turn.row = msgspec.structs.replace(
-            turn.row, status="running", epoch=turn.row.epoch + 1, opened_seq=hot.head_seq + 1, agent="", outcome=b""
+            turn.row, status="running", epoch=turn.row.epoch + 1, opened_seq=log.head_seq + 1, agent="", outcome=b""
         )
-        opened = await self._begin(hot, message, event, turn)
-        so_far = turn.so_far()
+        begun = await self._store(request, turn)
+        progress = turn.so_far()
         if before is not None and before.status in _OVER:
-            # Who asked hears the answer, but the workflow around it has ended, or failed, without it.
-            so_far = msgspec.structs.replace(so_far, callers=())
-        return msgspec.structs.replace(opened, so_far=so_far)
+            # The agent that asked hears the answer; but the workflow around it has ended, or failed, without it.
+            progress = msgspec.structs.replace(progress, callers=())
+        return msgspec.structs.replace(begun, progress=progress)
 
-    async def _begin(self, hot: SessionLog, message: p.OpenTurn, event: EventScan, turn: OpenTurn) -> p.TurnOpened:
+    async def _store(self, request: _Request, turn: OpenTurn) -> p.TurnBegun:
+        """Store the user's event and the turn's record; then the turn is open."""
+        message, log = request.message, request.log
         temp = scopes.only_temp(message.state_delta)
-        self._admission.event(hot, message.event, event)
+        self._admission.event(log, message.event, request.event)
         self._admission.temp(turn.temp, temp)
-        hot.turn = turn
+        log.turn = turn
         turn.temp.update(temp)
-        await self.add(hot, [(message.event, event)], [hot.put_turn(turn.record())])
-        # Agents speak only when this has been answered, so the caller misses nothing; and hears nothing of a turn that never was.
+        await self.add(log, [(message.event, request.event)], [log.put_turn(turn.record())])
+        # Agents speak only after this reply, so the subscriber misses nothing; nor does it hear of a turn that was not stored.
         self._followers.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
         self._counts["turns"] += 1
-        hot.reject_interrupter()
-        return p.TurnOpened(
+        log.reject_interrupter()
+        return p.TurnBegun(
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
-            generation=hot.generation,
-            authors=self._deciding(hot),
-            state=encode(hot.merged_state()),
+            generation=log.generation,
+            authors=self._deciding(log),
+            state=encode(log.merged_state()),
         )
+
+    def _let_go(self, request: _Request, error: BaseException) -> None:
+        """The turn could not begin: tell its subscribers, and let the next one begin."""
+        message, log = request.message, request.log
+        text = str(error) or type(error).__name__
+        never_ran = p.Failed(error_code=type(error).__name__, error_message=f"the turn could not begin: {text}")
+        if isinstance(error, StoreUnavailableError) and log.turn is not None:
+            # It may have begun in the store.
+            self._book.owe(log.put_turn(_ended(log.turn, "", never_ran)))
+        log.turn = None
+        log.start_next()
+        self._followers.tell_end(message.key, message.invocation_id, never_ran)
 
     def _deciding(self, hot: SessionLog) -> tuple[str, ...]:
         return deciding(self._topology, hot.authors())
@@ -235,7 +284,12 @@ class Turns:
     async def list_open(self, message: p.ListOpenTurns) -> p.OpenTurnsReply:
         """Give up what a Runner's predecessor had in line, and tell which turns it has left open."""
         for hot in self._book.all_in_memory():
-            for waiter in list(hot.queue) if holds(message.share, hot.key) else ():
+            if not holds(message.share, hot.key):
+                continue
+            if hot.turn is not None and hot.turn.runner != message.runner:
+                # Lost until it is resumed, which may fail; then whoever subscribes to it learns so.
+                hot.turn.runner = ""
+            for waiter in list(hot.queue):
                 if waiter.runner != message.runner:
                     # Nobody hears this: who asked is gone, and its driver asks again.
                     hot.dismiss(waiter, TurnCancelledError(waiter.invocation_id))
@@ -248,16 +302,16 @@ class Turns:
                 left.append((key, row.invocation_id))
         return p.OpenTurnsReply(turns=left)
 
-    async def take_up(self, message: p.ResumeTurn) -> p.TurnOpened:
+    async def resume(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
         """Let another Runner go on with an open turn; from now on the one before can write nothing more for it."""
         hot = await self._book.find(message.key)
         turn = hot.turn if hot is not None else None
         if hot is None or turn is None or turn.row.invocation_id != message.invocation_id or turn.is_ending:
-            return p.TurnOpened()
+            return p.NothingToResume()
         turn.runner = message.runner
         if message.epoch == turn.row.epoch:
-            return p.TurnOpened(epoch=turn.row.epoch, attached=True)
-        # Whoever takes it up at the same moment gets an epoch of his own, and fences off this one.
+            return p.TurnKept()
+        # A concurrent request gets an epoch of its own, and fences off this one.
         epoch = turn.row.epoch + 1
         turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
         turn.lost.clear()
@@ -265,8 +319,7 @@ class Turns:
         opened_seq = turn.row.opened_seq
         event = (await self._book.events(hot.key, after_seq=opened_seq - 1, limit=1))[0]
         answered = await self._calls(hot.key, scan(event.raw).answered())
-        return p.TurnOpened(
-            taken_up=True,
+        return p.TurnResumed(
             epoch=epoch,
             seq=opened_seq,
             event=event.raw,
@@ -274,10 +327,10 @@ class Turns:
             caller=answered[0].author if answered else "",
             generation=hot.generation,
             authors=deciding(self._topology, (each for each in await self._book.authors(hot.key, opened_seq) if each != USER)),
-            so_far=turn.so_far(),
+            progress=turn.so_far(),
         )
 
-    async def pick_up(self, message: p.AbandonRuns) -> p.TurnProgress:
+    async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
         """Give up runs of a turn, and tell how far the turn is."""
         _, turn = await self.current(message.turn)
         turn.lost.update(message.lost)
@@ -431,6 +484,33 @@ class Turns:
             hot.start_next()
 
     # ------------------------------------------------------------------------------------------------- followers
+    async def subscribe(self, message: p.Subscribe) -> p.Subscribed:
+        """Tell a subscriber of a turn's events after a position, those in the log first, and say where the turn is.
+
+        Raises InvocationNotFoundError, SessionNotFoundError, StoreError.
+        """
+        key, invocation_id = message.key, message.invocation_id
+        log, row = await self._find(key, invocation_id)
+        if row is None and not log.waits(invocation_id):
+            raise InvocationNotFoundError(invocation_id, key.session)
+        first_seq = row.first_seq if row is not None else log.head_seq
+        await self.follow(log, invocation_id, message.subscriber, max(first_seq, message.after_seq))
+        return p.Subscribed(status=self._status(log, invocation_id))
+
+    async def _find(self, key: SessionKey, invocation_id: str) -> tuple[SessionLog, TurnRow | None]:
+        """The log, and the record of a turn as of the same moment: see `row`."""
+        while True:
+            log = await self._book.take_up(key)
+            row = await self.row(log, invocation_id)
+            if self._book.in_memory(key) is log:
+                return log, row
+            # It was evicted while the store was asked.
+
+    def _status(self, log: SessionLog, invocation_id: str) -> p.TurnStatus:
+        if log.turn is not None and log.runs(invocation_id) is not None:
+            return "running" if log.turn.runner else "lost"
+        return "waiting" if log.waits(invocation_id) else "ended"
+
     async def follow(self, hot: SessionLog, invocation_id: str, subscriber: str, after_seq: int) -> None:
         """Tell a subscriber of a turn's events behind a place, those in the log first."""
         if not subscriber or self._followers.follows(subscriber, hot.key, invocation_id):
@@ -473,6 +553,56 @@ class Turns:
                 raise UnknownFunctionCallError(call_id, key.session)
             calls.append(found)
         return calls
+
+
+class _KnownTurn(NamedTuple):
+    """A turn that was asked for and is there already.
+
+    Attributes:
+        row: its record; None while it waits in the queue.
+        answered_seq: the position of the user's event, if the request answers calls; else 0.
+    """
+
+    invocation_id: str
+    row: TurnRow | None
+    answered_seq: int
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request to open a turn, on its way.
+
+    Attributes:
+        event: of `message.event`.
+        log: the session.
+        holds_session: the session is taken for this request, which has to let the next one begin when it fails.
+    """
+
+    message: p.OpenTurn
+    event: EventScan
+    log: SessionLog
+    holds_session: bool = False
+
+    def facts(self, known: _KnownTurn | None) -> OpeningFacts:
+        """What decides about the request."""
+        return OpeningFacts(
+            session=self._session_use(),
+            known_turn=known.invocation_id if known is not None else "",
+            on_concurrent_turn=self.message.config.on_concurrent_turn,
+            interrupting=self.message.interrupting,
+        )
+
+    def _session_use(self) -> SessionUse:
+        turn = self.log.turn
+        if turn is not None:
+            return Open(
+                turn.row.invocation_id,
+                is_live=turn.runner == self.message.runner,
+                began_with_event=turn.stored.get(self.event.id) == turn.row.opened_seq,
+            )
+        if self.holds_session:
+            return Kept()
+        return Taken() if self.log.is_taken else Free()
 
 
 def _unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:

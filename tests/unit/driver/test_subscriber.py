@@ -14,7 +14,7 @@ from actors.refs.session import SessionRef
 from runtime.driver.subscriber import Subscriber
 from runtime.driver.turn import AsyncTurn
 from runtime.driver.turn_state import TurnState
-from tests.support.session_fixture import KEY, OTHER, Desk, settled
+from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
 NOBODY: Any = None
 """The client of a turn whose log need not be read."""
@@ -49,8 +49,8 @@ class Restarting:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+async def desk(tmp_path: Path) -> SessionFixture:
+    return SessionFixture(tmp_path)
 
 
 async def texts_at_end(turn: TurnState) -> list[str]:
@@ -60,7 +60,7 @@ async def texts_at_end(turn: TurnState) -> list[str]:
 
 @pytest.mark.parametrize("has_polled", [True, False])
 async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_driver_already(
-    desk: Desk, has_polled: bool
+    desk: SessionFixture, has_polled: bool
 ) -> None:
     link = Restarting(desk.actor)
     subscriber = Subscriber(SessionRef(link), "d", is_permanent=True)
@@ -90,7 +90,7 @@ async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_
     await again.ref.stop()
 
 
-async def test_news_name_their_mailbox_and_another_one_says_that_it_is_another(desk: Desk) -> None:
+async def test_news_name_their_mailbox_and_another_one_says_that_it_is_another(desk: SessionFixture) -> None:
     first = await desk.ref.poll(p.Poll(subscriber="d"))
     assert not first.known
     await desk.open("e-1", subscriber="d")

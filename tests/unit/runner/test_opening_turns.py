@@ -31,7 +31,7 @@ class LateReplies(SessionRef):
         self.is_open = asyncio.Event()
         self.may_hear = asyncio.Event()
 
-    async def open_turn(self, message: p.OpenTurn) -> p.TurnOpened:
+    async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
         opened = await super().open_turn(message)
         self.is_open.set()
         await self.may_hear.wait()
@@ -52,7 +52,7 @@ async def test_whoever_joins_it_then_does_not_have_it_run_twice(build: Build) ->
     session = late(house)
     starting = asyncio.create_task(house.start(turn="e-1"))
     await session.is_open.wait()
-    await house.runner.take_up(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=""))
+    await house.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
     session.may_hear.set()
     await starting
     events, outcome = await house.end("e-1")

@@ -20,16 +20,16 @@ from actors.errors import (
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from tests.support.log_events import resp
-from tests.support.session_fixture import KEY, OTHER, TREE, Desk, settled
+from tests.support.session_fixture import KEY, OTHER, TREE, SessionFixture, settled
 
 
-async def test_it_tells_the_parent_map(desk: Desk) -> None:
+async def test_it_tells_the_parent_map(desk: SessionFixture) -> None:
     assert await desk.ref.topology() == TREE
 
 
-async def test_a_turn_is_opened_written_and_closed(desk: Desk) -> None:
+async def test_a_turn_is_opened_written_and_closed(desk: SessionFixture) -> None:
     opened = await desk.open("e-1", "hi")
-    assert (opened.epoch, opened.seq, opened.authors, opened.attached) == (1, 1, (), False)
+    assert (opened.epoch, opened.seq, opened.authors, opened.progress) == (1, 1, (), None)
     assert await desk.say(desk.event("root", "one"), desk.event("root", "two")) == 2
     assert await desk.say(desk.event("a", "three")) == 4
     await desk.close()
@@ -38,7 +38,7 @@ async def test_a_turn_is_opened_written_and_closed(desk: Desk) -> None:
     assert (await desk.open("e-2")).authors == ("a",)
 
 
-async def test_the_log_of_many_writers_at_once_has_no_gaps(desk: Desk) -> None:
+async def test_the_log_of_many_writers_at_once_has_no_gaps(desk: SessionFixture) -> None:
     await desk.open()
     places = await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(40)))
     assert sorted(places) == list(range(2, 42))
@@ -46,14 +46,14 @@ async def test_the_log_of_many_writers_at_once_has_no_gaps(desk: Desk) -> None:
     assert [text for _, _, text in (await desk.log())[1:]] == [f"{number}" for number in range(40)]
 
 
-async def test_appends_that_wait_form_one_transaction(desk: Desk) -> None:
+async def test_appends_that_wait_form_one_transaction(desk: SessionFixture) -> None:
     await desk.open()
     before = desk.store.commits
     await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(40)))
     assert desk.store.commits - before <= 3
 
 
-async def test_a_session_is_made_by_its_first_turn_only_if_that_is_wanted(desk: Desk) -> None:
+async def test_a_session_is_made_by_its_first_turn_only_if_that_is_wanted(desk: SessionFixture) -> None:
     raw = encode(desk.event("user", "hi"))
     with pytest.raises(SessionNotFoundError, match="'s1' of user 'ada'"):
         await desk.ref.open_turn(p.OpenTurn(key=KEY, invocation_id="e-1", event=raw))
@@ -63,7 +63,7 @@ async def test_a_session_is_made_by_its_first_turn_only_if_that_is_wanted(desk: 
     assert (await desk.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
 
 
-async def test_nothing_is_written_with_another_epoch_or_after_the_end(desk: Desk) -> None:
+async def test_nothing_is_written_with_another_epoch_or_after_the_end(desk: SessionFixture) -> None:
     await desk.open()
     for epoch in (0, 2):
         with pytest.raises(FencedError, match="'e-1'"):
@@ -80,7 +80,7 @@ async def test_nothing_is_written_with_another_epoch_or_after_the_end(desk: Desk
     assert [text for _, _, text in await desk.log()] == ["hi"]
 
 
-async def test_taking_a_paused_turn_up_again_raises_its_epoch(desk: Desk) -> None:
+async def test_taking_a_paused_turn_up_again_raises_its_epoch(desk: SessionFixture) -> None:
     await desk.open()
     await desk.say(desk.event("root", call="c1"))
     await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
@@ -92,7 +92,7 @@ async def test_taking_a_paused_turn_up_again_raises_its_epoch(desk: Desk) -> Non
     assert await desk.say(desk.event("root", "new"), epoch=2) == 4
 
 
-async def test_an_answer_to_a_call_that_was_never_made_is_refused_before_anything_is_stored(desk: Desk) -> None:
+async def test_an_answer_to_a_call_that_was_never_made_is_refused_before_anything_is_stored(desk: SessionFixture) -> None:
     await desk.turn("e-1", "ok")
     with pytest.raises(UnknownFunctionCallError, match="'zzz'"):
         await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("zzz",)))
@@ -104,7 +104,7 @@ async def test_an_answer_to_a_call_that_was_never_made_is_refused_before_anythin
     await desk.turn("e-3", "ok")
 
 
-async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(desk: Desk) -> None:
+async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(desk: SessionFixture) -> None:
     await desk.open()
     await desk.say(desk.event("a", call="c1"), desk.event("root", call="c2"))
     assert (await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c2")))).caller == "a"
@@ -113,7 +113,7 @@ async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(d
         await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c3")))
 
 
-async def test_an_event_that_is_sent_again_is_stored_once(desk: Desk) -> None:
+async def test_an_event_that_is_sent_again_is_stored_once(desk: SessionFixture) -> None:
     await desk.open()
     event = desk.event("root", "one")
     assert await desk.say(event) == 2
@@ -124,46 +124,45 @@ async def test_an_event_that_is_sent_again_is_stored_once(desk: Desk) -> None:
     assert desk.places() == [1, 2, 3]
 
 
-async def test_the_same_invocation_id_again_is_the_same_turn(desk: Desk) -> None:
+async def test_the_same_invocation_id_again_is_the_same_turn(desk: SessionFixture) -> None:
     await desk.open("e-1", repeatable=True)
     await desk.say(desk.event("root", "one"))
-    assert (await desk.open("e-1", repeatable=True)).attached
+    assert await desk.ask_to_open("e-1", repeatable=True) == p.TurnJoined()
     await desk.close()
-    again = await desk.open("e-1", repeatable=True, subscriber="late")
-    assert (again.attached, again.agent) == (True, "root")
+    assert await desk.ask_to_open("e-1", repeatable=True, subscriber="late") == p.TurnJoined(agent="root")
     assert await desk.news("late") == (1, [(2, "one")], ["Finished"])
     assert len(await desk.log()) == 2
 
 
-async def test_the_same_invocation_id_twice_at_once_is_one_turn(desk: Desk) -> None:
+async def test_the_same_invocation_id_twice_at_once_is_one_turn(desk: SessionFixture) -> None:
     await desk.turn("e-0")
-    opened = await asyncio.wait_for(asyncio.gather(*(desk.open("e-1", repeatable=True) for _ in range(3))), 5)
-    assert sorted(each.attached for each in opened) == [False, True, True]
+    opened = await asyncio.wait_for(asyncio.gather(*(desk.ask_to_open("e-1", repeatable=True) for _ in range(3))), 5)
+    assert sorted(type(each).__name__ for each in opened) == ["TurnBegun", "TurnJoined", "TurnJoined"]
     await desk.close()
     assert len(await desk.log()) == 2
 
 
-async def test_the_same_invocation_id_twice_at_once_in_line_is_one_turn(desk: Desk) -> None:
+async def test_the_same_invocation_id_twice_at_once_in_line_is_one_turn(desk: SessionFixture) -> None:
     await desk.open("e-0")
-    opening = [asyncio.create_task(desk.open("e-1", repeatable=True, subscriber="d")) for _ in range(3)]
+    opening = [asyncio.create_task(desk.ask_to_open("e-1", repeatable=True, subscriber="d")) for _ in range(3)]
     await settled()
     await desk.close("e-0")
     opened = await asyncio.wait_for(asyncio.gather(*opening), 5)
-    assert sorted(each.attached for each in opened) == [False, True, True]
+    assert sorted(type(each).__name__ for each in opened) == ["TurnBegun", "TurnJoined", "TurnJoined"]
     await desk.close("e-1")
     assert len(await desk.log()) == 2
 
 
-async def test_a_turn_of_the_same_id_after_a_restart_is_the_same_turn(desk: Desk) -> None:
+async def test_a_turn_of_the_same_id_after_a_restart_is_the_same_turn(desk: SessionFixture) -> None:
     await desk.open("e-1", repeatable=True)
     await desk.say(desk.event("root", "one"))
     await desk.close()
     again = await desk.restarted()
-    assert (await again.open("e-1", repeatable=True)).attached
+    assert await again.ask_to_open("e-1", repeatable=True) == p.TurnJoined(agent="root")
     await again.ref.stop()
 
 
-async def test_turns_of_a_session_wait_in_line_and_come_in_order(desk: Desk) -> None:
+async def test_turns_of_a_session_wait_in_line_and_come_in_order(desk: SessionFixture) -> None:
     await desk.open("e-1")
     waiting = []
     for number in range(2, 5):
@@ -178,12 +177,12 @@ async def test_turns_of_a_session_wait_in_line_and_come_in_order(desk: Desk) -> 
     assert [text for _, _, text in await desk.log()] == ["hi", "q2", "q3", "q4"]
 
 
-async def test_other_sessions_do_not_wait(desk: Desk) -> None:
+async def test_other_sessions_do_not_wait(desk: SessionFixture) -> None:
     await desk.open("e-1")
     assert (await desk.open("e-1", key=OTHER)).seq == 1
 
 
-async def test_a_turn_can_ask_to_be_refused_while_another_runs(desk: Desk) -> None:
+async def test_a_turn_can_ask_to_be_refused_while_another_runs(desk: SessionFixture) -> None:
     await desk.open("e-1")
     with pytest.raises(SessionBusyError, match="busy with turn 'e-1'"):
         await desk.open("e-2", config=RunConfig(on_concurrent_turn="reject"))
@@ -191,14 +190,15 @@ async def test_a_turn_can_ask_to_be_refused_while_another_runs(desk: Desk) -> No
     assert (await desk.open("e-2", config=RunConfig(on_concurrent_turn="reject"))).seq == 2
 
 
-async def test_a_turn_can_ask_for_the_running_one_to_be_cancelled(desk: Desk) -> None:
+async def test_a_turn_can_ask_for_the_running_one_to_be_cancelled(desk: SessionFixture) -> None:
     await desk.open("e-1")
-    assert (await desk.open("e-2", config=RunConfig(on_concurrent_turn="interrupt"))).interrupted == "e-1"
+    interrupting = RunConfig(on_concurrent_turn="interrupt")
+    assert await desk.ask_to_open("e-2", config=interrupting) == p.InterruptFirst(invocation_id="e-1")
     await desk.close("e-1", p.Cancelled(agent="root"))
-    assert (await desk.open("e-2", config=RunConfig(on_concurrent_turn="interrupt"))).seq == 2
+    assert (await desk.open("e-2", config=interrupting)).seq == 2
 
 
-async def test_a_turn_in_line_can_be_cancelled_and_those_behind_it_move_up(desk: Desk) -> None:
+async def test_a_turn_in_line_can_be_cancelled_and_those_behind_it_move_up(desk: SessionFixture) -> None:
     await desk.open("e-1")
     second, third = (asyncio.create_task(desk.open(turn)) for turn in ("e-2", "e-3"))
     await settled()
@@ -210,22 +210,22 @@ async def test_a_turn_in_line_can_be_cancelled_and_those_behind_it_move_up(desk:
     assert (await third).seq == 2
 
 
-async def test_who_follows_a_turn_in_line_is_told_when_it_is_cancelled(desk: Desk) -> None:
+async def test_who_follows_a_turn_in_line_is_told_when_it_is_cancelled(desk: SessionFixture) -> None:
     await desk.open("e-1")
     waiting = asyncio.create_task(desk.open("e-2", repeatable=True))
     await settled()
-    assert (await desk.open("e-2", repeatable=True, subscriber="d2")).attached
+    assert await desk.ask_to_open("e-2", repeatable=True, subscriber="d2") == p.TurnJoined()
     await desk.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
     with pytest.raises(TurnCancelledError):
         await waiting
     assert await asyncio.wait_for(desk.news("d2"), 5) == (1, [], ["Cancelled"])
 
 
-async def test_cancelling_a_turn_that_is_not_there_is_no_error(desk: Desk) -> None:
+async def test_cancelling_a_turn_that_is_not_there_is_no_error(desk: SessionFixture) -> None:
     await desk.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
 
 
-async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(desk: Desk) -> None:
+async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(desk: SessionFixture) -> None:
     await desk.open()
     answer = msgspec.structs.replace(desk.event("root"), content=Content(parts=[resp("c2")]))
     await desk.say(desk.event("root", call="c1"), desk.event("root", call="c2"), desk.event("a", call="c3"), answer)
@@ -241,7 +241,7 @@ async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(desk: Desk
     ]
 
 
-async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(desk: Desk) -> None:
+async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(desk: SessionFixture) -> None:
     await desk.turn("e-1")
     for turn in ("e-2", ""):
         with pytest.raises(InvocationNotFoundError):
@@ -250,7 +250,7 @@ async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(desk:
             await desk.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
 
 
-async def test_a_session_that_is_there_cannot_be_made_again(desk: Desk) -> None:
+async def test_a_session_that_is_there_cannot_be_made_again(desk: SessionFixture) -> None:
     made = (await desk.ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 1, "app:k": 2, "temp:t": 3}))).session
     assert made is not None
     assert made.state == {"a": 1, "app:k": 2}
@@ -263,14 +263,14 @@ async def test_a_session_that_is_there_cannot_be_made_again(desk: Desk) -> None:
     await again.ref.stop()
 
 
-async def test_the_newest_events_are_told_and_none_with_0(desk: Desk) -> None:
+async def test_the_newest_events_are_told_and_none_with_0(desk: SessionFixture) -> None:
     await desk.turn("e-1", "a", "b")
     assert await desk.log(num_recent_events=2) == [(2, "root", "a"), (3, "root", "b")]
     assert await desk.log(num_recent_events=0) == []
     assert await desk.log(after_timestamp=3.0) == [(3, "root", "b")]
 
 
-async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(desk: Desk) -> None:
+async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(desk: SessionFixture) -> None:
     await desk.turn("e-1", "a")
     raw = encode(desk.event("user", "note", turn="e-x", state_delta={"n": 1}))
     assert await desk.ref.append_event(p.AppendEventRequest(key=KEY, event=raw)) == 3

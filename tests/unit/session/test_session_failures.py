@@ -8,10 +8,10 @@ import pytest
 
 from actors.errors import FencedError, SessionNotFoundError, StoreError
 from actors.messages import protocol as p
-from tests.support.session_fixture import KEY, OTHER, Desk, settled
+from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
 
-async def test_a_turn_that_could_not_be_opened_leaves_nothing_and_the_next_one_works(desk: Desk) -> None:
+async def test_a_turn_that_could_not_be_opened_leaves_nothing_and_the_next_one_works(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one", state={"a": 1})
     desk.store.failures = 2
     with pytest.raises(StoreError, match="disk is full"):
@@ -22,7 +22,7 @@ async def test_a_turn_that_could_not_be_opened_leaves_nothing_and_the_next_one_w
     assert desk.places() == [1, 2, 3]
 
 
-async def test_an_event_that_could_not_be_stored_leaves_no_hole_and_can_be_sent_again(desk: Desk) -> None:
+async def test_an_event_that_could_not_be_stored_leaves_no_hole_and_can_be_sent_again(desk: SessionFixture) -> None:
     await desk.open(subscriber="d")
     event = desk.event("root", "one", state_delta={"a": 1})
     desk.store.failures = 2
@@ -39,7 +39,7 @@ async def test_an_event_that_could_not_be_stored_leaves_no_hole_and_can_be_sent_
     assert await desk.news("d") == (1, [(2, "two"), (3, "one")], ["Finished"])
 
 
-async def test_an_event_on_its_way_is_not_acknowledged_to_who_sends_it_again(desk: Desk) -> None:
+async def test_an_event_on_its_way_is_not_acknowledged_to_who_sends_it_again(desk: SessionFixture) -> None:
     await desk.open()
     event = desk.event("root", "one")
     desk.store.failures = 2
@@ -49,7 +49,7 @@ async def test_an_event_on_its_way_is_not_acknowledged_to_who_sends_it_again(des
     assert desk.places() == [1, 2]
 
 
-async def test_what_was_sent_behind_a_failed_event_fails_too(desk: Desk) -> None:
+async def test_what_was_sent_behind_a_failed_event_fails_too(desk: SessionFixture) -> None:
     await desk.open()
     desk.store.failures = 2
     results = await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(5)), return_exceptions=True)
@@ -61,7 +61,7 @@ async def test_what_was_sent_behind_a_failed_event_fails_too(desk: Desk) -> None
     assert desk.places() == list(range(1, 3 + len(stored)))
 
 
-async def test_a_failing_session_does_not_take_others_with_it(desk: Desk) -> None:
+async def test_a_failing_session_does_not_take_others_with_it(desk: SessionFixture) -> None:
     for key in (KEY, OTHER):
         await desk.open(key=key)
     desk.store.broken = KEY
@@ -74,7 +74,7 @@ async def test_a_failing_session_does_not_take_others_with_it(desk: Desk) -> Non
     assert await desk.say(desk.event("root", "again")) == 2
 
 
-async def test_a_session_that_could_not_be_made_can_be_made_later(desk: Desk) -> None:
+async def test_a_session_that_could_not_be_made_can_be_made_later(desk: SessionFixture) -> None:
     await desk.turn("e-1", "x", key=OTHER, state={"user:u": 1})
     desk.store.failures = 2
     with pytest.raises(StoreError):
@@ -86,7 +86,7 @@ async def test_a_session_that_could_not_be_made_can_be_made_later(desk: Desk) ->
     assert await desk.state() == {"b": 1, "user:u": 1}
 
 
-async def test_a_turn_whose_end_could_not_be_stored_has_ended_all_the_same(desk: Desk) -> None:
+async def test_a_turn_whose_end_could_not_be_stored_has_ended_all_the_same(desk: SessionFixture) -> None:
     await desk.open("e-1", subscriber="d")
     waiting = asyncio.create_task(desk.open("e-2"))
     await settled()
@@ -98,7 +98,7 @@ async def test_a_turn_whose_end_could_not_be_stored_has_ended_all_the_same(desk:
     assert (await asyncio.wait_for(waiting, 5)).seq == 2
 
 
-async def test_a_turn_is_cancelled_even_if_its_open_calls_cannot_be_answered(desk: Desk) -> None:
+async def test_a_turn_is_cancelled_even_if_its_open_calls_cannot_be_answered(desk: SessionFixture) -> None:
     await desk.open("e-1", subscriber="d")
     await desk.say(desk.event("root", call="c1"))
     desk.store.failures = 2
@@ -108,7 +108,7 @@ async def test_a_turn_is_cancelled_even_if_its_open_calls_cannot_be_answered(des
     assert desk.places() == [1, 2, 3, 4]
 
 
-async def test_a_last_event_that_could_not_be_stored_does_not_end_the_turn(desk: Desk) -> None:
+async def test_a_last_event_that_could_not_be_stored_does_not_end_the_turn(desk: SessionFixture) -> None:
     await desk.open("e-1", subscriber="d")
     event = desk.event("root", "bye")
     desk.store.failures = 2
@@ -122,7 +122,7 @@ async def test_a_last_event_that_could_not_be_stored_does_not_end_the_turn(desk:
     await desk.turn("e-2", "two")
 
 
-async def test_a_rewind_that_could_not_be_stored_changes_nothing(desk: Desk) -> None:
+async def test_a_rewind_that_could_not_be_stored_changes_nothing(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one", state={"a": 1})
     desk.store.failures = 2
     with pytest.raises(StoreError):
@@ -135,7 +135,7 @@ async def test_a_rewind_that_could_not_be_stored_changes_nothing(desk: Desk) -> 
     assert await desk.state() == {}
 
 
-async def test_a_session_that_could_not_be_deleted_is_still_there(desk: Desk) -> None:
+async def test_a_session_that_could_not_be_deleted_is_still_there(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one")
     desk.store.failures = 2
     with pytest.raises(StoreError):
@@ -145,7 +145,7 @@ async def test_a_session_that_could_not_be_deleted_is_still_there(desk: Desk) ->
     assert len(await desk.log()) == 4
 
 
-async def test_a_turn_that_comes_while_the_session_is_deleted_is_refused(desk: Desk) -> None:
+async def test_a_turn_that_comes_while_the_session_is_deleted_is_refused(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one")
     deleting = asyncio.create_task(desk.ref.delete_session(p.DeleteSessionRequest(key=KEY)))
     opening = asyncio.create_task(desk.open("e-2"))
@@ -155,7 +155,7 @@ async def test_a_turn_that_comes_while_the_session_is_deleted_is_refused(desk: D
     assert (await desk.open("e-3")).seq == 1
 
 
-async def test_what_was_acknowledged_is_on_disk_whatever_happens_then(desk: Desk) -> None:
+async def test_what_was_acknowledged_is_on_disk_whatever_happens_then(desk: SessionFixture) -> None:
     await desk.open()
     for number in range(10):
         assert await desk.say(desk.event("root", f"{number}")) == number + 2
@@ -163,7 +163,9 @@ async def test_what_was_acknowledged_is_on_disk_whatever_happens_then(desk: Desk
 
 
 @pytest.mark.parametrize("outcome", [p.Failed(error_code="StoreError"), p.Cancelled()])
-async def test_a_turn_ends_and_its_driver_is_told_also_while_the_store_is_down(desk: Desk, outcome: p.AnyOutcome) -> None:
+async def test_a_turn_ends_and_its_driver_is_told_also_while_the_store_is_down(
+    desk: SessionFixture, outcome: p.AnyOutcome
+) -> None:
     await desk.open("e-1", subscriber="d")
     await desk.say(desk.event("root", call="c1"))
     waiting = asyncio.create_task(desk.open("e-2"))

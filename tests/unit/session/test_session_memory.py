@@ -18,15 +18,15 @@ from actors.messages.limits import KIB, Limits
 from actors.messages.session import SessionKey
 from actors.session.log.logs import FRESH_S, IDLE_S, PAGE, PAGE_BYTES
 from actors.session.log.session_log import TAIL, TAIL_BYTES
-from tests.support.session_fixture import KEY, OTHER, Desk, settled
+from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
 ROOM = 64 * KIB
 
 
 @pytest.fixture
-async def narrow(tmp_path: Path) -> AsyncIterator[Desk]:
+async def narrow(tmp_path: Path) -> AsyncIterator[SessionFixture]:
     """A Session actor with little room."""
-    made = Desk(tmp_path, limits=Limits(max_cache_bytes=ROOM))
+    made = SessionFixture(tmp_path, limits=Limits(max_cache_bytes=ROOM))
     yield made
     await made.ref.stop()
 
@@ -35,7 +35,7 @@ def key_of(number: int) -> SessionKey:
     return SessionKey("app", f"user-{number}", "s")
 
 
-async def fetched(desk: Desk) -> list[list[Event]]:
+async def fetched(desk: SessionFixture) -> list[list[Event]]:
     """The log page by page, as an agent reads it."""
     pages: list[list[Event]] = []
     after_seq, generation, more = 0, "", True
@@ -47,17 +47,17 @@ async def fetched(desk: Desk) -> list[list[Event]]:
     return pages
 
 
-def added(desk: Desk, text: str) -> p.AppendEventRequest:
+def added(desk: SessionFixture, text: str) -> p.AppendEventRequest:
     return p.AppendEventRequest(key=KEY, event=encode(desk.event("root", text, turn="e-9")))
 
 
-async def touch(desk: Desk, key: SessionKey) -> None:
+async def touch(desk: SessionFixture, key: SessionKey) -> None:
     """Have the session used, which must be there, without anything being asked of the store if it is in memory."""
     found = await desk.ref.get_session(p.GetSessionRequest(key=key, num_recent_events=0))
     assert found.session is not None
 
 
-async def test_sessions_that_nobody_uses_leave_memory_and_come_back_as_they_were(narrow: Desk) -> None:
+async def test_sessions_that_nobody_uses_leave_memory_and_come_back_as_they_were(narrow: SessionFixture) -> None:
     for number in range(100):
         narrow.clock.now_s += FRESH_S
         await narrow.turn(f"e-{number}", "x" * 1_000, key=key_of(number), state={"user:n": number, "own": number})
@@ -71,7 +71,7 @@ async def test_sessions_that_nobody_uses_leave_memory_and_come_back_as_they_were
     assert (opened.seq, opened.authors) == (3, ("root",))
 
 
-async def test_sessions_that_are_idle_for_long_leave_memory_although_there_is_room(desk: Desk) -> None:
+async def test_sessions_that_are_idle_for_long_leave_memory_although_there_is_room(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
     desk.clock.now_s += IDLE_S
     await desk.turn("e-2", "hello", key=OTHER)
@@ -79,7 +79,7 @@ async def test_sessions_that_are_idle_for_long_leave_memory_although_there_is_ro
     assert await desk.log() == [(1, "user", "e-1?"), (2, "root", "hello")]
 
 
-async def test_sessions_with_a_turn_stay_but_leave_what_is_stored_to_the_store(narrow: Desk) -> None:
+async def test_sessions_with_a_turn_stay_but_leave_what_is_stored_to_the_store(narrow: SessionFixture) -> None:
     for number in range(30):
         narrow.clock.now_s += FRESH_S
         await narrow.open("e-1", "x" * 10_000, key=key_of(number))
@@ -92,7 +92,7 @@ async def test_sessions_with_a_turn_stay_but_leave_what_is_stored_to_the_store(n
     assert [seq for seq, *_ in await narrow.log(key_of(0))] == [1, 2]
 
 
-async def test_a_session_that_is_being_written_is_not_read_anew(narrow: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_that_is_being_written_is_not_read_anew(narrow: SessionFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     await narrow.turn("e-1", "hello")
     await narrow.turn("e-2", "hello", key=OTHER)
     commit, is_full, asked = narrow.store.commit, True, threading.Event()
@@ -115,7 +115,9 @@ async def test_a_session_that_is_being_written_is_not_read_anew(narrow: Desk, mo
 
 
 @pytest.mark.parametrize("opens", [False, True])
-async def test_a_session_that_leaves_memory_while_the_store_is_asked_is_looked_up_again(narrow: Desk, opens: bool) -> None:
+async def test_a_session_that_leaves_memory_while_the_store_is_asked_is_looked_up_again(
+    narrow: SessionFixture, opens: bool
+) -> None:
     await narrow.turn("e-1", "hello")
     await narrow.turn("e-2", "hello", key=OTHER)
     narrow.store.away = True
@@ -134,11 +136,11 @@ async def test_a_session_that_leaves_memory_while_the_store_is_asked_is_looked_u
         assert await narrow.say(narrow.event("root", "two"), turn="e-3") == 4
 
 
-async def _opened(desk: Desk) -> int:
+async def _opened(desk: SessionFixture) -> int:
     return (await desk.open("e-3", repeatable=True)).seq
 
 
-async def test_a_log_of_large_events_is_kept_in_part_and_read_in_small_pages(desk: Desk) -> None:
+async def test_a_log_of_large_events_is_kept_in_part_and_read_in_small_pages(desk: SessionFixture) -> None:
     await desk.open()
     more = [f"{number}" + "x" * (TAIL_BYTES // 4) for number in range(60)]
     for text in more:
@@ -155,7 +157,7 @@ def size(page: Sequence[Event]) -> int:
 
 
 @pytest.mark.parametrize("events", [PAGE - 1, PAGE, PAGE + 1, 2 * PAGE])
-async def test_a_long_log_is_read_in_pages_of_which_the_last_says_so(desk: Desk, events: int) -> None:
+async def test_a_long_log_is_read_in_pages_of_which_the_last_says_so(desk: SessionFixture, events: int) -> None:
     await desk.open()
     for start in range(2, events + 1, 100):
         said = [desk.event("root", f"{seq}") for seq in range(start, min(start + 100, events + 1))]
@@ -166,7 +168,7 @@ async def test_a_long_log_is_read_in_pages_of_which_the_last_says_so(desk: Desk,
     assert [len(page) for page in pages] == [PAGE] * (events // PAGE) + [events % PAGE] * (events % PAGE > 0)
 
 
-async def test_a_state_that_is_overwritten_again_and_again_is_not_taken_for_a_large_one(desk: Desk) -> None:
+async def test_a_state_that_is_overwritten_again_and_again_is_not_taken_for_a_large_one(desk: SessionFixture) -> None:
     await desk.open()
     for number in range(300):
         await desk.say(desk.event("root", "x" * 1_000, state_delta={"count": number}))

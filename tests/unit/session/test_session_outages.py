@@ -15,20 +15,20 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.session.store import pending_turn_ends as debts
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.session_fixture import KEY, OTHER, Desk, settled
+from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
 FAILED = p.Failed(agent="root", error_code="StoreUnavailableError")
 
 
 @pytest.fixture
-async def hasty(tmp_path: Path) -> AsyncIterator[Desk]:
+async def hasty(tmp_path: Path) -> AsyncIterator[SessionFixture]:
     """A Session actor that gives its store up almost at once."""
-    made = Desk(tmp_path, store_timeout_s=0.1)
+    made = SessionFixture(tmp_path, store_timeout_s=0.1)
     yield made
     await made.ref.stop()
 
 
-async def test_what_is_sent_while_the_store_is_away_is_acknowledged_when_it_is_back(desk: Desk) -> None:
+async def test_what_is_sent_while_the_store_is_away_is_acknowledged_when_it_is_back(desk: SessionFixture) -> None:
     await desk.open(subscriber="d")
     desk.store.away = True
     saying = [asyncio.create_task(desk.say(desk.event("root", f"{number}"))) for number in range(3)]
@@ -39,7 +39,7 @@ async def test_what_is_sent_while_the_store_is_away_is_acknowledged_when_it_is_b
     assert await desk.news("d") == (1, [(2, "0"), (3, "1"), (4, "2")], [])
 
 
-async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(desk: Desk) -> None:
+async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(desk: SessionFixture) -> None:
     await desk.open()
     desk.store.away = True
     saying = asyncio.create_task(desk.say(desk.event("root", "never")))
@@ -49,7 +49,7 @@ async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(desk: D
         await saying
 
 
-async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_everything_once(desk: Desk) -> None:
+async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_everything_once(desk: SessionFixture) -> None:
     desk.store.breaks = 3
     await desk.open(subscriber="d", state_delta={"user:seen": 1})
     desk.store.breaks = 1
@@ -64,7 +64,7 @@ async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_every
     assert await desk.state() == {"user:seen": 1}
 
 
-async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back(hasty: Desk) -> None:
+async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back(hasty: SessionFixture) -> None:
     await hasty.open(subscriber="d")
     hasty.store.away = True
     with pytest.raises(StoreUnavailableError, match="nobody answers"):
@@ -80,7 +80,7 @@ async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back
 
 
 async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_store_is_back(
-    hasty: Desk, monkeypatch: pytest.MonkeyPatch
+    hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(debts, "PAUSE_S", 0.0)
     await hasty.open()
@@ -102,7 +102,7 @@ async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_sto
     assert (row.status, row.agent) == ("failed", "root")
 
 
-async def test_it_is_stored_at_the_latest_when_the_actor_stops(hasty: Desk) -> None:
+async def test_it_is_stored_at_the_latest_when_the_actor_stops(hasty: SessionFixture) -> None:
     await hasty.open()
     hasty.store.away = True
     with pytest.raises(StoreUnavailableError):
@@ -114,7 +114,7 @@ async def test_it_is_stored_at_the_latest_when_the_actor_stops(hasty: Desk) -> N
     await again.ref.stop()
 
 
-async def test_an_end_that_is_owed_does_not_end_a_turn_that_somebody_has_taken_up(hasty: Desk) -> None:
+async def test_an_end_that_is_owed_does_not_end_a_turn_that_somebody_has_taken_up(hasty: SessionFixture) -> None:
     await hasty.open()
     hasty.store.away = True
     with pytest.raises(StoreUnavailableError):
@@ -130,7 +130,7 @@ async def test_an_end_that_is_owed_does_not_end_a_turn_that_somebody_has_taken_u
     await again.ref.stop()
 
 
-async def test_a_turn_of_which_nobody_knows_whether_it_began_is_over_all_the_same(hasty: Desk) -> None:
+async def test_a_turn_of_which_nobody_knows_whether_it_began_is_over_all_the_same(hasty: SessionFixture) -> None:
     await hasty.turn("e-0", "zero")
     hasty.store.leaves = True
     with pytest.raises(StoreUnavailableError):
@@ -144,7 +144,7 @@ async def test_a_turn_of_which_nobody_knows_whether_it_began_is_over_all_the_sam
     await again.ref.stop()
 
 
-async def test_state_that_was_never_stored_is_seen_by_no_session(hasty: Desk) -> None:
+async def test_state_that_was_never_stored_is_seen_by_no_session(hasty: SessionFixture) -> None:
     await hasty.turn("e-1", "one", state={"user:u": 1, "app:p": 1})
     await hasty.turn("e-1", "one", key=OTHER)
     await hasty.open("e-2")
@@ -156,9 +156,9 @@ async def test_state_that_was_never_stored_is_seen_by_no_session(hasty: Desk) ->
     assert await hasty.state() == {"user:u": 1, "app:p": 1}
 
 
-async def test_of_two_actors_that_write_one_session_the_second_is_refused_and_reads_its_log_again(desk: Desk) -> None:
+async def test_of_two_actors_that_write_one_session_the_second_is_refused_and_reads_its_log_again(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one")
-    intruder = Desk(desk.folder)
+    intruder = SessionFixture(desk.folder)
     await intruder.turn("e-2", "theirs", state={"a": "theirs"})
     with pytest.raises(StoreConflictError, match="only one deployment may serve it"):
         await desk.open("e-3", state_delta={"a": "ours"})
@@ -168,7 +168,7 @@ async def test_of_two_actors_that_write_one_session_the_second_is_refused_and_re
     await intruder.ref.stop()
 
 
-async def test_events_that_came_with_the_refused_one_are_refused_with_it(desk: Desk) -> None:
+async def test_events_that_came_with_the_refused_one_are_refused_with_it(desk: SessionFixture) -> None:
     await desk.open()
     intruder = SqlSessionStore(f"sqlite:///{desk.folder}/sessions.db")
     intruder.open()

@@ -14,7 +14,7 @@ from actors.interfaces.records import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import shares
-from tests.support.session_fixture import KEY, OTHER, Desk, FailingStore, state_of
+from tests.support.session_fixture import KEY, OTHER, FailingStore, SessionFixture, state_of
 from tests.support.sharded_runtimes import one_on_each
 
 ONE_OF_TWO = Shard(0, 2)
@@ -42,26 +42,28 @@ class Held(FailingStore):
 
 
 @pytest.fixture
-async def shard(tmp_path: Path) -> AsyncIterator[Desk]:
-    desk = Desk(tmp_path, store=Held, share=ONE_OF_TWO)
+async def shard(tmp_path: Path) -> AsyncIterator[SessionFixture]:
+    desk = SessionFixture(tmp_path, store=Held, share=ONE_OF_TWO)
     yield desk
     desk.store.gate.set()  # type: ignore[attr-defined]
     await desk.ref.stop()
 
 
-def held(desk: Desk) -> Held:
+def held(desk: SessionFixture) -> Held:
     assert isinstance(desk.store, Held)
     return desk.store
 
 
-def beside(desk: Desk) -> FailingStore:
+def beside(desk: SessionFixture) -> FailingStore:
     """The store as another Session actor has it open."""
     store = FailingStore(f"sqlite:///{desk.folder}/sessions.db")
     store.open()
     return store
 
 
-async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and_wherever_state_is_told(shard: Desk) -> None:
+async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and_wherever_state_is_told(
+    shard: SessionFixture,
+) -> None:
     await shard.turn("e-1", "x", state={"app:a": 1, "user:u": 1})
     await shard.turn("e-1", "x", key=OTHER)
     other = beside(shard)
@@ -78,7 +80,7 @@ async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and
 
 
 async def test_one_alone_reads_shared_state_once(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = SessionFixture(tmp_path)
     await desk.turn("e-1", "x", state={"app:a": 1})
     other = beside(desk)
     other.commit([PutState(SessionKey("app", "", ""), {"a": 2})])
@@ -87,7 +89,7 @@ async def test_one_alone_reads_shared_state_once(tmp_path: Path) -> None:
     await desk.ref.stop()
 
 
-async def test_what_waits_to_be_written_is_not_lost_when_state_is_read_anew(shard: Desk) -> None:
+async def test_what_waits_to_be_written_is_not_lost_when_state_is_read_anew(shard: SessionFixture) -> None:
     await shard.turn("e-1", "x", state={"app:a": 1})
     await shard.turn("e-1", "x", key=OTHER)
     await shard.open("e-2")
@@ -108,7 +110,7 @@ async def test_what_waits_to_be_written_is_not_lost_when_state_is_read_anew(shar
     assert await shard.state() == await shard.state(OTHER) == {"app:a": 2}
 
 
-async def test_what_could_not_be_written_is_gone_when_state_is_read_anew(shard: Desk) -> None:
+async def test_what_could_not_be_written_is_gone_when_state_is_read_anew(shard: SessionFixture) -> None:
     await shard.turn("e-1", "x", state={"app:a": 1})
     await shard.open("e-2")
     shard.store.failures = 2
@@ -118,7 +120,7 @@ async def test_what_could_not_be_written_is_gone_when_state_is_read_anew(shard: 
 
 
 async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_no_others_out_of_line(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = SessionFixture(tmp_path)
     for key in (FIRST, SECOND):
         await desk.open("e-1", key=key)
     waiting = [asyncio.create_task(desk.open("e-2", key=key)) for key in (FIRST, SECOND)]
@@ -134,11 +136,11 @@ async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_n
 
 
 async def test_each_tells_of_its_own_sessions_in_a_store_that_has_them_all(tmp_path: Path) -> None:
-    before = Desk(tmp_path)
+    before = SessionFixture(tmp_path)
     for key in (FIRST, SECOND, KEY):
         await before.open("e-1", key=key)
     await before.ref.stop()
-    desks = [Desk(tmp_path, share=share) for share in shares(2)]
+    desks = [SessionFixture(tmp_path, share=share) for share in shares(2)]
     told = [await desk.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another")) for desk in desks]
     assert [len({FIRST, SECOND} & {key for key, _ in each}) for each in told] == [1, 1]
     assert sorted(key for each in told for key, _ in each) == sorted({FIRST, SECOND, KEY})

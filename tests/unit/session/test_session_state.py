@@ -12,17 +12,17 @@ from actors.errors import InvocationNotFoundError, TooLargeError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey
-from tests.support.session_fixture import KEY, OTHER, Desk, state_of
+from tests.support.session_fixture import KEY, OTHER, SessionFixture, state_of
 
 BOB = SessionKey("app", "bob", "s1")
 SHOP = SessionKey("shop", "ada", "s1")
 
 
-async def rewind(desk: Desk, turn: str) -> None:
+async def rewind(desk: SessionFixture, turn: str) -> None:
     await desk.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
 
 
-async def test_every_scope_is_seen_by_those_it_is_meant_for(desk: Desk) -> None:
+async def test_every_scope_is_seen_by_those_it_is_meant_for(desk: SessionFixture) -> None:
     for key in (OTHER, BOB, SHOP):
         await desk.turn("e-0", key=key)
     await desk.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
@@ -37,11 +37,11 @@ async def test_every_scope_is_seen_by_those_it_is_meant_for(desk: Desk) -> None:
     await again.ref.stop()
 
 
-async def test_the_state_delta_of_a_turn_is_there_when_it_is_opened(desk: Desk) -> None:
+async def test_the_state_delta_of_a_turn_is_there_when_it_is_opened(desk: SessionFixture) -> None:
     assert state_of(await desk.open(state_delta={"a": 1, "user:u": 2})) == {"a": 1, "user:u": 2}
 
 
-async def test_sessions_are_listed_with_their_state_the_one_written_last_first(desk: Desk) -> None:
+async def test_sessions_are_listed_with_their_state_the_one_written_last_first(desk: SessionFixture) -> None:
     await desk.turn("e-1", "x", state={"a": 1, "user:u": 2})
     await desk.turn("e-1", "x", key=OTHER, state={"b": 3})
     await desk.turn("e-1", "x", key=BOB)
@@ -50,7 +50,7 @@ async def test_sessions_are_listed_with_their_state_the_one_written_last_first(d
     assert len((await desk.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions) == 3
 
 
-async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(desk: Desk) -> None:
+async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one", state={"a": 1, "b": 1, "user:u": 1})
     before = await desk.state()
     await desk.turn("e-2", "two", state={"a": 2, "c": 2})
@@ -70,7 +70,7 @@ async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(desk: 
     await again.ref.stop()
 
 
-async def test_authors_of_a_rewound_turn_are_not_selected_any_more(desk: Desk) -> None:
+async def test_authors_of_a_rewound_turn_are_not_selected_any_more(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one")
     await desk.open("e-2")
     await desk.say(desk.event("a", "two", turn="e-2"), turn="e-2")
@@ -80,7 +80,7 @@ async def test_authors_of_a_rewound_turn_are_not_selected_any_more(desk: Desk) -
     assert (await desk.ref.find_turn(p.FindTurn(key=KEY))).authors == ("root",)
 
 
-async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(desk: Desk) -> None:
+async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(desk: SessionFixture) -> None:
     await desk.open()
     await desk.say(desk.event("root", call="c1"))
     await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
@@ -89,7 +89,7 @@ async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(desk: Desk) -
         await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1",)))
 
 
-async def test_a_rewound_turn_is_not_found_and_an_earlier_one_can_be_rewound_still(desk: Desk) -> None:
+async def test_a_rewound_turn_is_not_found_and_an_earlier_one_can_be_rewound_still(desk: SessionFixture) -> None:
     await desk.turn("e-0", "zero", state={"a": 0})
     await desk.turn("e-1", "one", state={"a": 1})
     await desk.turn("e-2", "two", state={"a": 2, "b": 2})
@@ -107,7 +107,7 @@ async def test_a_rewound_turn_is_not_found_and_an_earlier_one_can_be_rewound_sti
     assert [text for _, _, text in await desk.log()] == [""]
 
 
-async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_on(desk: Desk) -> None:
+async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_on(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one")
     with pytest.raises(InvocationNotFoundError, match="'e-9' not found in session 's1'"):
         await rewind(desk, "e-9")
@@ -127,7 +127,7 @@ async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_o
 async def test_rewinding_always_brings_the_state_before_the_turn_back(
     tmp_path_factory: Any, steps: list[dict[str, Any] | int]
 ) -> None:
-    desk = Desk(tmp_path_factory.mktemp("desk"))
+    desk = SessionFixture(tmp_path_factory.mktemp("desk"))
     await desk.turn("e-start")
     states: list[tuple[str, dict[str, Any]]] = []
     for number, step in enumerate(steps):
@@ -141,12 +141,12 @@ async def test_rewinding_always_brings_the_state_before_the_turn_back(
             del states[step:]
     kept = await desk.state()
     await desk.ref.stop()
-    again = Desk(desk.folder)
+    again = SessionFixture(desk.folder)
     assert await again.state() == kept
     await again.ref.stop()
 
 
-async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(desk: Desk) -> None:
+async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(desk: SessionFixture) -> None:
     await desk.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
     generation = (await desk.ref.fetch(p.Fetch(key=KEY))).generation
     await desk.ref.delete_session(p.DeleteSessionRequest(key=KEY))
@@ -160,7 +160,7 @@ async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(
     assert fetched.generation != generation
 
 
-async def test_temp_state_lasts_for_the_turn_and_is_never_stored(desk: Desk) -> None:
+async def test_temp_state_lasts_for_the_turn_and_is_never_stored(desk: SessionFixture) -> None:
     opened = await desk.open("e-1", state_delta={"temp:a": 1, "b": 2})
     assert state_of(opened) == {"temp:a": 1, "b": 2}
     await desk.say(desk.event("root", "x"), temp={"c": 3})
@@ -170,7 +170,7 @@ async def test_temp_state_lasts_for_the_turn_and_is_never_stored(desk: Desk) -> 
     assert state_of(await desk.open("e-2")) == {"b": 2}
 
 
-async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(desk: Desk) -> None:
+async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(desk: SessionFixture) -> None:
     await desk.open("e-1", state_delta={"temp:a": 1})
     await desk.say(desk.event("root", call="c1"), temp={"c": 3})
     await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
@@ -180,7 +180,7 @@ async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(desk: Desk) 
     await again.ref.stop()
 
 
-async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(desk: Desk) -> None:
+async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(desk: SessionFixture) -> None:
     await desk.turn("e-1", "x")
     event = desk.event("root", "y", turn="e-2", state_delta={"temp:a": 1, "b": 2})
     seq = await desk.ref.append_event(p.AppendEventRequest(key=KEY, event=encode(event)))
@@ -189,7 +189,7 @@ async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(desk: 
     assert await desk.state() == {"b": 2}
 
 
-async def test_temp_state_has_a_size_too(desk: Desk) -> None:
+async def test_temp_state_has_a_size_too(desk: SessionFixture) -> None:
     await desk.open("e-1")
     for number in range(9):
         await desk.say(desk.event("root", "x"), temp={f"k{number}": "x" * 100_000})

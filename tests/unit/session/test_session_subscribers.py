@@ -7,12 +7,13 @@ import asyncio
 import msgspec
 
 from actors import Content, Event
+from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.session.subscribers.outbox import FORGET_S, LINGER_S, Outbox
 from actors.session.subscribers.subscriptions import Subscriptions
-from tests.support.session_fixture import KEY, OTHER, Clock, Desk, settled
+from tests.support.session_fixture import KEY, OTHER, Clock, SessionFixture, settled
 
 WHERE = (KEY, "e-1")
 
@@ -34,7 +35,7 @@ def mailbox(clock: Clock | None = None) -> Outbox:
     return made
 
 
-async def test_a_subscriber_is_told_everything_in_order_but_not_the_users_message(desk: Desk) -> None:
+async def test_a_subscriber_is_told_everything_in_order_but_not_the_users_message(desk: SessionFixture) -> None:
     await desk.open(subscriber="d")
     piece = msgspec.structs.replace(desk.event("root", "on"), partial=True)
     await desk.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[encode(piece)]))
@@ -44,7 +45,7 @@ async def test_a_subscriber_is_told_everything_in_order_but_not_the_users_messag
     assert await desk.news("d") == (1, [(0, "on"), (2, "one"), (3, "two"), (4, "three")], ["Finished"])
 
 
-async def test_a_poll_waits_for_news(desk: Desk) -> None:
+async def test_a_poll_waits_for_news(desk: SessionFixture) -> None:
     await desk.open(subscriber="d")
     polling = asyncio.create_task(desk.news("d"))
     await settled()
@@ -81,14 +82,14 @@ async def test_news_of_a_running_turn_gathers_for_a_moment_and_its_end_is_told_a
     assert polling.done(), "nobody was told anything for a while"
 
 
-async def test_partial_events_are_never_stored(desk: Desk) -> None:
+async def test_partial_events_are_never_stored(desk: SessionFixture) -> None:
     await desk.open()
     piece = msgspec.structs.replace(desk.event("root", "on"), partial=True)
     await desk.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[encode(piece)]))
     assert desk.places() == [1]
 
 
-async def test_several_subscribers_are_each_told_everything(desk: Desk) -> None:
+async def test_several_subscribers_are_each_told_everything(desk: SessionFixture) -> None:
     await desk.open(subscriber="d1")
     await desk.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1"))
     await desk.say(desk.event("root", "one"))
@@ -96,7 +97,7 @@ async def test_several_subscribers_are_each_told_everything(desk: Desk) -> None:
         assert await desk.news(name) == (1, [(2, "one")], [])
 
 
-async def test_who_comes_later_is_told_what_was_said_already_and_then_what_follows(desk: Desk) -> None:
+async def test_who_comes_later_is_told_what_was_said_already_and_then_what_follows(desk: SessionFixture) -> None:
     await desk.turn("e-0", "before")
     await desk.open("e-1")
     for text in ("one", "two"):
@@ -107,14 +108,14 @@ async def test_who_comes_later_is_told_what_was_said_already_and_then_what_follo
     assert await desk.news("d") == (1, [(4, "one"), (5, "two"), (6, "three")], ["Finished"])
 
 
-async def test_who_has_part_of_a_turn_is_told_only_what_is_behind_it(desk: Desk) -> None:
+async def test_who_has_part_of_a_turn_is_told_only_what_is_behind_it(desk: SessionFixture) -> None:
     await desk.open("e-1")
     await desk.say(desk.event("root", "one"), desk.event("root", "two"))
     await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=2))
     assert await desk.news("d") == (1, [(3, "two")], [])
 
 
-async def test_a_turn_that_has_ended_is_told_to_its_end_also_after_a_restart(desk: Desk) -> None:
+async def test_a_turn_that_has_ended_is_told_to_its_end_also_after_a_restart(desk: SessionFixture) -> None:
     await desk.turn("e-1", "one", "two")
     await desk.turn("e-2", "other")
     await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
@@ -125,7 +126,7 @@ async def test_a_turn_that_has_ended_is_told_to_its_end_also_after_a_restart(des
     await again.ref.stop()
 
 
-async def test_a_long_turn_is_told_from_the_store_where_memory_ends(desk: Desk) -> None:
+async def test_a_long_turn_is_told_from_the_store_where_memory_ends(desk: SessionFixture) -> None:
     await desk.open("e-1")
     await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(300)))
     await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
@@ -137,7 +138,41 @@ async def test_a_long_turn_is_told_from_the_store_where_memory_ends(desk: Desk) 
     assert told == [(number + 2, f"{number}") for number in range(300)]
 
 
-async def test_a_turn_in_line_can_be_followed(desk: Desk) -> None:
+async def test_who_follows_a_turn_learns_where_it_is(desk: SessionFixture) -> None:
+    following = p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1")
+    await desk.open("e-1")
+    assert await desk.ref.subscribe(following) == "running"
+    waiting = asyncio.create_task(desk.open("e-2"))
+    await settled()
+    assert await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2")) == "waiting"
+    await desk.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    await asyncio.wait([waiting])
+    again = await desk.restarted()
+    # The Session actor has been started again, and no Runner has said yet that it runs the turn.
+    assert await again.ref.subscribe(following) == "lost"
+    await again.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", epoch=1))
+    assert await again.ref.subscribe(following) == "running"
+    await again.close("e-1", p.Paused(agent="root"))
+    assert await again.ref.subscribe(following) == "ended"
+    assert isinstance(waiting.exception(), TurnCancelledError)
+    await again.ref.stop()
+
+
+async def test_turns_of_a_runner_that_was_started_again_are_lost_until_they_are_resumed(desk: SessionFixture) -> None:
+    await desk.open("e-1")
+    await desk.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another"))
+    following = p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1")
+    assert await desk.ref.subscribe(following) == "lost"
+    assert await desk.ask_to_open("e-2", runner="another") == p.ResumeFirst(invocation_id="e-1")
+    resumed = await desk.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another"))
+    assert isinstance(resumed, p.TurnResumed)
+    assert (resumed.epoch, resumed.seq) == (2, 1)
+    assert await desk.ref.subscribe(following) == "running"
+    await desk.close("e-1", epoch=2)
+    assert await desk.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another")) == p.NothingToResume()
+
+
+async def test_a_turn_in_line_can_be_followed(desk: SessionFixture) -> None:
     await desk.open("e-1")
     waiting = asyncio.create_task(desk.open("e-2"))
     await settled()
@@ -149,7 +184,7 @@ async def test_a_turn_in_line_can_be_followed(desk: Desk) -> None:
     assert await desk.news("d") == (1, [(4, "yours")], [])
 
 
-async def test_a_reply_that_was_lost_is_given_again(desk: Desk) -> None:
+async def test_a_reply_that_was_lost_is_given_again(desk: SessionFixture) -> None:
     await desk.open(subscriber="d")
     await desk.say(desk.event("root", "one"))
     first = await desk.news("d")
@@ -159,7 +194,7 @@ async def test_a_reply_that_was_lost_is_given_again(desk: Desk) -> None:
     assert await desk.news("d", ack=1) == (2, [(3, "two")], [])
 
 
-async def test_news_that_a_forgotten_poll_took_along_are_given_to_the_next(desk: Desk) -> None:
+async def test_news_that_a_forgotten_poll_took_along_are_given_to_the_next(desk: SessionFixture) -> None:
     await desk.open(subscriber="d")
     forgotten = asyncio.create_task(desk.news("d"))
     await settled()
@@ -170,7 +205,7 @@ async def test_news_that_a_forgotten_poll_took_along_are_given_to_the_next(desk:
     assert await forgotten == (1, [(2, "one")], [])
 
 
-async def test_who_is_not_known_any_more_is_told_so(desk: Desk) -> None:
+async def test_who_is_not_known_any_more_is_told_so(desk: SessionFixture) -> None:
     assert not (await desk.ref.poll(p.Poll(subscriber="d", ack=3))).known
     await desk.open(subscriber="d")
     await desk.ref.unsubscribe(p.Unsubscribe(subscriber="d"))
@@ -178,7 +213,7 @@ async def test_who_is_not_known_any_more_is_told_so(desk: Desk) -> None:
     await desk.ref.unsubscribe(p.Unsubscribe(subscriber="nobody"))
 
 
-async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(desk: Desk) -> None:
+async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(desk: SessionFixture) -> None:
     await desk.open(subscriber="gone")
     await desk.say(desk.event("root", "one"))
     await desk.news("gone")
@@ -189,7 +224,7 @@ async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(de
     assert (await desk.news("new"))[1] == [(2, "one"), (3, "two")]
 
 
-async def test_of_many_subscribers_who_never_ask_none_is_kept_for_long(desk: Desk) -> None:
+async def test_of_many_subscribers_who_never_ask_none_is_kept_for_long(desk: SessionFixture) -> None:
     await desk.open(subscriber="d")
     for number in range(100):
         await desk.ref.subscribe(p.Subscribe(subscriber=f"gone-{number}", key=KEY, invocation_id="e-1"))
@@ -205,7 +240,7 @@ async def test_of_many_subscribers_who_never_ask_none_is_kept_for_long(desk: Des
     assert (await desk.news("new"))[1] == [(3, "two")]
 
 
-async def test_a_turn_of_any_length_is_told_in_replies_of_bounded_size_to_who_comes_late(desk: Desk) -> None:
+async def test_a_turn_of_any_length_is_told_in_replies_of_bounded_size_to_who_comes_late(desk: SessionFixture) -> None:
     await desk.open("e-1")
     for _ in range(40):
         await desk.say(desk.event("root", "x" * 100_000))
@@ -269,7 +304,7 @@ async def test_nobody_follows_a_turn_that_has_ended() -> None:
     assert [(turn.events, turn.outcome) for turn in news.turns] == [([], p.Finished())]
 
 
-async def test_who_asks_for_a_turn_at_the_moment_it_ends_is_told_of_its_end(desk: Desk) -> None:
+async def test_who_asks_for_a_turn_at_the_moment_it_ends_is_told_of_its_end(desk: SessionFixture) -> None:
     await desk.open("e-1", subscriber="d1")
     ending = asyncio.create_task(desk.say(desk.event("root", "bye"), outcome=p.Finished(agent="root"), selected="root"))
     assert await desk.news("d1") == (1, [(2, "bye")], ["Finished"])
