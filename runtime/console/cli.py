@@ -1,4 +1,4 @@
-"""The command `raygrove`: looks into session stores. It reads the database itself, whether or not the app runs."""
+"""The command `raygrove`: prints stored sessions. It reads the database itself, whether or not the app runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def show(
 
 
 def main() -> None:
-    """Run the command. Errors of this project are told in one line."""
+    """Run the command. Errors of this project are printed in one line."""
     try:
         app()
     except RaygroveError as error:
@@ -79,7 +79,7 @@ def main() -> None:
 def _opened(app_name: str, url: str | None) -> Iterator[SessionStore]:
     settings = Settings()
     url = url or store_urls.default_session_store(checked_app_name(app_name), settings)
-    # Opening a store makes it, and whoever looks wants to know that there is none.
+    # Opening a missing store would create it.
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).is_file():
         raise StoreError(f"there is no session store {path!r}: name it with --store, or go where the app has run")
@@ -106,7 +106,7 @@ def _time(seconds: float) -> str:
 
 
 def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on a terminal, and lines with tabs for other programs."""
+    """Print a table on a terminal, and lines with tabs for other programs."""
     console = Console()
     if not console.is_terminal:
         for row in rows:
