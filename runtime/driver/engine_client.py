@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.session import SessionRef
-from runtime.driver.event_loop import Portal
+from runtime.driver.event_loop import Portal, Work
 from runtime.engine.interface import Engine
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class EngineClient:
             raise
         self._portal = portal
 
-    def end(self, *steps: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def end(self, *steps: Callable[[], Work[None]]) -> None:
         """Refuse further requests, run these steps on the loop, one after the other, and end the loop."""
         portal = self._open_portal()
         self._portal = None
@@ -67,15 +67,15 @@ class EngineClient:
         finally:
             portal.close()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Work[T]) -> T:
         """Run a coroutine on the loop and wait for its result. Raises what it raises."""
         return self._open_portal(work).run(work)
 
-    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_async(self, work: Work[T]) -> T:
         """Run a coroutine on the loop, for a caller on another event loop. Raises what it raises."""
         return await self._open_portal(work).run_async(work)
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def submit(self, work: Work[T]) -> Future[T]:
         """Start a coroutine on the loop, without waiting for it."""
         return self._open_portal(work).submit(work)
 
@@ -87,7 +87,7 @@ class EngineClient:
         """True on the loop's own thread, which must not wait for the loop."""
         return self._portal is not None and self._portal.is_current_thread()
 
-    def _open_portal(self, work: Coroutine[Any, Any, Any] | None = None) -> Portal:
+    def _open_portal(self, work: Work[object] | None = None) -> Portal:
         if self._portal is None:
             if work is not None:
                 # Python warns of coroutines that are never run.

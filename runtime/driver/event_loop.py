@@ -22,6 +22,9 @@ else:
 
 T = TypeVar("T")
 
+Work = Coroutine[Any, Any, T]
+"""A coroutine with a result of type T."""
+
 
 class Portal:
     """Runs coroutines for other threads.
@@ -47,11 +50,11 @@ class Portal:
         """Have the loop call a function, without waiting for it."""
         self._loop.call_soon_threadsafe(callback)
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def submit(self, work: Work[T]) -> Future[T]:
         """Start a coroutine. Cancelling the future cancels it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Work[T]) -> T:
         """Run a coroutine and wait for its result. Raises what it raises."""
         future = self.submit(work)
         try:
@@ -60,7 +63,7 @@ class Portal:
             future.cancel()
             raise
 
-    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_async(self, work: Work[T]) -> T:
         """Run a coroutine for a caller on another event loop. Raises what it raises."""
         return await asyncio.wrap_future(self.submit(work))
 

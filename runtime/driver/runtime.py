@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
@@ -18,8 +18,10 @@ from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import USER, new_event_id, new_invocation_id
+from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name, checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.event_loop import Work
 from runtime.driver.flows import last_result, named_plan, one_task_flow
 from runtime.driver.services.aio import AsyncServices
 from runtime.driver.services.artifacts import ArtifactsService
@@ -177,7 +179,7 @@ class Runtime:
         """
         self._end(self._client.engine.stop, self._open_turns().close)
 
-    def _end(self, *steps: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _end(self, *steps: Callable[[], Work[None]]) -> None:
         self._turns = None
         self._client.end(*steps)
 
@@ -188,7 +190,7 @@ class Runtime:
         session_id: str,
         message: Any,
         run_config: RunConfig | None = None,
-        state_delta: Mapping[str, Any] | None = None,
+        state_delta: JsonMapping | None = None,
         invocation_id: str | None = None,
         auto_create_session: bool | None = None,
     ) -> Turn:
@@ -222,7 +224,7 @@ class Runtime:
         message: Any = None,
         tasks: Sequence[Task | str] | None = None,
         run_config: RunConfig | None = None,
-        state_delta: Mapping[str, Any] | None = None,
+        state_delta: JsonMapping | None = None,
         invocation_id: str | None = None,
         auto_create_session: bool | None = None,
     ) -> Turn:
@@ -259,7 +261,7 @@ class Runtime:
         session_id: str | None = None,
         message: Any = None,
         run_config: RunConfig | None = None,
-        state_delta: Mapping[str, Any] | None = None,
+        state_delta: JsonMapping | None = None,
         **options: Any,
     ) -> Any:
         """Have one task done, with all that it depends on, and wait for its result. On an event loop: `rt.aio.run_task`.
@@ -296,7 +298,7 @@ class Runtime:
         session_id: str,
         message: Any,
         run_config: RunConfig | None,
-        state_delta: Mapping[str, Any] | None,
+        state_delta: JsonMapping | None,
         invocation_id: str | None,
         auto_create_session: bool | None,
     ) -> p.StartTurn:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -14,6 +13,7 @@ from actors.messages import protocol as p
 from actors.messages.protocol.base import StoredEvent
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.event_loop import Work
 from runtime.driver.subscribers import Subscribers
 from runtime.driver.turn_state import TurnState
 
@@ -57,15 +57,15 @@ class TurnClient:
         else:
             self.run(self.cancel(turn))
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Work[T]) -> T:
         """Run a coroutine of this client and wait for its result. Raises what it raises."""
         return self._client.run(work)
 
-    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_async(self, work: Work[T]) -> T:
         """Run a coroutine of this client, for a caller on another event loop. Raises what it raises."""
         return await self._client.run_async(work)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Work[None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.errors import InvalidMessageError, NotEncodableError
 from actors.messages.content import Content
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonMapping, JsonObject
 
 
 def to_content(message: Any) -> Content:
@@ -37,7 +37,7 @@ def has_function_responses(content: Content) -> bool:
         raise InvalidMessageError(f"message must have a list of Parts: {error}") from error
 
 
-def to_state(state: Mapping[str, Any] | None) -> JsonObject:
+def to_state(state: JsonMapping | None) -> JsonObject:
     """A copy of state, or of changes of it; {} for None. Raises NotEncodableError when it is no mapping."""
     if state is not None and not isinstance(state, Mapping):
         raise NotEncodableError(type(state).__name__, "state is a mapping of keys")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -12,6 +10,7 @@ from actors.errors import InvalidMessageError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
+from actors.messages.json_types import JsonMapping
 from actors.messages.session import Session, SessionKey
 from actors.rules.checks.ids import checked_id, checked_key
 from actors.rules.checks.state import without_temp
@@ -28,7 +27,7 @@ class _Sessions:
     def _key(self, user_id: str, session_id: str) -> SessionKey:
         return checked_key(self._client.app_name, user_id, session_id)
 
-    async def _create(self, user_id: str, session_id: str | None, state: Mapping[str, Any] | None) -> Session:
+    async def _create(self, user_id: str, session_id: str | None, state: JsonMapping | None) -> Session:
         key = self._key(user_id, session_id if session_id is not None else uuid.uuid4().hex)
         reply = await self._client.session.create_session(p.CreateSessionRequest(key=key, state=to_state(state)))
         return _session(reply.session)
@@ -72,7 +71,7 @@ class _Sessions:
 class SessionsService(_Sessions):
     """Sessions of the app: `rt.sessions`."""
 
-    def create(self, user_id: str, session_id: str | None = None, state: Mapping[str, Any] | None = None) -> Session:
+    def create(self, user_id: str, session_id: str | None = None, state: JsonMapping | None = None) -> Session:
         """Create a session.
 
         Args:
@@ -123,7 +122,7 @@ class SessionsService(_Sessions):
 class AsyncSessionsService(_Sessions):
     """Sessions of the app, for callers on an event loop: `rt.aio.sessions`. See SessionsService."""
 
-    async def create(self, user_id: str, session_id: str | None = None, state: Mapping[str, Any] | None = None) -> Session:
+    async def create(self, user_id: str, session_id: str | None = None, state: JsonMapping | None = None) -> Session:
         """Create a session."""
         return await self._client.run_async(self._create(user_id, session_id, state))
 
