@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent, SequentialAgent, Supervision
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.console.event_lines import describe
+from runtime.console.event_lines import event_lines
 
 
 class Archive(CustomAgent):
@@ -35,7 +35,7 @@ root = SequentialAgent(name="root", sub_agents=[research, writer])
 def main() -> None:
     with Runtime(root, app_name="supervision", session_store="sqlite://") as rt:
         for event in rt.run(user_id="ada", session_id="s1", message="What do we have of the summer of 1973?"):
-            for kind, text in describe(event):
+            for kind, text in event_lines(event):
                 if kind != "state":
                     print(f"{event.author}: {text}")
 

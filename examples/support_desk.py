@@ -6,6 +6,7 @@ for Gemini in the environment the agents think; without one they answer by patte
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,10 @@ from actors import Agent, LlmAgent, Session, ToolContext, tool
 from actors.errors import RaygroveError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.console.event_lines import describe
-from runtime.models.registry import missing
+from runtime.console.event_lines import event_lines
 
 GEMINI = "gemini-2.5-flash"
-NO_GEMINI = missing(GEMINI)
+HAS_KEY = any(map(os.environ.get, ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI")))
 APP, USER, SESSION = "support_desk", "ada", "desk-1"
 FIRST_TIME = (
     "Hello, I am Ada.",
@@ -65,7 +65,7 @@ def refund_status(context: ToolContext) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------------- agents
 def model(*patterns: tuple[str, Any]) -> Any:
     """Gemini, or answers by patterns."""
-    return GEMINI if NO_GEMINI is None else PatternModel(patterns)
+    return GEMINI if HAS_KEY else PatternModel(patterns)
 
 
 refunds = LlmAgent(
@@ -155,7 +155,7 @@ class Screen:
         self._console.print(f"{'':11}the turn goes to {turn.agent}, {reason}", style="dim")
         for event in turn:
             self._floor = event.author
-            for kind, text in describe(event):
+            for kind, text in event_lines(event):
                 self._line(event.author, f"pid {self._pid(event.author)}", kind, text, style=_colour(event.author))
 
     def _pid(self, agent: str) -> int:
@@ -201,7 +201,7 @@ def drawn(agent: Agent, tree: Tree | None = None) -> Tree:
 def main() -> None:
     console = Console(highlight=False)
     console.print(drawn(concierge))
-    console.print(f"\nmodel: {GEMINI if NO_GEMINI is None else 'patterns, as no key for Gemini is in the environment'}")
+    console.print(f"\nmodel: {GEMINI if HAS_KEY else 'patterns, as no key for Gemini is in the environment'}")
     status = console.status("starting Ray …")
     status.start()
     try:

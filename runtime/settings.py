@@ -10,37 +10,37 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
 
 LEAST_BYTES = 64 * KIB
-"""The lowest limit: an event that tells of a failure has to fit into it."""
+"""The lowest limit for messages, events and state: an event that reports a failure must fit into it."""
 
 
 class Settings(BaseSettings):
-    """What can be set without touching the program.
+    """What can be set without changing the program.
 
     Attributes:
-        data_dir: where the default stores keep their files; relative to the driver's working directory.
+        data_dir: the folder of the default stores; relative to the driver's working directory.
         namespace: the Ray namespace of all actors.
         session_shards: how many Session actors share the sessions. Several need a store that takes several writers: PostgreSQL.
-        runners: how many Runners share them. Each has its own actors of the agents.
+        runners: how many Runners share the sessions. Each has its own actors of the agents.
         max_concurrency: messages that one Ray actor handles at the same time.
         tool_threads: sync tools that may run at the same time in one agent's process.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
-        restart_timeout_s: how long the Session actor and the Runner may be away when their process, or their node, was lost.
+        restart_timeout_s: how long requests wait for a Session actor or a Runner whose process or node was lost.
         stop_timeout_s: how long actors may take to stop before they are killed.
-        spare_hosts: how many processes stand ready for agents that have none yet, Ray and all code loaded; 0: none.
-        max_live_agents: how many processes with agents in them a Runner has at most, those not counted that ask for resources of
-            their own. Beyond it the agent that is idle longest is put to sleep, and when none is idle processes are shared. None:
-            as many as fit into half of the cluster's memory, but at least 16.
+        spare_hosts: how many processes wait for agents that have none yet, with Ray and all code loaded; 0: none.
+        max_live_agents: how many processes with agents a Runner has at most, not counting those that ask for resources of their
+            own. Beyond it the agent that is idle longest is put to sleep, and when none is idle, processes are shared. None: as
+            many as fit into half of the cluster's memory, but at least 16.
         idle_timeout_s: how long an agent without a run keeps its process.
-        placement_timeout_s: how long an agent that asks for resources may take until it has them and its process lives.
-        autoscaling: nodes are added as they are needed. Without it, an agent that asks for what no node has fails at once.
-        store_timeout_s: how long a store that is away, locked or full is waited for before what needs it fails.
+        placement_timeout_s: how long an agent that asks for resources may wait for them and for its process to start.
+        autoscaling: the cluster adds nodes as needed. Without it, an agent that asks for what no node has fails at once.
+        store_timeout_s: how long a request waits for a store that is down, locked or full before it fails.
         log_to_driver: print what actors print on the driver's terminal.
-        core_resources: how much of which Ray resources the Session actor and the Runner take each, to live where those are.
+        core_resources: amounts of Ray resources that the Session actor and the Runner take each, to be placed where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
-        max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: how much is taken in, see Limits.
-        model_limits: how much is asked of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
-        max_cache_bytes: how much memory of an actor is for what the store has anyway, see Limits.
-        max_listed_targets: agents that a model is told by name, see Limits.
+        max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: size limits, see Limits.
+        model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
+        max_cache_bytes: memory of an actor for copies of what the store has, see Limits.
+        max_listed_targets: agents that a model is given by name as transfer targets, see Limits.
     """
 
     model_config = SettingsConfigDict(env_prefix="RAYGROVE_", frozen=True, extra="forbid")
@@ -73,5 +73,5 @@ class Settings(BaseSettings):
 
     @property
     def limits(self) -> Limits:
-        """How much is taken in."""
+        """The size limits as one object."""
         return Limits(**{name: getattr(self, name) for name in Limits.__struct_fields__})

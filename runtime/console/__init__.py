@@ -1,1 +1,1 @@
-"""The command `raygrove`, and events in a few words."""
+"""The command `raygrove`, and events as lines of text."""

@@ -1,4 +1,4 @@
-"""The command `raygrove`: looks into session stores. It reads the database itself, whether or not the app runs."""
+"""The command `raygrove`: prints stored sessions. It reads the database itself, whether or not the app runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from actors.interfaces.records import SessionRow
 from actors.interfaces.stores import SessionStore
 from actors.messages.codec import decode_event
 from actors.rules.checks.ids import checked_app_name
-from runtime.console.event_lines import describe
+from runtime.console.event_lines import event_lines
 from runtime.engine import store_urls
 from runtime.settings import Settings
 
@@ -62,12 +62,12 @@ def show(
     with _opened(app_name, store) as opened:
         found = _only([row for row in opened.sessions(app_name, user) if row.key.session == session], app_name, session)
         events = [decode_event(raw, seq) for seq, raw in opened.events(found.key)]
-    rows = [(str(event.seq), event.author, kind, text) for event in events for kind, text in describe(event)]
+    rows = [(str(event.seq), event.author, kind, text) for event in events for kind, text in event_lines(event)]
     _print(("seq", "author", "kind", "text"), rows)
 
 
 def main() -> None:
-    """Run the command. Errors of this project are told in one line."""
+    """Run the command. Errors of this project are printed in one line."""
     try:
         app()
     except RaygroveError as error:
@@ -79,7 +79,7 @@ def main() -> None:
 def _opened(app_name: str, url: str | None) -> Iterator[SessionStore]:
     settings = Settings()
     url = url or store_urls.default_session_store(checked_app_name(app_name), settings)
-    # Opening a store makes it, and whoever looks wants to know that there is none.
+    # Opening a missing store would create it.
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).is_file():
         raise StoreError(f"there is no session store {path!r}: name it with --store, or go where the app has run")
@@ -106,7 +106,7 @@ def _time(seconds: float) -> str:
 
 
 def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on a terminal, and lines with tabs for other programs."""
+    """Print a table on a terminal, and lines with tabs for other programs."""
     console = Console()
     if not console.is_terminal:
         for row in rows:

@@ -1,4 +1,4 @@
-"""Events in a few words, for terminals."""
+"""Events as short lines of text, for terminals."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Kind = Literal[
 ]
 
 
-def describe(event: Event) -> Iterator[tuple[Kind, str]]:
-    """What an event says and does, in order: each as its kind and some words.
+def event_lines(event: Event) -> Iterator[tuple[Kind, str]]:
+    """Yield what an event says and does, in order: for each a kind and a text.
 
-    The response of a transfer is told as the transfer that it causes. An event that does nothing yields nothing.
+    A transfer stands in place of the response of its tool. An event without content and actions yields nothing.
     """
     transfer = event.actions.transfer_to_agent
     for part in event.content.parts if event.content is not None else ():
@@ -47,8 +47,8 @@ def _flow(author: str, mark: FlowMark) -> Iterator[tuple[Kind, str]]:
     if mark.ready:
         yield "task", f"ready: {', '.join(mark.ready)}"
     for task, change in mark.changes.items():
-        told = change.reason or (_json(change.result) if change.result is not None else "")
-        yield "task", f"{task} is {change.status}: {told}" if told else f"{task} is {change.status}"
+        detail = change.reason or (_json(change.result) if change.result is not None else "")
+        yield "task", f"{task} is {change.status}: {detail}" if detail else f"{task} is {change.status}"
     for agent, tasks in mark.turns.items():
         yield "turn", f"{agent} works on {', '.join(tasks)}"
     if mark.ends_turn:
@@ -77,8 +77,8 @@ def _call(call: FunctionCall) -> str:
 
 
 def _response(response: FunctionResponse) -> str:
-    told = response.response
-    return f"{response.name}: {_json(told['result'] if set(told) == {'result'} else told)}"
+    result = response.response
+    return f"{response.name}: {_json(result['result'] if set(result) == {'result'} else result)}"
 
 
 def _json(value: object) -> str:

@@ -1,11 +1,17 @@
-"""The driver's event loop, in a thread of its own: sync and async programs use the same one."""
+"""The driver's event loop, in a thread of its own: sync and async programs share it.
+
+`Portal` is what anyio calls a `BlockingPortal`, and is not replaced by that one for three reasons. Closing anyio's portal waits
+for the threads of the loop's default executor, where sync tools of the local engine run: one that hangs would hang
+`Runtime.close`. anyio's portal refuses calls from its own thread, where async tools may start and cancel turns. And each call
+waits for the loop twice, which makes reading a session from a sync program take 0.08 ms instead of 0.04 ms.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -16,28 +22,39 @@ else:
 
 T = TypeVar("T")
 
+Work = Coroutine[Any, Any, T]
+"""A coroutine with a result of type T."""
+
 
 class Portal:
-    """Runs coroutines for other threads."""
+    """Runs coroutines for other threads.
+
+    Args:
+        name: of the thread.
+    """
 
     def __init__(self, name: str) -> None:
-        self.loop = new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
 
-    def is_here(self) -> bool:
-        """True on the portal's own thread."""
+    def is_current_thread(self) -> bool:
+        """True on the portal's own thread, which must not wait for its loop."""
         return threading.current_thread() is self._thread
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine; its result comes in the future."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Have the loop call a function, without waiting for it."""
+        self._loop.call_soon_threadsafe(callback)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def submit(self, work: Work[T]) -> Future[T]:
+        """Start a coroutine. Cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Work[T]) -> T:
         """Run a coroutine and wait for its result. Raises what it raises."""
         future = self.submit(work)
         try:
@@ -46,17 +63,17 @@ class Portal:
             future.cancel()
             raise
 
-    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for a caller on an event loop of its own."""
+    async def run_async(self, work: Work[T]) -> T:
+        """Run a coroutine for a caller on another event loop. Raises what it raises."""
         return await asyncio.wrap_future(self.submit(work))
 
     def close(self) -> None:
-        """End the thread. What still runs on its loop is cancelled."""
+        """Cancel what still runs on the loop and end the thread."""
         if self._thread.is_alive():
             self.submit(_cancel_all()).result()
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            self.loop.close()
+            self._loop.close()
 
 
 async def _cancel_all() -> None:

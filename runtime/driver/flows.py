@@ -1,4 +1,4 @@
-"""Flows and tasks, for the driver: how they are started, and what came of them."""
+"""What the driver knows of flows: how to start them, and how to read the results of their tasks."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from actors.messages.flow import TaskStatus
 from actors.rules.flow.board import Board
 
 ResultTypes = Mapping[str, Mapping[str, ResultType]]
-"""Types of results by task, by the name under which the flow's definition was given."""
+"""The type of each task's result, by the name under which the flow was started and by task."""
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of a task.
+    """How a task ended, or how far it is.
 
     Attributes:
         status: pending, running, successful, failed or skipped.
-        result: of a successful one, of the task's `result_type`.
-        reason: why it failed or was skipped.
+        result: the result of a successful task, of the task's `result_type`.
+        reason: why the task failed or was skipped.
     """
 
     name: str
@@ -38,34 +38,34 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def task_results(events: Sequence[Event], types: ResultTypes) -> dict[str, TaskResult]:
-    """The tasks of the flows that events tell of, by name; of a flow that was run again, as it was the last time."""
+    """The results of the tasks in a turn's events, by name. Where a flow ran several times, the last run counts."""
     boards: dict[str, Board] = {}
     definitions: dict[str, str] = {}
     for event in events:
         if event.flow is not None and not event.partial:
             boards.setdefault(event.flow.run, Board()).add(event.author, event.flow)
-            noted = event.actions.agent_state or {}
-            if DEFINITION in noted:
-                definitions[event.flow.run] = noted[DEFINITION]
-    found: dict[str, TaskResult] = {}
+            progress = event.actions.agent_state or {}
+            if DEFINITION in progress:
+                definitions[event.flow.run] = progress[DEFINITION]
+    results: dict[str, TaskResult] = {}
     for run, board in boards.items():
-        known = types.get(definitions.get(run, ""), {})
+        types_of_flow = types.get(definitions.get(run, ""), {})
         for name, status in board.status.items():
             result = board.results.get(name)
-            if name in known:
-                result = known[name].typed(result)
-            found[name] = TaskResult(name=name, status=status, result=result, reason=board.reasons.get(name, ""))
-    return found
+            if name in types_of_flow:
+                result = types_of_flow[name].typed(result)
+            results[name] = TaskResult(name=name, status=status, result=result, reason=board.reasons.get(name, ""))
+    return results
 
 
-def planned(tree: AgentTree, flow: Flow, tasks: Sequence[Task | str] | None) -> tuple[str, FlowPlan]:
-    """A flow as it is sent, under a name of its own.
+def named_plan(tree: AgentTree, flow: Flow, tasks: Sequence[Task | str] | None) -> tuple[str, FlowPlan]:
+    """A flow's plan, and a new name under which to send it.
 
     Args:
-        tasks: those that are to be completed, with what they need; None for all.
+        tasks: the tasks to complete, with all that they depend on; None for all.
 
     Raises:
-        DefinitionError: it is no flow, has no tasks or not those, or an agent of it is not in the tree.
+        DefinitionError: `flow` is no Flow, has no tasks, lacks one of `tasks`, or has an agent that is not in the tree.
     """
     if not isinstance(flow, Flow):
         raise DefinitionError(f"run_flow needs a Flow, not {type(flow).__name__}")
@@ -84,15 +84,17 @@ def planned(tree: AgentTree, flow: Flow, tasks: Sequence[Task | str] | None) -> 
     return f"{flow.name}/{uuid.uuid4().hex}", plan
 
 
-def flow_of(tree: AgentTree, objective: str | Task, agents: Sequence[Agent | str] | None, options: Mapping[str, Any]) -> Flow:
-    """The flow of a single task.
+def one_task_flow(
+    tree: AgentTree, objective: str | Task, agents: Sequence[Agent | str] | None, options: Mapping[str, Any]
+) -> Flow:
+    """A flow with a single task.
 
     Args:
-        agents: who works on it; None for the root, or for all agents of the flow that is the root.
+        agents: the agents that may work on it; None for the root, or for all agents of the flow that is the root.
         options: fields of Task.
 
     Raises:
-        DefinitionError: the task is defined wrongly, or nobody can work on it.
+        DefinitionError: the task is defined wrongly, or no agent can work on it.
     """
     if isinstance(objective, Task):
         if options:
@@ -107,12 +109,11 @@ def flow_of(tree: AgentTree, objective: str | Task, agents: Sequence[Agent | str
     return Flow([task], name="task", agents=agents or ())
 
 
-def result_of(flow: Flow, tasks: Mapping[str, TaskResult]) -> Any:
-    """The result of a flow's last task. Raises TaskFailedError, when it has none."""
+def last_result(flow: Flow, tasks: Mapping[str, TaskResult]) -> Any:
+    """The result of a flow's last task. Raises TaskFailedError when it has none."""
     name = flow.name_of(flow.tasks[-1])
-    found = tasks.get(name)
-    if found is None or found.status != "successful":
-        status = found.status if found is not None else "pending"
+    task = tasks.get(name, TaskResult(name=name, status="pending"))
+    if task.status != "successful":
         paused = "the turn waits for the answer to a long-running call: run such a task with run_flow"
-        raise TaskFailedError(name, status, (found.reason if found is not None else "") or paused)
-    return found.result
+        raise TaskFailedError(name, task.status, task.reason or paused)
+    return task.result

@@ -1,4 +1,4 @@
-"""Those who iterate over a turn: what each has yet to be told, and what the next one begins with."""
+"""The readers of one turn in this process, each with a buffer of what it has not read yet."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from actors.rules.delivery.event_buffer import EventBuffer
 
 
 class TurnReaders:
-    """The backlogs of one turn. Not for several threads at once: the turn has a lock.
+    """Gives each event of a turn to every reader. Its caller must hold the turn's lock.
 
-    The first reader is told the pieces of streamed answers that have come before it; then they are not kept any more, since
-    the complete events say the same.
+    The first reader gets the partial events that came before it. Then they are dropped, since later readers find the same text
+    in the complete events.
 
     Args:
-        after_seq: the place of the last event that nobody wants to be told.
+        after_seq: `seq` of the last event that no reader wants.
     """
 
     def __init__(self, after_seq: int) -> None:
         self._kept = EventBuffer(after_seq)
-        self._keeps_pieces = True
+        self._keeps_partials = True
         self._open: list[EventBuffer] = []
 
     @property
     def after_seq(self) -> int:
-        """The place of the last complete event that has come."""
+        """`seq` of the last complete event that was put in."""
         return self._kept.head_seq
 
     def put(self, events: Sequence[StoredEvent]) -> None:
-        """Events have come. One that came before, because the turn is followed twice, is passed over."""
+        """Add events. The buffers skip those that come twice because two subscribers have the turn."""
         for event in events:
-            if event.seq or self._keeps_pieces:
+            if event.seq or self._keeps_partials:
                 self._kept.put(event)
-            for backlog in self._open:
-                backlog.put(event)
+            for buffer in self._open:
+                buffer.put(event)
 
     def skip(self, seq: int) -> None:
-        """Nobody wants to be told what stands up to that place."""
-        for backlog in (self._kept, *self._open):
-            backlog.skip(seq)
+        """Drop the events up to `seq`, those too that have yet to come."""
+        for buffer in (self._kept, *self._open):
+            buffer.skip(seq)
 
     def open(self) -> EventBuffer:
-        """What a new reader has to be told."""
-        backlog = self._kept.copy()
-        self._open.append(backlog)
-        if self._keeps_pieces:
-            self._keeps_pieces = False
+        """A buffer for a new reader, with all events so far; later ones are added to it until it is closed."""
+        buffer = self._kept.copy()
+        self._open.append(buffer)
+        if self._keeps_partials:
+            self._keeps_partials = False
             self._kept.drop_pieces()
-        return backlog
+        return buffer
 
-    def close(self, backlog: EventBuffer) -> None:
-        """A reader reads no further."""
-        self._open = [each for each in self._open if each is not backlog]
+    def close(self, buffer: EventBuffer) -> None:
+        """Add no more events to a reader's buffer."""
+        self._open = [each for each in self._open if each is not buffer]
 
     def copy(self) -> EventBuffer:
-        """What has come, for a reader who wants nothing that follows."""
+        """A buffer with all events so far, to which none are added."""
         return self._kept.copy()

@@ -1,25 +1,35 @@
-"""What `Runtime.statistics` returns."""
+"""What `Runtime.statistics` returns, and how it is collected."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import msgspec
 
 from actors.messages import protocol as p
+from actors.refs.statistics import by_agent
+from runtime.engine.interface import Engine
 
 
 class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What lives, and what it has done.
+    """The living actors of a deployment and their counts.
 
     Attributes:
-        session, runner: the two actors that every deployment has; of several of a kind these are sums, and `parts` tells of each.
-        agents: the agents that have an actor, by name. Each tells the name of its actor, its process id and its counts; one that
-            several Runners have started is told in the same way as they are.
-        models: what models that are limited have been asked, by name.
+        session, runner: the Session actor and the Runner. Where there are several of a kind, sums, and `parts` has each.
+        agents: the agents that have an actor, by name, each with its actor's name, process id and counts. An agent that several
+            Runners have started has sums and `parts` too.
+        models: by name, how many calls of a model with limits were granted, repeated, run and wait.
     """
 
     session: p.Statistics
     runner: p.Statistics
     agents: Mapping[str, p.Statistics]
     models: Mapping[str, Mapping[str, int]] = {}
+
+
+async def read_statistics(engine: Engine) -> RuntimeStatistics:
+    """Ask the deployment's actors for their counts. Raises what their clients raise."""
+    runner, session = await asyncio.gather(engine.runner.statistics(), engine.session.statistics())
+    models = (await engine.limiter.statistics()).models if engine.limiter is not None else {}
+    return RuntimeStatistics(session=session, runner=runner, agents=by_agent(runner.agents), models=models)

@@ -1,82 +1,81 @@
-"""How a driver hears of its turns: one long poll for all that it has started, and one for each that it has joined."""
+"""A subscriber of the Session actor: it polls for news of several turns at once and feeds them."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError
 from actors.messages import protocol as p
-from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
-from runtime.driver.turn import Turn
-
-Where = tuple[SessionKey, str]
+from runtime.driver.turn_state import TurnKey, TurnState
 
 UNSUBSCRIBE_S = 2.0
-"""How long a Session actor is waited for that may be gone, or on its way back."""
+"""How long to wait for a Session actor that may have ended, or is being restarted."""
 
 
 class Subscriber:
-    """A subscriber of the Session actor with the turns that it follows.
+    """Polls one Session actor for news of its turns. Lives on the portal's loop.
 
     Args:
         session: the Session actor.
-        name: the subscriber's.
-        lasts: keep a poll waiting while no turn runs, so that the next one need not begin with it; otherwise the subscriber
-            goes with its last turn.
+        name: the subscriber's, by which the Session actor knows it.
+        is_permanent: keep a poll waiting while no turn runs, so that the next turn need not begin with one. Otherwise the
+            subscriber ends with its last turn.
     """
 
-    def __init__(self, session: SessionRef, name: str, *, lasts: bool) -> None:
+    def __init__(self, session: SessionRef, name: str, *, is_permanent: bool) -> None:
         self.name = name
         self._session = session
-        self._lasts = lasts
-        self._turns: dict[Where, list[Turn]] = {}
-        self._expected = 0
-        self._unclaimed: dict[Where, list[p.TurnNews]] = {}
+        self._is_permanent = is_permanent
+        self._turns: dict[TurnKey, list[TurnState]] = {}
+        self._starting = 0
+        self._unclaimed: dict[TurnKey, list[p.TurnNews]] = {}
         self._poller: asyncio.Task[None] | None = None
         self._ack = 0
         self._mailbox = ""
 
-    def follow(self, turn: Turn) -> None:
-        """Hand the news of a turn to it."""
-        self._turns.setdefault(turn.where, []).append(turn)
+    def add(self, turn: TurnState) -> None:
+        """Feed a turn with its news."""
+        self._turns.setdefault(turn.turn_key, []).append(turn)
         if self._poller is None or self._poller.done():
             self._poller = asyncio.ensure_future(self._poll())
 
-    def leave(self, turn: Turn) -> None:
-        """The turn has ended, or never began."""
-        turns = self._turns.get(turn.where, [])
+    def remove(self, turn: TurnState) -> None:
+        """Feed a turn no more: it has ended, or could not start."""
+        turns = self._turns.get(turn.turn_key, [])
         if turn in turns:
             turns.remove(turn)
         if not turns:
-            self._turns.pop(turn.where, None)
+            self._turns.pop(turn.turn_key, None)
 
-    def expect(self) -> None:
-        """A turn is being started whose id may turn out to be another: keep news that nobody claims."""
-        self._expected += 1
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Keep news of unknown turns while a turn starts: it may turn out to have another id, see `rename`."""
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+            if not self._starting:
+                self._unclaimed.clear()
 
-    def rename(self, turn: Turn, invocation_id: str) -> None:
-        """An answer goes on with the turn that asked. News of it may have come already."""
-        self.leave(turn)
-        turn.rename(invocation_id)
-        self.follow(turn)
-        for news in self._unclaimed.pop(turn.where, ()):
+    def rename(self, turn: TurnState, invocation_id: str) -> None:
+        """Give a turn the id under which it continues, and the news of it that have come already."""
+        self.remove(turn)
+        turn.invocation_id = invocation_id
+        self.add(turn)
+        for news in self._unclaimed.pop(turn.turn_key, ()):
             self._feed(news)
 
-    def known(self) -> None:
-        """The turn that was expected has its id, or has failed."""
-        self._expected -= 1
-        if not self._expected:
-            self._unclaimed.clear()
-
     def is_done(self) -> bool:
-        """True when its last turn has ended and nobody needs it any more."""
-        return not self._lasts and self._poller is not None and self._poller.done()
+        """True when its last turn has ended and it takes no other."""
+        return not self._is_permanent and self._poller is not None and self._poller.done()
 
     async def _poll(self) -> None:
         try:
-            while self._turns or self._lasts:
+            while self._turns or self._is_permanent:
                 news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack, mailbox=self._mailbox))
                 self._ack = news.number
                 for of_turn in news.turns:
@@ -89,40 +88,40 @@ class Subscriber:
             self.fail(error)
 
     def _feed(self, news: p.TurnNews) -> None:
-        where = (news.key, news.invocation_id)
-        turns = list(self._turns.get(where, ()))
-        if not turns and self._expected:
-            self._unclaimed.setdefault(where, []).append(news)
+        key = (news.key, news.invocation_id)
+        turns = list(self._turns.get(key, ()))
+        if not turns and self._starting:
+            self._unclaimed.setdefault(key, []).append(news)
         for turn in turns:
             turn.feed(news.events, news.outcome)
             if news.outcome is not None:
-                self.leave(turn)
+                self.remove(turn)
 
     async def _subscribe_again(self) -> None:
-        """The Session actor does not know the subscriber, or does not any more: tell it where every turn stands."""
+        """Subscribe to every turn after its last event: the Session actor does not know this subscriber, or no longer does."""
         for (key, invocation_id), turns in list(self._turns.items()):
             after_seq = min(turn.after_seq for turn in turns)
-            # A turn that is not open yet is followed from its opening on.
+            # A turn that is not open yet is subscribed to by its opening.
             with suppress(InvocationNotFoundError, SessionNotFoundError):
                 await self._session.subscribe(
                     p.Subscribe(subscriber=self.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
                 )
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more will be heard of the turns."""
+        """End all turns with an error: no more news will come."""
         turns = [turn for turns in self._turns.values() for turn in turns]
         self._turns.clear()
         for turn in turns:
             turn.fail(error)
 
     async def unsubscribe(self) -> None:
-        """Have nothing kept any more for the subscriber. Should it not be heard of, it is forgotten in time."""
+        """Have the Session actor drop what it keeps for this subscriber. If it does not answer, it drops that in time."""
         with suppress(RaygroveError, TimeoutError):
             async with asyncio.timeout(UNSUBSCRIBE_S):
                 await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
 
     async def close(self, error: BaseException) -> None:
-        """Follow nothing any more; turns that have not ended fail with `error`."""
+        """Stop polling; turns that have not ended fail with `error`."""
         if self._poller is not None:
             self._poller.cancel()
             with suppress(asyncio.CancelledError):

@@ -1,152 +1,140 @@
-"""What a driver does on its loop: turns are started, joined and stopped."""
+"""Starts, joins and cancels turns."""
 
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from actors.definitions.flows import FlowPlan
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.messages import protocol as p
-from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
-from runtime.driver.event_loop import Portal
-from runtime.driver.subscriber import Subscriber
-from runtime.driver.turn import Turn
-from runtime.engine.interface import Engine
+from actors.messages.protocol.base import StoredEvent
+from actors.rules.delivery.event_buffer import EventBuffer
+from runtime.driver.engine_client import EngineClient
+from runtime.driver.event_loop import Work
+from runtime.driver.subscribers import Subscribers
+from runtime.driver.turn_state import TurnState
 
 T = TypeVar("T")
 
 
 class TurnClient:
-    """Starts turns, joins them and stops them. Lives on the portal's loop."""
+    """Starts, joins and cancels turns through the engine, and reads their logs.
 
-    def __init__(self, app_name: str, portal: Portal, engine: Engine) -> None:
-        self._app_name = app_name
-        self.portal = portal
-        self.engine = engine
-        self._name = f"driver-{uuid.uuid4().hex}"
-        self._own: dict[SessionRef, Subscriber] = {}
-        self._joined: list[Subscriber] = []
-        self._work: set[asyncio.Task[None]] = set()
-        self._is_closed = False
+    Its coroutines run on the portal's loop; its other methods may be called from any thread, and raise RuntimeClosedError when
+    the runtime is closed.
+    """
 
-    def start_soon(self, turn: Turn, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
-        """Start a turn, which carries out `plan` if there is one. May be called from any thread."""
-        self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._start(turn, message, plan)))
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._engine = client.engine
+        self._subscribers = Subscribers(client.engine)
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def attach_soon(self, turn: Turn, after_seq: int) -> None:
-        """Follow a turn that somebody else has started. May be called from any thread."""
-        self.portal.loop.call_soon_threadsafe(lambda: self._begin(self._attach(turn, after_seq)))
+    def start_soon(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
+        """Start a turn, without waiting for it.
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        Args:
+            turn: its new state, which takes the error if it cannot start.
+            plan: the flow that it carries out, if any, with the name `message.flow`.
+        """
+        self._client.call_soon(lambda: self._begin(self._start(turn, message, plan)))
 
-    async def _start(self, turn: Turn, message: p.StartTurn, plan: FlowPlan | None) -> None:
-        # A turn that may be there already is told from its first event on, beside whatever else is heard of it here.
-        follower = self._joining(message.key) if message.repeatable else self._follower(message.key)
-        follower.follow(turn)
-        follower.expect()
-        try:
-            if plan is not None:
-                await self.engine.define(message.flow, plan)
-            started = await self.engine.runner.start_turn(msgspec.structs.replace(message, subscriber=follower.name))
-        except Exception as error:
-            # Whatever kept the turn from starting is the user's to see.
-            follower.leave(turn)
-            turn.fail(error)
-            return
-        else:
-            if started.invocation_id != turn.where[1]:
-                follower.rename(turn, started.invocation_id)
-            turn.started(started.agent, started.seq)
-        finally:
-            follower.known()
-        if turn.is_cancelled:
-            # The wish came before there was anything to cancel.
-            await self.cancel(turn)
+    def attach_soon(self, turn: TurnState, after_seq: int) -> None:
+        """Subscribe to a turn that another program, or this one, has started, without waiting for it."""
+        self._client.call_soon(lambda: self._begin(self._attach(turn, after_seq)))
 
-    async def _attach(self, turn: Turn, after_seq: int) -> None:
-        key, invocation_id = turn.where
-        follower = self._joining(key)
-        follower.follow(turn)
-        try:
-            status = await self.engine.session.subscribe(
-                p.Subscribe(subscriber=follower.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
-            )
-            if status == "lost":
-                # Its Runner may be gone, with the whole deployment that it belonged to.
-                await self.engine.runner.recover_turn(p.RecoverTurn(key=key, invocation_id=invocation_id))
-        except RaygroveError as error:
-            follower.leave(turn)
-            turn.fail(error)
-        else:
-            turn.started("")
+    def cancel_soon(self, turn: TurnState) -> None:
+        """Cancel a turn, without waiting for it."""
+        self._client.submit(self.cancel(turn))
 
-    def _follower(self, key: SessionKey) -> Subscriber:
-        """The subscriber for the turns that are started here, one with each Session actor that has any."""
-        session = self.engine.session.of(key)
-        if session not in self._own:
-            self._own[session] = Subscriber(session, self._name, lasts=True)
-        return self._own[session]
-
-    def _joining(self, key: SessionKey) -> Subscriber:
-        """A subscriber of its own: what it is told again must come before what is new, and after nothing."""
-        self._joined = [follower for follower in self._joined if not follower.is_done()]
-        follower = Subscriber(self.engine.session.of(key), f"{self._name}/{uuid.uuid4().hex}", lasts=False)
-        self._joined.append(follower)
-        return follower
-
-    async def cancel(self, turn: Turn) -> None:
-        """Stop a turn, wherever it runs."""
-        turn.is_cancelled = True
-        key, invocation_id = turn.where
-        await self.engine.runner.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
-
-    def cancel_from_anywhere(self, turn: Turn) -> None:
-        """Stop a turn and wait for it; on the portal's own thread, which may not wait, only have it stopped."""
-        if self.portal.is_here():
+    def cancel_from_any_thread(self, turn: TurnState) -> None:
+        """Cancel a turn and wait for it; on the portal's own thread, which must not wait, without waiting."""
+        if self._client.is_current_thread():
             self._begin(self.cancel(turn))
         else:
-            self.portal.run(self.cancel(turn))
+            self.run(self.cancel(turn))
 
-    async def read_turn(self, turn: Turn, after_seq: int) -> p.TurnRead:
-        """A page of what the log has of a turn."""
-        key, invocation_id = turn.where
-        return await self.engine.session.read_turn(p.ReadTurn(key=key, invocation_id=invocation_id, after_seq=after_seq))
+    def run(self, work: Work[T]) -> T:
+        """Run a coroutine of this client and wait for its result. Raises what it raises."""
+        return self._client.run(work)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the portal's loop and wait for it. Raises RuntimeClosedError."""
-        return self._open_portal(work).run(work)
+    async def run_async(self, work: Work[T]) -> T:
+        """Run a coroutine of this client, for a caller on another event loop. Raises what it raises."""
+        return await self._client.run_async(work)
 
-    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for a caller on an event loop."""
-        return await self._open_portal(work).run_async(work)
+    def _begin(self, work: Work[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _open_portal(self, work: Coroutine[Any, Any, T]) -> Portal:
-        if self._is_closed:
-            work.close()
-            raise RuntimeClosedError(self._app_name)
-        return self.portal
+    async def _start(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None) -> None:
+        # A repeatable turn may exist already: its events so far come first, apart from the news of other turns.
+        subscribers = self._subscribers
+        subscriber = subscribers.single(message.key) if message.repeatable else subscribers.permanent(message.key)
+        subscriber.add(turn)
+        with subscriber.starting():
+            try:
+                if plan is not None:
+                    await self._engine.define(message.flow, plan)
+                started = await self._engine.runner.start_turn(msgspec.structs.replace(message, subscriber=subscriber.name))
+            except Exception as error:
+                # The user gets whatever kept the turn from starting.
+                subscriber.remove(turn)
+                turn.fail(error)
+                return
+            if started.invocation_id != turn.invocation_id:
+                subscriber.rename(turn, started.invocation_id)
+            turn.mark_started(started.agent, started.seq)
+        if turn.is_cancelled:
+            # It was cancelled before the Runner knew it.
+            await self.cancel(turn)
+
+    async def _attach(self, turn: TurnState, after_seq: int) -> None:
+        key, invocation_id = turn.turn_key
+        subscriber = self._subscribers.single(key)
+        subscriber.add(turn)
+        try:
+            status = await self._engine.session.subscribe(
+                p.Subscribe(subscriber=subscriber.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
+            )
+            if status == "lost":
+                # Its Runner may have ended, with its whole deployment.
+                await self._engine.runner.recover_turn(p.RecoverTurn(key=key, invocation_id=invocation_id))
+        except RaygroveError as error:
+            subscriber.remove(turn)
+            turn.fail(error)
+        else:
+            turn.mark_started("")
+
+    async def cancel(self, turn: TurnState) -> None:
+        """Cancel a turn, wherever it runs, and wait until its log is sealed. Raises SessionBusyError, ClusterError."""
+        turn.is_cancelled = True
+        await self._engine.runner.cancel_turn(p.CancelTurn(key=turn.key, invocation_id=turn.invocation_id))
+
+    async def catch_up(self, turn: TurnState, buffer: EventBuffer) -> None:
+        """Read a page of the turn's log into a buffer that is behind. Raises StoreError, SessionNotFoundError."""
+        head_seq = buffer.head_seq
+        request = p.ReadTurn(key=turn.key, invocation_id=turn.invocation_id, after_seq=buffer.after_seq)
+        turn.catch_up(buffer, await self._engine.session.read_turn(request), head_seq)
+
+    async def read_rest(self, turn: TurnState, buffer: EventBuffer) -> list[StoredEvent]:
+        """Read what a buffer that is behind lacks from the turn's log. Raises what `catch_up` raises."""
+        rest: list[StoredEvent] = []
+        while buffer.is_behind:
+            await self.catch_up(turn, buffer)
+            rest += buffer.take()
+        return rest
 
     async def leave(self) -> None:
-        """Follow nothing any more of a deployment that goes on: nothing is kept there for this driver."""
+        """Let go of the turns of a deployment that goes on: its Session actors keep nothing for this driver."""
         await self.close()
-        await asyncio.gather(
-            *(follower.unsubscribe() for follower in (*self._own.values(), *self._joined) if not follower.is_done())
-        )
+        await self._subscribers.unsubscribe()
 
     async def close(self) -> None:
-        """Follow nothing any more."""
-        self._is_closed = True
-        for task in self._work:
+        """Fail the turns that have not ended with RuntimeClosedError."""
+        for task in self._tasks:
             task.cancel()
-        closed = RuntimeClosedError(self._app_name)
-        for follower in (*self._own.values(), *self._joined):
-            await follower.close(closed)
+        await self._subscribers.close(RuntimeClosedError(self._client.app_name))

@@ -1,4 +1,4 @@
-"""What users give to a turn or a session: a message, and state."""
+"""Checks what users pass to a turn or a session: messages and state."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import msgspec
 
 from actors.errors import InvalidMessageError, NotEncodableError
 from actors.messages.content import Content
+from actors.messages.json_types import JsonMapping, JsonObject
 
 
-def as_content(message: Any) -> Content:
+def to_content(message: Any) -> Content:
     """The message of a turn: a text, a Content, or a google.genai Content. Raises InvalidMessageError."""
     if isinstance(message, str):
         return Content.of_text(message)
@@ -27,8 +28,8 @@ def as_content(message: Any) -> Content:
     raise InvalidMessageError(f"message must be a text, a Content or a google.genai Content, not {type(message).__name__}")
 
 
-def has_answers(content: Content) -> bool:
-    """True when it answers calls. Raises InvalidMessageError when its parts are none."""
+def has_function_responses(content: Content) -> bool:
+    """True when a message answers calls of agents. Raises InvalidMessageError when its parts are no Parts."""
     try:
         return any(content.function_responses())
     except (AttributeError, TypeError) as error:
@@ -36,12 +37,8 @@ def has_answers(content: Content) -> bool:
         raise InvalidMessageError(f"message must have a list of Parts: {error}") from error
 
 
-def as_mapping(state: Mapping[str, Any] | None) -> dict[str, Any]:
-    """State, or changes of it, as a user has given it.
-
-    Raises:
-        NotEncodableError: it is no mapping.
-    """
+def to_state(state: JsonMapping | None) -> JsonObject:
+    """A copy of state, or of changes of it; {} for None. Raises NotEncodableError when it is no mapping."""
     if state is not None and not isinstance(state, Mapping):
         raise NotEncodableError(type(state).__name__, "state is a mapping of keys")
     return dict(state or {})

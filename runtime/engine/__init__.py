@@ -1,1 +1,1 @@
-"""What every engine has in common, and the engine that lives in the calling process."""
+"""What the engines have in common, and the engine that runs in the calling process."""

@@ -1,13 +1,14 @@
-"""What is to be made live: an app's tree with its stores. The same for every engine."""
+"""A deployment that is ready to start: an app's tree with its stores, the same for every engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
-from actors.definitions.flows import FlowAgent
+from actors.definitions.flows import FlowAgent, FlowPlan
 from actors.definitions.tree import AgentTree
+from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.models.gemini import Gemini
 from runtime.models.registry import missing, resolve
@@ -20,8 +21,8 @@ class Deployment:
 
     Attributes:
         session_store, artifact_store, memory_store: URLs with absolute paths, or the stores themselves; without memory, None.
-        auto_create_session: what turns do that do not say it themselves.
-        detached: it is there until somebody stops it, whatever becomes of its driver.
+        auto_create_session: whether turns create a missing session, unless a turn says otherwise.
+        detached: the deployment goes on after its driver has ended, until it is shut down.
     """
 
     app_name: str
@@ -33,36 +34,40 @@ class Deployment:
     auto_create_session: bool = True
     detached: bool = False
 
-    def plans(self) -> dict[str, Any]:
-        """The definitions of the flows that are part of the tree, by the names of their agents."""
+    def plans(self) -> dict[str, FlowPlan]:
+        """The plans of the flows in the tree, by the names of their agents."""
         return {agent.name: cast(FlowAgent, agent).flow.plan for agent in self.tree.flow_agents()}
 
 
 def check_models(tree: AgentTree) -> None:
-    """See that every LLM agent's model is known. Raises UnknownModelError, DefinitionError."""
-    for agent, model in _different_models(tree):
+    """Check that every LLM agent's model is known. Raises UnknownModelError, DefinitionError."""
+    for agent, model in _distinct_models(tree):
         resolve(agent, model)
 
 
 def model_names(tree: AgentTree) -> dict[str, str]:
-    """The models of all agents that name one instead of holding it."""
+    """The models that agents have by name instead of as objects, by agent."""
     return {agent: model for agent, model in tree.models.items() if isinstance(model, str)}
 
 
-def modules(tree: AgentTree) -> tuple[str, ...]:
-    """What the models in the tree load with their first call, and takes long: Google's SDK, if one is a Gemini model."""
-    return ("google.genai",) if any(isinstance(resolve("", model), Gemini) for _, model in _different_models(tree)) else ()
+def slow_imports(tree: AgentTree) -> tuple[str, ...]:
+    """Modules to preload because they are slow to import: google-genai, if any agent uses Gemini."""
+    return ("google.genai",) if any(isinstance(resolve("", model), Gemini) for _, model in _distinct_models(tree)) else ()
 
 
-def _different_models(tree: AgentTree) -> Iterable[tuple[str, Any]]:
+def _distinct_models(tree: AgentTree) -> Iterable[tuple[str, str | Model]]:
     """Every model once, with the first agent that has it: most agents of a large tree share one."""
-    found: dict[object, tuple[str, Any]] = {}
+    found: dict[object, tuple[str, str | Model]] = {}
     for agent, model in tree.models.items():
         found.setdefault(model if isinstance(model, str) else id(model), (agent, model))
     return found.values()
 
 
 def obstacles(models: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """What keeps agents from running in this process: per agent its model's name and what that is missing."""
+    """The agents that cannot run in this process: for each its model's name and what that model lacks.
+
+    Args:
+        models: the names of models, by agent.
+    """
     reasons = {model: missing(model) for model in set(models.values())}
     return {agent: (model, reason) for agent, model in models.items() if (reason := reasons[model]) is not None}

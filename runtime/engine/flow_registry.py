@@ -1,45 +1,48 @@
-"""Definitions of flows where agents find them: those of the tree, and those that were given while it ran."""
+"""The flow definitions that agents can look up: those of the tree, and those sent with turns."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Generic, TypeVar
 
 from actors.errors import FlowNotFoundError
 
-KEPT = 1_000
-"""Definitions that were given while the deployment ran and are kept; beyond it, the one unused for longest is dropped."""
+MAX_ADDED = 1_000
+"""Definitions kept of those sent with turns; the least recently used is dropped first."""
+
+PlanT = TypeVar("PlanT")
+"""A FlowPlan, or its pickled form."""
 
 
-class FlowRegistry:
-    """Definitions by name.
+class FlowRegistry(Generic[PlanT]):
+    """Flow definitions by name.
 
     Args:
-        standing: those of the deployment's tree, which are never dropped.
+        permanent: the definitions of the tree, which are never dropped.
     """
 
-    def __init__(self, standing: Mapping[str, Any]) -> None:
-        self._standing = dict(standing)
-        self._given: OrderedDict[str, Any] = OrderedDict()
+    def __init__(self, permanent: Mapping[str, PlanT]) -> None:
+        self._permanent = dict(permanent)
+        self._added: OrderedDict[str, PlanT] = OrderedDict()
 
-    def keep(self, name: str, plan: Any) -> None:
-        """Take a definition in."""
-        self._given[name] = plan
-        self._given.move_to_end(name)
-        if len(self._given) > KEPT:
-            self._given.popitem(last=False)
+    def add(self, name: str, plan: PlanT) -> None:
+        """Add a definition, or replace the one of that name."""
+        self._added[name] = plan
+        self._added.move_to_end(name)
+        if len(self._added) > MAX_ADDED:
+            self._added.popitem(last=False)
 
-    async def find(self, name: str) -> Any:
+    async def find(self, name: str) -> PlanT:
         """A definition. Raises FlowNotFoundError."""
         plan = self.get(name)
         if plan is None:
             raise FlowNotFoundError(name)
         return plan
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> PlanT | None:
         """A definition, or None."""
-        if name in self._given:
-            self._given.move_to_end(name)
-            return self._given[name]
-        return self._standing.get(name)
+        if name in self._added:
+            self._added.move_to_end(name)
+            return self._added[name]
+        return self._permanent.get(name)

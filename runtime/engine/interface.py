@@ -1,9 +1,10 @@
-"""The seam between the driver and what makes actors live."""
+"""The seam between the driver and what runs the actors."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
+from actors.definitions.flows import FlowPlan
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
@@ -11,68 +12,60 @@ from actors.refs.session import SessionRef
 
 
 class Engine(Protocol):
-    """Where a deployment's actors live. All methods but `prepare` are called from one event loop.
-
-    Attributes:
-        session, runner: clients of the deployment's actors, once it is started.
-        permits: a client of the actor that limits models; None where none is limited.
-        artifact_store: where artifacts last; None as long as only the deployment knows.
-        auto_create_session: what turns do that do not say it themselves.
-        lasts: the deployment goes on when this driver leaves it.
-    """
+    """Runs the actors of one deployment. All methods but `prepare` are called from one event loop."""
 
     @property
     def session(self) -> SessionRef:
-        """A client of the Session actor."""
+        """A client of the Session actor, once the engine is started."""
         ...
 
     @property
     def runner(self) -> RunnerRef:
-        """A client of the Runner."""
+        """A client of the Runner, once the engine is started."""
         ...
 
     @property
-    def permits(self) -> LimiterRef | None:
-        """See above."""
+    def limiter(self) -> LimiterRef | None:
+        """A client of the actor that limits model calls, once the engine is started; None where no model has limits."""
         ...
 
     @property
     def artifact_store(self) -> str | ArtifactStore | None:
-        """See above."""
+        """The artifact store or its URL; None before a deployment is joined, which alone knows it."""
         ...
 
     @property
     def auto_create_session(self) -> bool:
-        """See above."""
+        """Whether turns create a missing session, unless a turn says otherwise."""
         ...
 
     @property
     def lasts(self) -> bool:
-        """See above."""
+        """True when the deployment goes on after this driver has left it."""
         ...
 
     def prepare(self) -> None:
-        """Do first what has to be done in the thread of whoever starts the deployment. Raises as the engine's platform does."""
+        """Do what must be done in the thread that starts the deployment, such as connecting to Ray. Called before `start`."""
         ...
 
     async def start(self) -> None:
-        """Bring the Session actor and the Runner to life, or find those of the deployment that is joined.
+        """Start the Session actor and the Runner, or find those of the deployment to join.
 
         Raises:
             DeploymentExistsError: the app runs already.
-            DeploymentNotFoundError: the app that is to be joined does not.
+            DeploymentNotFoundError: the app to join does not run.
             ClusterError: the actors do not answer.
         """
         ...
 
     async def leave(self) -> None:
-        """Have no more to do with a deployment that lasts."""
+        """Disconnect from a deployment that goes on."""
         ...
 
-    async def define(self, name: str, plan: Any) -> None:
-        """Make the definition of a flow known to all agents. Raises DefinitionError, when it cannot travel to them."""
+    async def define(self, name: str, plan: FlowPlan) -> None:
+        """Make a flow's plan known to all agents. Raises DefinitionError when it cannot be sent to them."""
         ...
 
     async def stop(self) -> None:
-        """Stop all actors of the deployment; when it returns none of their processes is left."""
+        """Stop all actors of the deployment and wait until their processes have ended."""
         ...

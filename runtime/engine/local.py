@@ -1,4 +1,4 @@
-"""The engine without Ray: the same actor classes in the caller's process, for unit tests and notebooks."""
+"""The engine without Ray: the same actor classes in the calling process, for unit tests and notebooks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from typing import Any
 
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
+from actors.definitions.flows import FlowPlan
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.errors import DefinitionError
@@ -35,7 +35,7 @@ from runtime.models.registry import resolve
 
 
 class LocalLink:
-    """A way to an actor in this process. Messages are encoded all the same, so that nothing is shared by accident."""
+    """A link to an actor in this process. Messages are encoded as on Ray, so that actors share no object by accident."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
@@ -46,11 +46,11 @@ class LocalLink:
 
 
 class LocalDirectory:
-    """Makes agents' actors live in this process.
+    """Implements `Directory`: activates the agents of one Runner in this process, and keeps them until it is closed.
 
     Attributes:
-        environment: what the agents share; to be set before the first of them is asked for, since it names the Runner that is
-            made with this directory.
+        obstacles: see Directory.
+        environment: what the agents share. It names the Runner, whose actor needs this directory first, and so is set after it.
     """
 
     environment: AgentEnvironment
@@ -62,28 +62,28 @@ class LocalDirectory:
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
 
     async def link(self, agent: str, key: SessionKey) -> Link:
-        """A way to the agent's actor that serves a session, which is made if it does not live."""
-        place = replica_for(self._tree.process_groups, agent, key)
-        link = self._links.get(place)
+        """A link to the agent's actor that serves a session, which is activated if need be."""
+        replica = replica_for(self._tree.process_groups, agent, key)
+        link = self._links.get(replica)
         if link is None:
-            link = self._links[place] = LocalLink(AgentActor(self._tree.spec(agent), self.environment))
+            link = self._links[replica] = LocalLink(AgentActor(self._tree.spec(agent), self.environment))
             self._activations += 1
         return link
 
     def forget(self, agent: str, link: Link) -> None:
         """Drop an agent's actor."""
-        self._links = {place: other for place, other in self._links.items() if other is not link}
+        self._links = {replica: other for replica, other in self._links.items() if other is not link}
 
     def live(self) -> Sequence[tuple[str, Link]]:
-        """All agents that live now."""
-        return [(str(place), link) for place, link in self._links.items()]
+        """The active agents, by the names of their replicas."""
+        return [(str(replica), link) for replica, link in self._links.items()]
 
     def counts(self) -> Mapping[str, int]:
-        """How many agents live. All do in this process, and none is ever put to sleep."""
+        """Activations, and zero of what only happens in other processes."""
         return {"hosts": 0, "spares": 0, "activations": self._activations, "passivations": 0, "shared": 0}
 
     def spare_pids(self) -> Sequence[int]:
-        """None: there are no other processes."""
+        """None, as there are no other processes."""
         return ()
 
     async def close(self) -> None:
@@ -94,11 +94,15 @@ class LocalDirectory:
 
 
 class LocalEngine:
-    """Implements `runtime.engine.Engine`."""
+    """Implements `Engine`: all actors live on the event loop that calls `start`.
+
+    Raises:
+        DefinitionError: the deployment is detached.
+    """
 
     session: SessionRef
     runner: RunnerRef
-    permits: LimiterRef | None = None
+    limiter: LimiterRef | None = None
     lasts = False
 
     def __init__(self, deployment: Deployment) -> None:
@@ -108,65 +112,64 @@ class LocalEngine:
         self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
         self._plans = FlowRegistry(deployment.plans())
-        self._limiter: LimiterClient | None = None
+        self._limiter_client: LimiterClient | None = None
 
     def prepare(self) -> None:
-        """Nothing has to be done first."""
+        """Do nothing: the actors need no platform."""
 
     async def start(self) -> None:
-        """Make the actors."""
-        deployment = self._deployment
-        threads = ThreadPoolExecutor(deployment.settings.tool_threads, thread_name_prefix="tools")
+        """Create the actors."""
+        settings = self._deployment.settings
+        threads = ThreadPoolExecutor(settings.tool_threads, thread_name_prefix="tools")
         asyncio.get_running_loop().set_default_executor(threads)
-        model_limits = deployment.settings.model_limits
-        if model_limits:
-            self.permits = LimiterRef(LocalLink(LimiterActor(model_limits)))
-            self._limiter = LimiterClient(self.permits, model_limits)
-        self.session = session_client([self._made_session(share) for share in shares(deployment.settings.session_shards)])
-        self.runner = runner_client([self._made_runner(share) for share in shares(deployment.settings.runners)])
+        if settings.model_limits:
+            self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits)))
+            self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
+        self.session = session_client([self._create_session(shard) for shard in shares(settings.session_shards)])
+        self.runner = runner_client([self._create_runner(shard) for shard in shares(settings.runners)])
 
-    def _made_session(self, share: Shard) -> SessionRef:
+    def _create_session(self, shard: Shard) -> SessionRef:
         deployment = self._deployment
         settings = deployment.settings
-        # As on Ray, where each has a copy of stores that are given as objects.
+        # As on Ray, each of several Session actors has its own copy of stores that are given as objects.
         stores = deployment.session_store, deployment.memory_store
-        session_store, memory_store = stores if share.of == 1 else deepcopy(stores)
+        session_store, memory_store = stores if shard.of == 1 else deepcopy(stores)
         actor = SessionActor(
             open_session_store(session_store, settings),
             deployment.tree.topology,
-            shard_name("session", share),
+            shard_name("session", shard),
             memory=open_memory_store(memory_store, settings),
             limits=settings.limits,
             store_timeout_s=settings.store_timeout_s,
-            share=share,
+            share=shard,
         )
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
 
-    def _made_runner(self, share: Shard) -> RunnerRef:
+    def _create_runner(self, shard: Shard) -> RunnerRef:
         deployment = self._deployment
         limits = deployment.settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
         directory = LocalDirectory(deployment.tree)
         environment = RunnerEnvironment(self.session, directory, artifacts, deployment.tree.plugins, limits)
-        actor = RunnerActor(environment, shard_name("runner", share), deployment.app_name, share)
+        actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
         directory.environment = AgentEnvironment(
-            self.session, runner, artifacts, resolve, self._plans.find, limiter=self._limiter
+            self.session, runner, artifacts, resolve, self._plans.find, limiter=self._limiter_client
         )
         return runner
 
     async def leave(self) -> None:
-        """Stop the actors: they are of this process."""
+        """Stop the actors, which cannot outlive this process."""
         await self.stop()
 
-    async def define(self, name: str, plan: Any) -> None:
-        """Keep the definition of a flow for all agents."""
-        self._plans.keep(name, plan)
+    async def define(self, name: str, plan: FlowPlan) -> None:
+        """Keep a flow's plan for all agents."""
+        self._plans.add(name, plan)
 
     async def stop(self) -> None:
         """Stop the actors."""
         await self.runner.stop()
         await self.session.stop()
-        if self._limiter is not None and self.permits is not None:
-            await self._limiter.close()
-            await self.permits.stop()
+        if self._limiter_client is not None and self.limiter is not None:
+            await self._limiter_client.close()
+            await self.limiter.stop()

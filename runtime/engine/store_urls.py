@@ -1,34 +1,90 @@
-"""Store URLs: the defaults, what they may be, and opening them."""
+"""The stores of a deployment: their default URLs, what they may be, and opening them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
+from typing import Final, TypeVar
 
 from actors.errors import DefinitionError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.settings import Settings
 from runtime.stores.safe_artifacts import SafeArtifactStore
 
+StoreT = TypeVar("StoreT", SessionStore, ArtifactStore, MemoryStore)
+
+
+class Default(Enum):
+    """The type of DEFAULT."""
+
+    DEFAULT = auto()
+
+
+DEFAULT: Final = Default.DEFAULT
+"""Stands for a store that was not named; None stands for no store."""
+
+
+@dataclass(frozen=True)
+class Stores:
+    """The stores of a deployment: URLs with absolute paths, or the stores themselves.
+
+    Attributes:
+        session: of sessions.
+        artifact: of artifacts.
+        memory: of memory; None: the app has no memory.
+    """
+
+    session: str | SessionStore
+    artifact: str | ArtifactStore
+    memory: str | MemoryStore | None
+
+
+def resolve_stores(
+    app_name: str,
+    settings: Settings,
+    session_store: str | SessionStore | Default | None,
+    artifact_store: str | ArtifactStore | Default | None,
+    memory_store: str | MemoryStore | Default | None,
+) -> Stores:
+    """Put defaults in place of stores that were not named.
+
+    Raises:
+        DefinitionError: there is no session store or no artifact store, or a store takes too few writers for `session_shards`.
+    """
+    if session_store is DEFAULT:
+        session_store = default_session_store(app_name, settings)
+    if artifact_store is DEFAULT:
+        artifact_store = default_artifact_store(settings)
+    if session_store is None:
+        raise DefinitionError("session service is required")
+    if artifact_store is None:
+        raise DefinitionError("artifact service is required")
+    if memory_store is DEFAULT:
+        memory_store = default_memory_store(session_store, app_name, settings)
+    check_writers(settings, session_store, memory_store)
+    return Stores(_absolute(session_store), _absolute(artifact_store), None if memory_store is None else _absolute(memory_store))
+
 
 def default_session_store(app_name: str, settings: Settings) -> str:
-    """SQLite in the data folder, one file an app."""
+    """The URL of a SQLite file in the data folder, one for each app."""
     return f"sqlite:///{settings.data_dir.absolute() / app_name}.db"
 
 
 def default_artifact_store(settings: Settings) -> str:
-    """Files in the data folder."""
+    """The URL of a folder in the data folder, for all apps."""
     return f"file://{settings.data_dir.absolute() / 'artifacts'}"
 
 
 def default_memory_store(session_store: str | SessionStore, app_name: str, settings: Settings) -> str:
-    """Beside the session store; when that tells no URL, where it would be by default."""
+    """The URL of memory beside the session store, or beside the default session store when that was given as an object."""
     from runtime.stores.memory import url_beside
 
     return url_beside(session_store if isinstance(session_store, str) else default_session_store(app_name, settings))
 
 
 def check_writers(settings: Settings, session_store: str | SessionStore, memory_store: str | MemoryStore | None) -> None:
-    """See that the stores take as many writers as there will be Session actors. Raises DefinitionError."""
+    """Check that the stores take as many writers as there will be Session actors. Raises DefinitionError."""
     if settings.session_shards == 1:
         return
     for what, store in (("session_store", session_store), ("memory_store", memory_store)):
@@ -47,19 +103,21 @@ def _shown(store: str | SessionStore | MemoryStore) -> str:
     return repr(store) if isinstance(store, str) else f"a {type(store).__name__} without takes_many_writers = True"
 
 
-def absolute(url: str) -> str:
-    """A store's URL that means the same in a process with another working directory."""
+def _absolute(store: str | StoreT) -> str | StoreT:
+    """A store, its URL such that it means the same in a process with another working directory."""
+    if not isinstance(store, str):
+        return store
     for scheme in ("sqlite:///", "file://"):
-        path = url.removeprefix(scheme)
-        if url.startswith(scheme) and path and not path.startswith((":memory:", "file:")):
+        path = store.removeprefix(scheme)
+        if store.startswith(scheme) and path and not path.startswith((":memory:", "file:")):
             return f"{scheme}{Path(path).absolute()}"
-    return url
+    return store
 
 
 def open_session_store(store: str | SessionStore, settings: Settings) -> SessionStore:
-    """The session store of a URL, or the store itself."""
+    """Open the session store of a URL; a store itself is returned as it is."""
     if isinstance(store, str):
-        # Here and not above: every agent's process loads this module, and needs no database, which takes 0.1 s to load.
+        # Imported here: every agent's process loads this module but needs no database, which takes 0.1 s to load.
         from runtime.stores.sql.sessions import SqlSessionStore
 
         return SqlSessionStore(store, _lock_timeout_s(settings))
@@ -67,7 +125,7 @@ def open_session_store(store: str | SessionStore, settings: Settings) -> Session
 
 
 def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
-    """The artifact store of a URL, or the store itself; its failures are told as ArtifactError."""
+    """Open the artifact store of a URL, or wrap a store itself, such that its failures are raised as ArtifactError."""
     if isinstance(store, str):
         from runtime.stores.artifacts import FsspecArtifactStore
 
@@ -76,7 +134,7 @@ def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
 
 
 def open_memory_store(store: str | MemoryStore | None, settings: Settings) -> MemoryStore | None:
-    """The memory store of a URL, or the store itself."""
+    """Open the memory store of a URL; a store itself, and None, are returned as they are."""
     if isinstance(store, str):
         from runtime.stores.memory import SqlMemoryStore
 
@@ -85,5 +143,5 @@ def open_memory_store(store: str | MemoryStore | None, settings: Settings) -> Me
 
 
 def _lock_timeout_s(settings: Settings) -> float:
-    # Who uses the store asks again; meanwhile others have their turn in its thread.
+    # The store's caller retries; in between, other requests can use the store's thread.
     return min(1.0, settings.store_timeout_s / 2)

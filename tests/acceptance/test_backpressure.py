@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def numbers(events: Sequence[Event]) -> list[int]:
 
 def held(turn: Turn) -> int:
     """Bytes that a turn holds for its present and future readers."""
-    readers = turn._readers
+    readers = turn._state._readers
     return sum(backlog.size for backlog in (readers._kept, *readers._open))
 
 
@@ -178,11 +179,11 @@ def test_a_driver_that_does_not_ask_holds_up_nobody_and_is_told_everything_when_
         turn = start(rt)
         reading = iter(turn)
         next(reading)
-        rt.call(stalled(rt.session, turn.invocation_id))
+        rt._client.run(stalled(rt._client.session, turn.invocation_id))
         turn.result()
         counts = rt.statistics().session.counts
         assert 0 < counts["bytes_untold"] <= MOST_BYTES
-        events, outcome = rt.call(everything(rt.session))
+        events, outcome = rt._client.run(everything(rt._client.session))
         assert isinstance(outcome, p.Finished)
         assert numbers(events) == list(range(60))
         assert [event.seq for event in events if not event.partial] == list(range(2, 63))
@@ -195,9 +196,8 @@ def test_a_driver_process_that_hangs_does_not_hold_the_turn_up_and_misses_nothin
         turn = start(rt)
         reading = iter(turn)
         told = [next(reading)]
-        assert rt._portal is not None
         hangs, may_go_on = threading.Event(), threading.Event()
-        rt._portal.loop.call_soon_threadsafe(hang, hangs, may_go_on)
+        rt._client.call_soon(partial(hang, hangs, may_go_on))
         try:
             assert hangs.wait(60)
             assert asyncio.run(untold_at_the_end(events=62)) <= MOST_BYTES

@@ -157,7 +157,7 @@ async def test_a_turn_that_runs_is_out_of_reach_of_others(local: Deploy) -> None
     model = WaitingForBob()
     with local(LlmAgent(name="root", model=model)) as rt:
         bobs = rt.run(user_id="bob", session_id="s1", message="bob", invocation_id="e-1")
-        await rt.call_async(model.asked.wait())
+        await rt._client.run_async(model.asked.wait())
         with pytest.raises(SessionNotFoundError):
             await rt.attach(user_id="ada", session_id="s1", invocation_id="e-1")
         # The same ids at the same time: neither waits for the other, nor joins him.
@@ -166,7 +166,7 @@ async def test_a_turn_that_runs_is_out_of_reach_of_others(local: Deploy) -> None
         await adas.aio.cancel()
         await rt.attach(user_id="ada", session_id="s1", invocation_id="e-1").aio.cancel()
         rt.sessions.delete("ada", "s1")
-        await rt.call_async(_set(model.go_on))
+        await rt._client.run_async(_set(model.go_on))
         assert (await bobs).text == "hello bob"
 
 

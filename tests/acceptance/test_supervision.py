@@ -11,7 +11,7 @@ from actors.errors import AgentFailedError, LlmCallsLimitExceededError, Transfer
 from actors.runner.invoker import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from runtime.console.event_lines import describe
+from runtime.console.event_lines import event_lines
 from tests.support.failing_agents import (
     SKIP,
     FailingAgent,
@@ -97,7 +97,7 @@ def test_a_child_that_was_run_again_begins_anew_and_sees_what_it_did_before(loca
             ["user"] * 6,
         ]
         assert "kaput" not in "".join(content.text for content in model.requests[-1].contents)
-        told = [line for event in seen for kind, line in describe(event) if kind == "supervision"]
+        told = [line for event in seen for kind, line in event_lines(event) if kind == "supervision"]
         assert told == ["a failed with ValueError: restart 1 of 3 within 60 s begins at once"]
 
 

@@ -13,16 +13,16 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import new_event_id, now_s
 from actors.messages.session import SessionKey
-from runtime import Runtime
+from actors.refs.session import SessionRef
 from tests.support.runtimes import Deploy, author_texts
 from tests.support.waiting_model import GatedModel
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
+async def take_over(session: SessionRef, key: SessionKey, invocation_id: str) -> None:
     """Take the turn over with a new epoch, and answer in the agent's place."""
-    resumed = await rt.session.resume_turn(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
+    resumed = await session.resume_turn(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
     assert isinstance(resumed, p.TurnResumed)
     answer = Event(
         id=new_event_id(),
@@ -32,7 +32,7 @@ async def take_over(rt: Runtime, key: SessionKey, invocation_id: str) -> None:
         content=Content.of_text("said in time", role="model"),
     )
     turn = p.TurnRef(key, invocation_id, resumed.epoch)
-    await rt.session.append(p.Append(turn=turn, events=[encode(answer)], outcome=p.Finished(agent="root"), selected="root"))
+    await session.append(p.Append(turn=turn, events=[encode(answer)], outcome=p.Finished(agent="root"), selected="root"))
 
 
 def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
         zombie = rt.statistics().agents["root"].pid
         os.kill(zombie, signal.SIGSTOP)
         try:
-            rt.call(take_over(rt, SessionKey("test", "ada", "s1"), turn.invocation_id))
+            rt._client.run(take_over(rt._client.session, SessionKey("test", "ada", "s1"), turn.invocation_id))
             assert author_texts(list(turn)) == [("root", "said in time")]
         finally:
             os.kill(zombie, signal.SIGCONT)

@@ -126,7 +126,7 @@ def _turn(rt: Runtime, session_id: str, text: str) -> DrivenTurn:
     began_s = time.monotonic()
     turn = rt.run(user_id="ada", session_id=session_id, message=text)
     played = DrivenTurn(session_id, text, turn.invocation_id, [])
-    watch = threading.Timer(PATIENCE_S, turn.fail, [TimeoutError(f"{session_id}: {text!r} hangs")])
+    watch = threading.Timer(PATIENCE_S, turn._state.fail, [TimeoutError(f"{session_id}: {text!r} hangs")])
     watch.start()
     try:
         played.events += turn

@@ -296,5 +296,6 @@ async def _cancelled(process: Process) -> None:
 def lossy_runtime(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
     """A Runtime that loses actors."""
     rt = Deploy("local", folder)(root)
-    engine = rt._engine = LossyEngine(rt._engine._deployment, losses)  # type: ignore[attr-defined]
+    deployment = rt._client.engine._deployment  # type: ignore[attr-defined]
+    engine = rt._client.engine = LossyEngine(deployment, losses)
     return rt, engine

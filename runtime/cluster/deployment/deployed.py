@@ -52,7 +52,7 @@ class DeployedEngine:
 
     session: SessionRef
     runner: RunnerRef
-    permits: LimiterRef | None = None
+    limiter: LimiterRef | None = None
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -67,7 +67,7 @@ class DeployedEngine:
         restart_timeout_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
         self.session = session_ref(core.sessions, restart_timeout_s, max_bytes)
         self.runner = runner_ref(core.runners, restart_timeout_s, max_bytes)
-        self.permits = limiter_ref(core.limiter, restart_timeout_s) if core.limiter is not None else None
+        self.limiter = limiter_ref(core.limiter, restart_timeout_s) if core.limiter is not None else None
         self._runners = core.runners
 
     async def define(self, name: str, plan: FlowPlan) -> None:
@@ -115,7 +115,7 @@ class DeployedEngine:
 
     def _clients(self) -> list[SessionRef | RunnerRef | LimiterRef]:
         """Clients of the core actors, in the order in which these stop."""
-        return [self.runner, self.session, *([self.permits] if self.permits is not None else [])]
+        return [self.runner, self.session, *([self.limiter] if self.limiter is not None else [])]
 
     def _any_is_named(self, handles: Mapping[str, Handle]) -> bool:
         return any(name in handles for _, name in list_named_actors(self._settings.namespace)) if handles else False

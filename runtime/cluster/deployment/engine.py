@@ -27,7 +27,7 @@ from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.hosts import LimiterHost, RunnerHost, SessionHost
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import get_actor
-from runtime.engine.deployment import Deployment, model_names, modules
+from runtime.engine.deployment import Deployment, model_names, slow_imports
 
 ANY_NUMBER = 1_000_000
 """Messages at the same time for the limiter: every call waits there for its permit, and none could return its permit if the
@@ -133,7 +133,7 @@ class RayEngine(DeployedEngine):
     def _packed_tree(self) -> PackedTree:
         tree = self._deployment.tree
         definitions = self._packing.result() if self._packing is not None else pack_tree(tree, self._models.replacement)
-        return PackedTree(definitions, tree.process_groups, modules(tree), model_names(tree))
+        return PackedTree(definitions, tree.process_groups, slow_imports(tree), model_names(tree))
 
     def _start_runner(self, shard: Shard, tree: PackedTree, plans: Mapping[str, bytes]) -> Handle:
         deployment, settings = self._deployment, self._settings

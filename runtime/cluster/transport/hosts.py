@@ -65,7 +65,7 @@ class RunnerHost(RayActorHost):
         build, plans = from_chunks(chunks)
         actor, self._start_spares = build()
         super().__init__(lambda: actor)
-        self._plans = FlowRegistry(plans)
+        self._plans: FlowRegistry[bytes] = FlowRegistry(plans)
         with warnings.catch_warnings():
             # Ray itself calls a method here that it has deprecated.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -79,7 +79,7 @@ class RunnerHost(RayActorHost):
 
     async def keep_plan(self, name: str, plan: bytes) -> None:
         """Keep the pickled definition of a flow."""
-        self._plans.keep(name, plan)
+        self._plans.add(name, plan)
 
     async def plan(self, name: str) -> bytes | None:
         """The pickled definition of a flow, or None."""

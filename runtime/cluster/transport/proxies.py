@@ -27,7 +27,7 @@ class RemotePlans:
     def __init__(self, handle: Handle, load: Callable[[bytes], FlowPlan]) -> None:
         self._handle = handle
         self._load = load
-        self._known = FlowRegistry({})
+        self._known: FlowRegistry[FlowPlan] = FlowRegistry({})
 
     async def find(self, name: str) -> FlowPlan:
         """A definition. Raises FlowNotFoundError, ActorLostError."""
@@ -40,7 +40,7 @@ class RemotePlans:
             if pickled is None:
                 raise FlowNotFoundError(name)
             known = self._load(pickled)
-            self._known.keep(name, known)
+            self._known.add(name, known)
         return known
 
 

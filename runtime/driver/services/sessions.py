@@ -1,10 +1,8 @@
-"""Sessions, for the driver: `rt.sessions` and `rt.aio.sessions` have the same methods."""
+"""The sessions service: `rt.sessions` and `rt.aio.sessions` have the same methods."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,51 +10,50 @@ from actors.errors import InvalidMessageError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
+from actors.messages.json_types import JsonMapping
 from actors.messages.session import Session, SessionKey
 from actors.rules.checks.ids import checked_id, checked_key
 from actors.rules.checks.state import without_temp
-
-if TYPE_CHECKING:
-    from runtime.driver.runtime import Runtime
-from runtime.driver.user_message import as_mapping
+from runtime.driver.engine_client import EngineClient
+from runtime.driver.user_message import to_state
 
 
 class _Sessions:
-    """The requests to the Session actor, as coroutines for the driver's loop."""
+    """The requests to the Session actor, as coroutines for the portal's loop."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
 
     def _key(self, user_id: str, session_id: str) -> SessionKey:
-        return checked_key(self._runtime.app_name, user_id, session_id)
+        return checked_key(self._client.app_name, user_id, session_id)
 
-    async def _create(self, user_id: str, session_id: str | None, state: Mapping[str, Any] | None) -> Session:
+    async def _create(self, user_id: str, session_id: str | None, state: JsonMapping | None) -> Session:
         key = self._key(user_id, session_id if session_id is not None else uuid.uuid4().hex)
-        reply = await self._runtime.session.create_session(p.CreateSessionRequest(key=key, state=as_mapping(state)))
+        reply = await self._client.session.create_session(p.CreateSessionRequest(key=key, state=to_state(state)))
         return _session(reply.session)
 
     async def _get(self, key: SessionKey, num_recent_events: int | None, after_timestamp: float | None) -> Session | None:
         request = p.GetSessionRequest(key=key, num_recent_events=num_recent_events, after_timestamp=after_timestamp)
-        reply = await self._runtime.session.get_session(request)
+        reply = await self._client.session.get_session(request)
         return _session(reply.session) if reply.session is not None else None
 
     async def _list(self, user_id: str | None) -> list[Session]:
         user = checked_id("user id", user_id) if user_id is not None else None
-        request = p.ListSessionsRequest(app=self._runtime.app_name, user=user)
-        return [_session(info) for info in (await self._runtime.session.list_sessions(request)).sessions]
+        request = p.ListSessionsRequest(app=self._client.app_name, user=user)
+        return [_session(info) for info in (await self._client.session.list_sessions(request)).sessions]
 
     async def _delete(self, key: SessionKey) -> None:
-        await self._runtime.session.delete_session(p.DeleteSessionRequest(key=key))
+        await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
 
     async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
-        await self._runtime.session.rewind(p.RewindRequest(key=key, invocation_id=checked_id("invocation id", invocation_id)))
+        await self._client.session.rewind(p.RewindRequest(key=key, invocation_id=checked_id("invocation id", invocation_id)))
 
     async def _append(self, key: SessionKey, event: Event) -> Event:
         if not isinstance(event, Event):
             raise TypeError(f"an Event can be appended, not a {type(event).__name__}")
         if event.partial:
             raise InvalidMessageError("a partial event is delivered while its turn runs, and never stored")
-        # As it will be read: constructors check no types.
+        # Decoding checks the types, which constructors do not.
         event = decode_event(encode_event(event), 0)
         state_delta = without_temp(event.actions.state_delta)
         event = msgspec.structs.replace(
@@ -67,25 +64,25 @@ class _Sessions:
             timestamp=event.timestamp or now_s(),
             seq=0,
         )
-        seq = await self._runtime.session.append_event(p.AppendEventRequest(key=key, event=encode_event(event)))
+        seq = await self._client.session.append_event(p.AppendEventRequest(key=key, event=encode_event(event)))
         return msgspec.structs.replace(event, seq=seq)
 
 
 class SessionsService(_Sessions):
     """Sessions of the app: `rt.sessions`."""
 
-    def create(self, user_id: str, session_id: str | None = None, state: Mapping[str, Any] | None = None) -> Session:
-        """Make a session.
+    def create(self, user_id: str, session_id: str | None = None, state: JsonMapping | None = None) -> Session:
+        """Create a session.
 
         Args:
-            session_id: None makes one up.
-            state: what it starts with, by prefixed keys.
+            session_id: None chooses one.
+            state: its first state, by prefixed keys.
 
         Raises:
             SessionExistsError: the id is taken.
             InvalidIdError, NotEncodableError, TooLargeError: an id or the state cannot be stored as it is.
         """
-        return self._runtime.call(self._create(user_id, session_id, state))
+        return self._client.run(self._create(user_id, session_id, state))
 
     def get(
         self, user_id: str, session_id: str, num_recent_events: int | None = None, after_timestamp: float | None = None
@@ -93,25 +90,25 @@ class SessionsService(_Sessions):
         """Read a session; None when there is none.
 
         Args:
-            num_recent_events: only so many, the newest; 0 for none.
-            after_timestamp: only events not older than this, in seconds since the epoch.
+            num_recent_events: read only so many of the newest events; 0 for none.
+            after_timestamp: read only events not older than this, in seconds since the epoch.
         """
-        return self._runtime.call(self._get(self._key(user_id, session_id), num_recent_events, after_timestamp))
+        return self._client.run(self._get(self._key(user_id, session_id), num_recent_events, after_timestamp))
 
     def list(self, user_id: str | None = None) -> list[Session]:
-        """The sessions of a user, or of all users; without events, the one written last first."""
-        return self._runtime.call(self._list(user_id))
+        """List the sessions of a user, or of all users, without events; the one written last comes first."""
+        return self._client.run(self._list(user_id))
 
     def delete(self, user_id: str, session_id: str) -> None:
         """Delete a session; a missing one is no error. Raises SessionBusyError while a turn runs."""
-        self._runtime.call(self._delete(self._key(user_id, session_id)))
+        self._client.run(self._delete(self._key(user_id, session_id)))
 
     def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
-        """See the session as before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
-        self._runtime.call(self._rewind(self._key(user_id, session_id), invocation_id))
+        """Take a session back to before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
+        self._client.run(self._rewind(self._key(user_id, session_id), invocation_id))
 
     def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
-        """Add an event that belongs to no turn, such as one of an imported conversation, and return it as stored.
+        """Append an event that belongs to no turn, such as one of an imported conversation, and return it as stored.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -119,37 +116,37 @@ class SessionsService(_Sessions):
             InvalidMessageError: the event is partial.
             InvalidIdError, NotEncodableError, TooLargeError: it cannot be stored as it is.
         """
-        return self._runtime.call(self._append(self._key(user_id, session_id), event))
+        return self._client.run(self._append(self._key(user_id, session_id), event))
 
 
 class AsyncSessionsService(_Sessions):
     """Sessions of the app, for callers on an event loop: `rt.aio.sessions`. See SessionsService."""
 
-    async def create(self, user_id: str, session_id: str | None = None, state: Mapping[str, Any] | None = None) -> Session:
-        """Make a session."""
-        return await self._runtime.call_async(self._create(user_id, session_id, state))
+    async def create(self, user_id: str, session_id: str | None = None, state: JsonMapping | None = None) -> Session:
+        """Create a session."""
+        return await self._client.run_async(self._create(user_id, session_id, state))
 
     async def get(
         self, user_id: str, session_id: str, num_recent_events: int | None = None, after_timestamp: float | None = None
     ) -> Session | None:
         """Read a session; None when there is none."""
-        return await self._runtime.call_async(self._get(self._key(user_id, session_id), num_recent_events, after_timestamp))
+        return await self._client.run_async(self._get(self._key(user_id, session_id), num_recent_events, after_timestamp))
 
     async def list(self, user_id: str | None = None) -> list[Session]:
-        """The sessions of a user, or of all users."""
-        return await self._runtime.call_async(self._list(user_id))
+        """List the sessions of a user, or of all users."""
+        return await self._client.run_async(self._list(user_id))
 
     async def delete(self, user_id: str, session_id: str) -> None:
         """Delete a session."""
-        await self._runtime.call_async(self._delete(self._key(user_id, session_id)))
+        await self._client.run_async(self._delete(self._key(user_id, session_id)))
 
     async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
-        """See the session as before a turn."""
-        await self._runtime.call_async(self._rewind(self._key(user_id, session_id), invocation_id))
+        """Take a session back to before a turn."""
+        await self._client.run_async(self._rewind(self._key(user_id, session_id), invocation_id))
 
     async def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
-        """Add an event that belongs to no turn."""
-        return await self._runtime.call_async(self._append(self._key(user_id, session_id), event))
+        """Append an event that belongs to no turn."""
+        return await self._client.run_async(self._append(self._key(user_id, session_id), event))
 
 
 def _session(info: p.SessionInfo | None) -> Session:

@@ -18,11 +18,11 @@ from actors import (
     TaskNode,
 )
 from actors.messages.content import CodeExecutionResult, ExecutableCode
-from runtime.console.event_lines import describe
+from runtime.console.event_lines import event_lines
 
 
 def of(*parts: Part, **actions: object) -> list[tuple[str, str]]:
-    return list(describe(Event(content=Content(parts=parts), actions=EventActions(**actions))))  # type: ignore[arg-type]
+    return list(event_lines(Event(content=Content(parts=parts), actions=EventActions(**actions))))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_refused_transfer_is_told_as_a_response() -> None:
 def test_changes_of_state_and_rewinds_and_errors_are_told() -> None:
     actions = EventActions(state_delta={"user:name": "Ada", "old": None}, rewind_before_invocation_id="e-1")
     event = Event(actions=actions, error_code="ValueError", error_message="bad")
-    assert list(describe(event)) == [
+    assert list(event_lines(event)) == [
         ("state", 'user:name = "Ada"'),
         ("state", "old is gone"),
         ("rewind", "to before turn e-1"),
@@ -66,7 +66,7 @@ def test_changes_of_state_and_rewinds_and_errors_are_told() -> None:
 
 
 def test_an_event_that_does_nothing_is_not_told() -> None:
-    assert list(describe(Event(author="a"))) == []
+    assert list(event_lines(Event(author="a"))) == []
 
 
 def test_what_becomes_of_tasks_and_whose_turn_it_is_are_told() -> None:
@@ -78,7 +78,7 @@ def test_what_becomes_of_tasks_and_whose_turn_it_is_are_told() -> None:
         turns={"a": ("t", "u")},
         ends_turn=True,
     )
-    assert list(describe(Event(author="a", flow=mark))) == [
+    assert list(event_lines(Event(author="a", flow=mark))) == [
         ("task", "t: find it"),
         ("task", "ready: t, u"),
         ("task", 't is successful: "gold"'),
@@ -86,6 +86,6 @@ def test_what_becomes_of_tasks_and_whose_turn_it_is_are_told() -> None:
         ("turn", "a works on t, u"),
         ("turn", "a ends its turn"),
     ]
-    assert list(describe(Event(author="a", flow=FlowMark(run="r", ends_turn=True, next_agent="b")))) == [
+    assert list(event_lines(Event(author="a", flow=FlowMark(run="r", ends_turn=True, next_agent="b")))) == [
         ("turn", "a hands over to b")
     ]

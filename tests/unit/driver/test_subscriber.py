@@ -1,4 +1,4 @@
-"""How a driver hears of its turns when the Session actor is lost."""
+"""News of turns, also when the Session actor is lost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from actors.actor import Actor
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from runtime.driver.subscriber import Subscriber
-from runtime.driver.turn import Turn
+from runtime.driver.turn import AsyncTurn
+from runtime.driver.turn_state import TurnState
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
 NOBODY: Any = None
+"""The client of a turn whose log need not be read."""
 
 
 class Restarting:
@@ -51,13 +53,9 @@ async def desk(tmp_path: Path) -> SessionFixture:
     return SessionFixture(tmp_path)
 
 
-async def over(turn: Turn) -> list[str]:
-    """What a turn's driver was told, once it has ended."""
-    changed = asyncio.Event()
-    while turn.when_over(changed.set):
-        await changed.wait()
-        changed.clear()
-    return [event.text for event in (await turn.result_async()).events]
+async def texts_at_end(turn: TurnState) -> list[str]:
+    """The texts of a turn's events, once it has ended."""
+    return [event.text for event in (await AsyncTurn(NOBODY, turn, {}).result()).events]
 
 
 @pytest.mark.parametrize("has_polled", [True, False])
@@ -65,10 +63,10 @@ async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_
     desk: SessionFixture, has_polled: bool
 ) -> None:
     link = Restarting(desk.actor)
-    follower = Subscriber(SessionRef(link), "d", lasts=True)
-    turn = Turn(NOBODY, KEY, "e-1")
+    subscriber = Subscriber(SessionRef(link), "d", is_permanent=True)
+    turn = TurnState(KEY, "e-1")
     if has_polled:
-        follower.follow(turn)
+        subscriber.add(turn)
         await settled()
         await desk.open("e-1", subscriber="d")
         link.is_lost()
@@ -76,7 +74,7 @@ async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_
         await desk.open("e-1", subscriber="d")
         # The first poll is on its way when the actor is lost.
         link.is_lost()
-        follower.follow(turn)
+        subscriber.add(turn)
         await settled()
     again = await desk.restarted()
     # A turn of another session is begun before the driver asks for news.
@@ -87,8 +85,8 @@ async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_
         # There was nothing yet by which it could know that this is another: it learns that with the first news.
         await again.say(again.event("root", "of another turn", turn="e-2"), turn="e-2", key=OTHER)
     link.is_back(again.actor)
-    assert await over(turn) == ["told all the same"]
-    await follower.close(RuntimeError("closed"))
+    assert await texts_at_end(turn) == ["told all the same"]
+    await subscriber.close(RuntimeError("closed"))
     await again.ref.stop()
 
 

@@ -14,7 +14,7 @@ from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
 from actors.rules.recovery.supervision import TURN_LIMITS, backoff, decide, decision_text, record
 from actors.testing import ManualClock
-from runtime.console.event_lines import describe
+from runtime.console.event_lines import event_lines
 
 KAPUT = Failed(agent="a", error_code="ValueError", error_message="kaput")
 
@@ -103,7 +103,7 @@ def test_a_decision_is_told_as_a_line_and_metadata_of_models_are_not() -> None:
         }
     }
     event = Event(custom_metadata=metadata, actions=EventActions(agent_state={"child": "a"}))
-    assert list(describe(event)) == [("supervision", "a failed with ValueError: restart 1 of 3 within 60 s begins in 0.5 s")]
+    assert list(event_lines(event)) == [("supervision", "a failed with ValueError: restart 1 of 3 within 60 s begins in 0.5 s")]
     assert decision_text(Event(custom_metadata=metadata)) is None
     said = Event(content=Content.of_text("hi"), custom_metadata=metadata, actions=EventActions(agent_state={}))
     assert decision_text(said) is None

@@ -1,0 +1,96 @@
+"""The driver's client of its engine: every request to the deployment runs on one event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from actors.errors import RaygroveError, RuntimeClosedError
+from actors.interfaces.stores import ArtifactStore
+from actors.refs.session import SessionRef
+from runtime.driver.event_loop import Portal, Work
+from runtime.engine.interface import Engine
+
+T = TypeVar("T")
+
+
+class EngineClient:
+    """Starts and ends an engine, and runs coroutines on the engine's event loop in between.
+
+    Its methods may be called from any thread. All that need the loop raise RuntimeClosedError when the engine is not started, or
+    is being ended.
+
+    Attributes:
+        app_name: the app.
+        engine: where its actors live.
+    """
+
+    def __init__(self, app_name: str, engine: Engine) -> None:
+        self.app_name = app_name
+        self.engine = engine
+        self._portal: Portal | None = None
+
+    @property
+    def session(self) -> SessionRef:
+        """A client of the Session actor."""
+        return self.engine.session
+
+    @property
+    def artifact_store(self) -> str | ArtifactStore:
+        """Where artifacts are kept. Raises RuntimeClosedError when only the deployment knows, and it is not joined yet."""
+        store = self.engine.artifact_store
+        if store is None:
+            raise RuntimeClosedError(self.app_name)
+        return store
+
+    def start(self) -> None:
+        """Start the engine. Raises RaygroveError when it is started already, and what Engine.start raises."""
+        if self._portal is not None:
+            raise RaygroveError(f"the runtime of app {self.app_name!r} is started already")
+        self.engine.prepare()
+        portal = Portal(f"raygrove-{self.app_name}")
+        try:
+            portal.run(self.engine.start())
+        except BaseException:
+            portal.close()
+            raise
+        self._portal = portal
+
+    def end(self, *steps: Callable[[], Work[None]]) -> None:
+        """Refuse further requests, run these steps on the loop, one after the other, and end the loop."""
+        portal = self._open_portal()
+        self._portal = None
+        try:
+            for step in steps:
+                portal.run(step())
+        finally:
+            portal.close()
+
+    def run(self, work: Work[T]) -> T:
+        """Run a coroutine on the loop and wait for its result. Raises what it raises."""
+        return self._open_portal(work).run(work)
+
+    async def run_async(self, work: Work[T]) -> T:
+        """Run a coroutine on the loop, for a caller on another event loop. Raises what it raises."""
+        return await self._open_portal(work).run_async(work)
+
+    def submit(self, work: Work[T]) -> Future[T]:
+        """Start a coroutine on the loop, without waiting for it."""
+        return self._open_portal(work).submit(work)
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Have the loop call a function, without waiting for it."""
+        self._open_portal().call_soon(callback)
+
+    def is_current_thread(self) -> bool:
+        """True on the loop's own thread, which must not wait for the loop."""
+        return self._portal is not None and self._portal.is_current_thread()
+
+    def _open_portal(self, work: Work[object] | None = None) -> Portal:
+        if self._portal is None:
+            if work is not None:
+                # Python warns of coroutines that are never run.
+                work.close()
+            raise RuntimeClosedError(self.app_name)
+        return self._portal

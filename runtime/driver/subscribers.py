@@ -1,0 +1,51 @@
+"""A driver's subscribers: one for all turns that it starts, and one for each turn that it joins."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+from actors.messages.session import SessionKey
+from actors.refs.session import SessionRef
+from runtime.driver.subscriber import Subscriber
+from runtime.engine.interface import Engine
+
+
+class Subscribers:
+    """Makes subscribers and closes them. Lives on the portal's loop.
+
+    Args:
+        engine: whose Session actors are subscribed to.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._name = f"driver-{uuid.uuid4().hex}"
+        self._permanent: dict[SessionRef, Subscriber] = {}
+        self._single: list[Subscriber] = []
+
+    def permanent(self, key: SessionKey) -> Subscriber:
+        """The subscriber for turns that are started here: one for each Session actor that has any."""
+        session = self._engine.session.of(key)
+        if session not in self._permanent:
+            self._permanent[session] = Subscriber(session, self._name, is_permanent=True)
+        return self._permanent[session]
+
+    def single(self, key: SessionKey) -> Subscriber:
+        """A new subscriber for a turn that may have events already: it gets those before the new ones, and none twice."""
+        self._single = [subscriber for subscriber in self._single if not subscriber.is_done()]
+        subscriber = Subscriber(self._engine.session.of(key), f"{self._name}/{uuid.uuid4().hex}", is_permanent=False)
+        self._single.append(subscriber)
+        return subscriber
+
+    async def unsubscribe(self) -> None:
+        """Have the Session actors drop what they keep for these subscribers."""
+        await asyncio.gather(*(each.unsubscribe() for each in self._all() if not each.is_done()))
+
+    async def close(self, error: BaseException) -> None:
+        """Stop polling; turns that have not ended fail with `error`."""
+        for subscriber in self._all():
+            await subscriber.close(error)
+
+    def _all(self) -> list[Subscriber]:
+        return [*self._permanent.values(), *self._single]

@@ -1,0 +1,168 @@
+"""What a driver knows of one turn: its ids, its events as far as they are buffered, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+from actors.messages.protocol.base import StoredEvent
+from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.subscriptions import TurnRead
+from actors.messages.session import SessionKey
+from actors.rules.delivery.event_buffer import EventBuffer
+from runtime.driver.readers import TurnReaders
+
+TurnKey = tuple[SessionKey, str]
+"""The session and the invocation id of a turn."""
+
+
+class TurnState:
+    """The buffer between a turn's subscriber and its readers.
+
+    The portal's thread writes it; any thread and any event loop may read it and wait for its changes.
+
+    Args:
+        after_seq: `seq` of the last event that no reader wants.
+
+    Attributes:
+        key: the turn's session.
+        invocation_id: the turn's id; that of an answer changes when the turn is open.
+        is_answer: the turn answers a long-running call, and continues under the id of the turn that made the call.
+        agent: the agent selected for the turn; "" before the turn is open, and when it could not start.
+        outcome: how the turn ended; None before.
+        error: why the turn could not start, or can no longer be followed.
+        is_cancelled: this driver was asked to cancel it.
+    """
+
+    def __init__(self, key: SessionKey, invocation_id: str, *, after_seq: int = 0, is_answer: bool = False) -> None:
+        self.key = key
+        self.invocation_id = invocation_id
+        self.is_answer = is_answer
+        self.agent = ""
+        self.outcome: AnyOutcome | None = None
+        self.error: BaseException | None = None
+        self.is_cancelled = False
+        self._readers = TurnReaders(after_seq)
+        self._started = threading.Event()
+        self._changed = threading.Condition()
+        self._wakeups: set[Wakeup] = set()
+
+    @property
+    def turn_key(self) -> TurnKey:
+        """The session and the invocation id as it is now."""
+        return self.key, self.invocation_id
+
+    @property
+    def after_seq(self) -> int:
+        """`seq` of the last complete event that has come."""
+        return self._readers.after_seq
+
+    @property
+    def is_over(self) -> bool:
+        """True when the turn has ended, or can no longer be followed."""
+        return self.outcome is not None or self.error is not None
+
+    def mark_started(self, agent: str, seq: int = 0) -> None:
+        """Note that the turn is open. Readers get no event up to `seq`, that of the user's message."""
+        self.agent = agent
+        with self._changed:
+            self._readers.skip(seq)
+        self._started.set()
+
+    def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None) -> None:
+        """Add events, and the outcome when the turn has ended."""
+        with self._changed:
+            self._readers.put(events)
+            self.outcome = outcome
+            self._wake_all()
+
+    def fail(self, error: BaseException) -> None:
+        """End the turn for this driver: it could not start, or can no longer be followed."""
+        self._started.set()
+        with self._changed:
+            self.error = error
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        self._changed.notify_all()
+        wakeups, self._wakeups = self._wakeups, set()
+        for wakeup in wakeups:
+            wakeup.wake()
+
+    def open_reader(self) -> EventBuffer:
+        """A buffer with the turn's events; later ones are added to it until it is closed."""
+        with self._changed:
+            return self._readers.open()
+
+    def close_reader(self, buffer: EventBuffer) -> None:
+        """Add no more events to a reader's buffer."""
+        with self._changed:
+            self._readers.close(buffer)
+
+    def copy_events(self) -> EventBuffer:
+        """A buffer with all events so far, to which none are added."""
+        with self._changed:
+            return self._readers.copy()
+
+    def wait_until_started(self) -> None:
+        """Wait until the turn is open, or could not start."""
+        self._started.wait()
+
+    def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
+        """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_news(buffer))
+            return buffer.take()
+
+    async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
+        """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
+        while True:
+            with self._changed:
+                if self._has_news(buffer):
+                    return buffer.take()
+                self._wakeups.add(wakeup)
+            await wakeup.wait()
+
+    def _has_news(self, buffer: EventBuffer) -> bool:
+        return len(buffer) > 0 or buffer.is_behind or self.is_over
+
+    def catch_up(self, buffer: EventBuffer, page: TurnRead, head_seq: int) -> None:
+        """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
+        with self._changed:
+            buffer.catch_up(page, head_seq)
+
+    def wait_for_end(self) -> None:
+        """Wait until the turn is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_over)
+
+    async def wait_for_end_async(self) -> None:
+        """Wait until the turn is over, on the running event loop."""
+        wakeup = Wakeup()
+        while True:
+            with self._changed:
+                if self.is_over:
+                    return
+                self._wakeups.add(wakeup)
+            await wakeup.wait()
+
+
+class Wakeup:
+    """Wakes a coroutine of the running event loop, from any thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Wait for the next `wake`."""
+        await self._event.wait()
+        self._event.clear()
+
+    def wake(self) -> None:
+        """Have `wait` return."""
+        # On a loop that was closed in the meantime nothing waits any more.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._event.set)

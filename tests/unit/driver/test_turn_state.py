@@ -1,0 +1,125 @@
+"""The buffer between a turn's subscriber and its readers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors import Content, Event
+from actors.errors import RuntimeClosedError
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from actors.rules.delivery.event_buffer import EventBuffer
+from runtime.driver.turn_state import TurnState, Wakeup
+from tests.support.session_fixture import KEY, settled
+
+
+def stored(seq: int) -> p.StoredEvent:
+    """A complete event, or a partial one with the seq 0."""
+    return p.StoredEvent(seq, encode(Event(author="a", partial=not seq, content=Content.of_text("x", role="model"))))
+
+
+def seqs(events: Sequence[p.StoredEvent]) -> list[int]:
+    return [event.seq for event in events]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=10), st.integers(0, 5))
+def test_a_reader_that_comes_at_any_time_gets_every_complete_event_once_and_in_order(
+    feeds: list[tuple[int, bool]], after_seq: int
+) -> None:
+    turn = TurnState(KEY, "e-1", after_seq=after_seq)
+    log = [stored(after_seq + 1)]
+    readers: list[tuple[EventBuffer, list[p.StoredEvent]]] = []
+    for count, reads in feeds:
+        readers.append((turn.open_reader(), []))
+        # The last event comes once more, as when two subscribers have the turn.
+        news = [log[-1], *(stored(log[-1].seq + 1 + number) for number in range(count))]
+        log += news[1:]
+        turn.feed(news, None)
+        if reads and count:
+            for buffer, heard in readers:
+                heard += turn.wait_for_events(buffer)
+    turn.feed(log[-1:], p.Finished())
+    assert turn.is_over
+    for buffer, heard in readers:
+        heard += turn.wait_for_events(buffer)
+        assert seqs(heard) == seqs(log)
+    assert seqs(turn.copy_events().take()) == seqs(log)
+
+
+def test_only_the_first_reader_gets_the_partial_events_that_came_before_it() -> None:
+    turn = TurnState(KEY, "e-1")
+    turn.feed([stored(0), stored(1)], None)
+    first, second = turn.open_reader(), turn.open_reader()
+    turn.feed([stored(0)], None)
+    assert seqs(turn.wait_for_events(first)) == [0, 1, 0]
+    assert seqs(turn.wait_for_events(second)) == [1, 0]
+
+
+def test_a_reader_that_was_closed_gets_nothing_more() -> None:
+    turn = TurnState(KEY, "e-1")
+    buffer = turn.open_reader()
+    turn.close_reader(buffer)
+    turn.feed([stored(1)], p.Finished())
+    assert turn.wait_for_events(buffer) == []
+
+
+def test_the_user_s_message_and_what_stands_before_it_are_not_for_readers() -> None:
+    turn = TurnState(KEY, "e-1")
+    buffer = turn.open_reader()
+    turn.feed([stored(3), stored(4)], None)
+    turn.mark_started("a", 3)
+    assert turn.after_seq == 4
+    assert seqs(turn.wait_for_events(buffer)) == [4]
+
+
+def test_whoever_waits_for_the_start_is_woken_also_when_the_turn_cannot_start() -> None:
+    turn = TurnState(KEY, "e-1", is_answer=True)
+    with ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(turn.wait_until_started), threads.submit(turn.wait_for_end)]
+        turn.fail(RuntimeClosedError("desk"))
+        assert [each.result(10) for each in waiting] == [None, None]
+    assert (turn.agent, turn.is_over) == ("", True)
+
+
+async def test_coroutines_of_several_loops_and_threads_are_woken_by_each_change() -> None:
+    turn = TurnState(KEY, "e-1")
+
+    async def heard() -> list[int]:
+        buffer, wakeup, events = turn.open_reader(), Wakeup(), []
+        while batch := await turn.wait_for_events_async(buffer, wakeup):
+            events += batch
+        return seqs(events)
+
+    def heard_in_thread() -> list[int]:
+        return asyncio.run(heard())
+
+    with ThreadPoolExecutor(1) as threads:
+        readers = [asyncio.ensure_future(heard()) for _ in range(2)]
+        end = asyncio.ensure_future(turn.wait_for_end_async())
+        elsewhere = threads.submit(heard_in_thread)
+        await settled()
+        for seq in (1, 2, 3):
+            turn.feed([stored(seq)], p.Finished() if seq == 3 else None)
+            await settled()
+        assert await asyncio.gather(*readers) == [[1, 2, 3], [1, 2, 3]]
+        await end
+        assert await asyncio.wrap_future(elsewhere) == [1, 2, 3]
+
+
+def test_a_loop_that_was_closed_while_it_waited_is_no_obstacle_for_others() -> None:
+    turn = TurnState(KEY, "e-1")
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await turn.wait_for_events_async(turn.open_reader(), Wakeup())
+
+    asyncio.run(give_up())
+    turn.feed([stored(1)], p.Finished())
+    assert turn.is_over

@@ -1,0 +1,57 @@
+"""The stores of a deployment: defaults, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.errors import DefinitionError
+from runtime.engine.store_urls import DEFAULT, Stores, resolve_stores
+from runtime.settings import Settings
+from tests.support.plain_session_store import PlainStore
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path)
+
+
+def test_stores_that_are_not_named_lie_in_the_data_folder(settings: Settings, tmp_path: Path) -> None:
+    assert resolve_stores("desk", settings, DEFAULT, DEFAULT, DEFAULT) == Stores(
+        session=f"sqlite:///{tmp_path}/desk.db",
+        artifact=f"file://{tmp_path}/artifacts",
+        memory=f"sqlite:///{tmp_path}/desk.memory.db",
+    )
+
+
+def test_memory_lies_beside_the_session_store_unless_there_is_none(settings: Settings, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/other/chats.db"
+    assert resolve_stores("desk", settings, url, DEFAULT, DEFAULT).memory == f"sqlite:///{tmp_path}/other/chats.memory.db"
+    assert resolve_stores("desk", settings, PlainStore(), DEFAULT, DEFAULT).memory == f"sqlite:///{tmp_path}/desk.memory.db"
+    assert resolve_stores("desk", settings, url, DEFAULT, None).memory is None
+
+
+def test_paths_become_absolute_and_other_urls_and_stores_stay_as_they_are(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stores = resolve_stores("desk", settings, "sqlite:///chats.db", "file://files", "sqlite:///:memory:")
+    assert stores == Stores(f"sqlite:///{tmp_path}/chats.db", f"file://{tmp_path}/files", "sqlite:///:memory:")
+    store = PlainStore()
+    assert resolve_stores("desk", settings, store, "s3://bucket/files", None) == Stores(store, "s3://bucket/files", None)
+
+
+def test_a_deployment_without_sessions_or_artifacts_is_refused(settings: Settings) -> None:
+    with pytest.raises(DefinitionError, match="session service is required"):
+        resolve_stores("desk", settings, None, DEFAULT, DEFAULT)
+    with pytest.raises(DefinitionError, match="artifact service is required"):
+        resolve_stores("desk", settings, DEFAULT, None, DEFAULT)
+
+
+def test_stores_that_take_one_writer_are_refused_for_several_session_actors(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, session_shards=2)
+    with pytest.raises(DefinitionError, match="needs a session_store that takes several writers"):
+        resolve_stores("desk", settings, DEFAULT, DEFAULT, None)
+    with pytest.raises(DefinitionError, match="needs a memory_store that takes several writers"):
+        resolve_stores("desk", settings, "postgresql://db/desk", DEFAULT, "sqlite:///memory.db")
