@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,13 @@ from actors.messages.codec import decode, decode_event
 from actors.messages.event import Event
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.log import Fetched
+from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
+
+logger = logging.getLogger(__name__)
+
+MakeHistory = Callable[[str, str | None, Warn], History]
+"""Makes an empty history for an agent on a branch; warnings about the log go to the function given."""
 
 EVENT_OVERHEAD = 500
 """Bytes that a compiled event takes beside what it has on the wire, by measurement."""
@@ -24,13 +31,11 @@ class SessionView:
         state: all scopes by prefixed keys.
 
     Args:
-        make: what the log is compiled with, for an agent on a branch.
+        make: what the log is compiled with.
         latest_only: the agent sees no more than the latest contents, so no more is kept.
     """
 
-    def __init__(
-        self, agent: str, branch: str | None, make: Callable[[str, str | None], History] = History, *, latest_only: bool = False
-    ) -> None:
+    def __init__(self, agent: str, branch: str | None, make: MakeHistory = History, *, latest_only: bool = False) -> None:
         self._agent = agent
         self._branch = branch
         self._make = make
@@ -40,7 +45,7 @@ class SessionView:
         self._size = 0
         self.seq = 0
         self.generation = ""
-        self.view = make(agent, branch)
+        self.view = make(agent, branch, logger.warning)
         self.state: dict[str, Any] = {}
         self._state_of: tuple[str, int] | None = None
         self._state_seq = 0
@@ -130,5 +135,5 @@ class SessionView:
             self._size = self._size * len(self.view) // entries
 
     def _clear(self) -> None:
-        self.view = self._make(self._agent, self._branch)
+        self.view = self._make(self._agent, self._branch, logger.warning)
         self._size = 0

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from actors import Content, Event, Flow, FlowMark, LlmAgent, Task, TaskChange
+from actors.behaviours.flow.chance import seeded_draw
 from actors.behaviours.flow.round import task_tools
 from actors.errors import DefinitionError
 from actors.messages.event import USER
@@ -117,7 +118,7 @@ def _check_agent(case: Case) -> None:
     if "ended" in given:
         board.add(str(active), FlowMark(run=RUN, ends_turn=True, next_agent=given["ended"]))
     # One agent at a time: the choice of a round is what is asked for, not who works beside it.
-    chosen = next_rounds(msgspec.structs.replace(flow.plan.rules, max_parallel=1), board)[0]
+    chosen = next_rounds(msgspec.structs.replace(flow.plan.rules, max_parallel=1), board, seeded_draw)[0]
     expect = known(given["expect"], "candidates", "agent", "tasks", of=case.id)
     if "candidates" in expect:
         assert set(pool) == set(expect["candidates"])

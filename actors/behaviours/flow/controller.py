@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from actors.behaviours.flow.chance import seeded_draw
 from actors.behaviours.lifecycle import failed_before
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tree.spec import AgentSpec
@@ -136,7 +137,7 @@ class _FlowRun:
             # Before any round begins: whoever works now is told what became of the tasks before.
             await self._context.record(self._event(FlowMark(run=self._run, changes=changes)))
         turns: dict[str, tuple[str, ...]] = {}
-        for each in next_rounds(self._rules, board, list(self._lanes.values()), self._waiting.keys()):
+        for each in next_rounds(self._rules, board, seeded_draw, list(self._lanes.values()), self._waiting.keys()):
             if self._limit_reached() is not None:
                 break
             self._start(each)

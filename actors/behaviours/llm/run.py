@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -30,6 +31,8 @@ from actors.rules.checks import confirmation
 from actors.rules.checks import model_answer as answers
 from actors.rules.checks import user_message as messages
 from actors.rules.prompt import instructions
+
+logger = logging.getLogger(__name__)
 
 _SAY_IN_CALLS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
 """The hooks that see a call, or its event."""
@@ -179,15 +182,15 @@ class LlmRun:
         async with aclosing(self._model.generate(request, stream=self._context.streaming)) as responses:  # type: ignore[type-var]
             async for response in responses:
                 if getattr(response, "partial", False):
-                    said = answers.piece(response.content, self._model_name, self._spec.limits.max_inline_bytes)
+                    said = answers.partial_content(response.content, self._model_name, self._spec.limits.max_inline_bytes)
                     await self._context.emit(Event(content=said, partial=True))
                 else:
                     whole = response
-        return answers.fit(whole, self._model_name)
+        return answers.checked_response(whole, self._model_name, logger.warning)
 
     def _replacement(self, given: Any) -> LlmResponse:
         """What a callback gave in place of an answer."""
-        return answers.fit(as_response(given), self._model_name)
+        return answers.checked_response(as_response(given), self._model_name, logger.warning)
 
     @property
     def _model_name(self) -> str:

@@ -10,8 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,17 +22,16 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.model import LlmResponse
 from actors.rules.checks.ids import is_id
 
-logger = logging.getLogger(__name__)
-
 MALFORMED = "malformed_arguments"
 """The one argument of a call whose arguments are no JSON object: what is wrong with them."""
 
 
-def fit(response: Any, model: str) -> LlmResponse:
+def checked_response(response: Any, model: str, warn: Callable[[str], None]) -> LlmResponse:
     """The answer with role `model`, calls with objects as arguments, and only what belongs into it.
 
     Args:
         model: the model's name, for the error.
+        warn: called with a sentence for every part that is left out.
 
     Raises:
         ModelResponseError: it is no LlmResponse, or a field in it is of another type than declared.
@@ -43,7 +41,7 @@ def fit(response: Any, model: str) -> LlmResponse:
     content = response.content
     try:
         if content is not None:
-            content = Content(role="model", parts=_parts(content.parts))
+            content = Content(role="model", parts=_parts(content.parts, warn))
             response = msgspec.structs.replace(response, content=None if content.is_empty() else content)
         return decode(encode(response), LlmResponse)
     except (NotEncodableError, msgspec.DecodeError, AttributeError, TypeError, RecursionError) as error:
@@ -51,7 +49,7 @@ def fit(response: Any, model: str) -> LlmResponse:
         raise ModelResponseError(model, f"it is malformed: {told(error)}") from error
 
 
-def piece(content: Content | None, model: str, max_inline_bytes: int) -> Content | None:
+def partial_content(content: Content | None, model: str, max_inline_bytes: int) -> Content | None:
     """A piece of an answer that is delivered: without the data that will not stand in the whole one either, None if it is empty.
 
     Raises:
@@ -83,11 +81,11 @@ def _is_large(part: Part, max_inline_bytes: int) -> bool:
     return part.inline_data is not None and len(part.inline_data.data) > max_inline_bytes
 
 
-def _parts(given: Sequence[Part]) -> list[Part]:
+def _parts(given: Sequence[Part], warn: Callable[[str], None]) -> list[Part]:
     parts = []
     for part in given:
         if part.function_response is not None:
-            logger.warning("a model answered the call %r itself: that is left out", part.function_response.id)
+            warn(f"a model answered the call {part.function_response.id!r} itself: that is left out")
             part = msgspec.structs.replace(part, function_response=None)
             if part.is_empty():
                 continue

@@ -7,8 +7,7 @@ which works beside the first: tasks that can be worked on at the same time never
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Literal
 
 import msgspec
@@ -16,6 +15,9 @@ import msgspec
 from actors.rules.flow.board import Board
 
 Strategy = Literal["round_robin", "single", "popcorn", "moderated", "random", "most_busy"]
+
+Draw = Callable[[str, Sequence[str]], str]
+"""Draws one of several names. It has to draw the same name for the same text and names in every process."""
 
 
 class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +66,7 @@ def peers(board: Board, agent: str, tasks: Sequence[str]) -> tuple[str, ...]:
     return tuple(other for other in candidates(board, tasks) if other != agent)
 
 
-def choose(rules: TurnRules, board: Board, pool: Mapping[str, Sequence[str]]) -> str:
+def choose(rules: TurnRules, board: Board, pool: Mapping[str, Sequence[str]], draw: Draw) -> str:
     """The agent whose turn begins, out of the candidates with their tasks."""
     if board.named in pool:
         return str(board.named)
@@ -76,7 +78,7 @@ def choose(rules: TurnRules, board: Board, pool: Mapping[str, Sequence[str]]) ->
             moderator = rules.moderator or rules.agents[0]
             return moderator if moderator in pool else names[0]
         case "random":
-            return random.Random(f"{rules.seed}/{board.rounds}/{len(board.turns)}").choice(names)
+            return draw(f"{rules.seed}/{board.rounds}/{len(board.turns)}", names)
         case "most_busy":
             return max(names, key=lambda name: len(pool[name]))
         case "round_robin":
@@ -94,23 +96,25 @@ def _behind(last: str, names: Sequence[str], agents: Sequence[str]) -> str:
 
 
 def next_rounds(
-    rules: TurnRules, board: Board, at_work: Sequence[Assignment] = (), waiting: Set[str] = frozenset()
+    rules: TurnRules, board: Board, draw: Draw, at_work: Sequence[Assignment] = (), waiting: Set[str] = frozenset()
 ) -> list[Assignment]:
     """The rounds that can begin now.
 
     Args:
+        draw: how the "random" strategy chooses.
         at_work: the rounds that are under way; nobody else gets their tasks.
         waiting: agents that wait for the user in the middle of a turn; nobody else gets theirs.
     """
-    return TurnScheduler(rules, board, at_work, waiting).deal()
+    return TurnScheduler(rules, board, draw, at_work, waiting).deal()
 
 
 class TurnScheduler:
     """Deals the free ready tasks of one moment to agents."""
 
-    def __init__(self, rules: TurnRules, board: Board, at_work: Sequence[Assignment], waiting: Set[str]) -> None:
+    def __init__(self, rules: TurnRules, board: Board, draw: Draw, at_work: Sequence[Assignment], waiting: Set[str]) -> None:
         self._rules = rules
         self._board = board
+        self._draw = draw
         self._busy = {each.agent for each in at_work} | waiting
         held = {task for each in at_work for task in each.tasks}
         held.update(task for agent in waiting for task in board.turns.get(agent, ()))
@@ -128,7 +132,7 @@ class TurnScheduler:
             wanted = {*kept[agent], *more}
             self._take(agent, [task for task in self._free if task in wanted], begins=False)
         while self._free and self._slots > 0 and (pool := self._pool()):
-            agent = choose(self._rules, self._now(), pool)
+            agent = choose(self._rules, self._now(), pool, self._draw)
             self._take(agent, pool[agent], begins=True)
         return list(self._dealt.values())
 

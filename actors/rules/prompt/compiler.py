@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -11,10 +11,12 @@ from actors.messages.event import USER, Event
 from actors.rules.prompt.branches import is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
-logger = logging.getLogger(__name__)
-
 FOREIGN_MARK = "For context:"
 """The first part of every content that tells what another agent did."""
+
+
+Warn = Callable[[str], None]
+"""Takes a warning about the log, as a sentence: a logger's `warning`, for one."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -40,11 +42,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Compiler:
-    """Turns events into entries, in the order of the log, for one agent on one branch."""
+    """Turns events into entries, in the order of the log, for one agent on one branch.
 
-    def __init__(self, agent: str, branch: str | None = None) -> None:
+    Args:
+        warn: called for every function response that is dropped; None ignores them.
+    """
+
+    def __init__(self, agent: str, branch: str | None = None, warn: Warn | None = None) -> None:
         self._agent = agent
         self._branch = branch
+        self._warn = warn
         self.own_calls: set[str] = set()
         self._others_calls: set[str] = set()
 
@@ -95,8 +102,8 @@ class Compiler:
                 others.append(quote(USER, part))
             elif response.id in self.own_calls:
                 responses.append(response)
-            else:
-                logger.warning("agent %r: dropped the response %r, which answers no call that it sees", self._agent, response.id)
+            elif self._warn is not None:
+                self._warn(f"agent {self._agent!r}: dropped the response {response.id!r}, which answers no call that it sees")
         return tuple(responses), others
 
     def _foreign(self, event: Event, content: Content) -> Entry | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from actors.messages.content import Content, FunctionResponse
 from actors.messages.event import Event
 from actors.rules.prompt.arrange import Decision, IncludeContents, _ids, _put, _start_of_turn, arrange, latest_slice
-from actors.rules.prompt.compiler import Compiler, Entry
+from actors.rules.prompt.compiler import Compiler, Entry, Warn
 
 WAITED_FOR = 1_000
 """Entries behind which a call that waits for its answer is forgotten where only the latest contents are kept."""
@@ -25,8 +25,8 @@ class History:
     For an agent with include_contents="none" it need not hold more than the latest slice: see `keep_latest`.
     """
 
-    def __init__(self, agent: str, branch: str | None = None) -> None:
-        self._compiler = Compiler(agent, branch)
+    def __init__(self, agent: str, branch: str | None = None, warn: Warn | None = None) -> None:
+        self._compiler = Compiler(agent, branch, warn)
         self._entries: list[Entry] = []
         # By hash, which takes half the room; should two turns have the same, the log is read once more than needed.
         self._cut_turns: set[int] = set()

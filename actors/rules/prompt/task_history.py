@@ -17,7 +17,7 @@ from actors.messages.event import USER, Event
 from actors.rules.flow.board import Board
 from actors.rules.flow.tool_names import is_controllers
 from actors.rules.prompt.arrange import IncludeContents, arrange
-from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry, is_told, quote
+from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry, Warn, is_told, quote
 from actors.rules.prompt.history import History
 
 
@@ -79,10 +79,10 @@ class TaskHistory(History):
         boards: the flows' runs that the log tells of.
     """
 
-    def __init__(self, agent: str, branch: str | None = None) -> None:
+    def __init__(self, agent: str, branch: str | None = None, warn: Warn | None = None) -> None:
         super().__init__(agent, branch)
         self._agent = agent
-        self._compiler = TaskCompiler(agent, branch)
+        self._compiler = TaskCompiler(agent, branch, warn)
         self._origins: list[Origin] = []
         self._called_by: dict[str, Origin] = {}
         self._open: dict[str, OpenCall] = {}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from actors import Event
 from actors.agent.session_view import EVENT_OVERHEAD, SessionView
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.log import Fetched
 from actors.rules.prompt.history import History
+from actors.rules.prompt.task_history import TaskHistory
 from tests.support.log_events import call, event, resp, said
 
 PAGES = [
@@ -52,3 +55,14 @@ def test_what_is_read_anew_is_kept_until_the_run_is_over() -> None:
     view.rest()
     feed(view, [[event("me", said("thanks"), turn="e-0")], [event("user", said("bye"), turn="e-1001")]])
     assert len(view.view) == 1
+
+
+@pytest.mark.parametrize("make", [History, TaskHistory])
+def test_a_response_that_answers_no_call_is_logged_as_a_warning(make: type[History], caplog: pytest.LogCaptureFixture) -> None:
+    view = SessionView("me", None, make)
+    with caplog.at_level("WARNING"):
+        feed(view, [[event("user", resp("zzz%s", 1))]])
+        view.begin_anew()
+        feed(view, [[event("me", resp("c9", 1), role="user")]])
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+    assert [word for word in ("zzz%s", "c9") if word in caplog.text] == ["zzz%s", "c9"]
