@@ -7,9 +7,8 @@ transcripts, server-side tools) stay plain dictionaries with camelCase keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from importlib import import_module
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -131,12 +130,36 @@ class Content(_Noun, frozen=True, kw_only=True):
 
     @classmethod
     def from_genai(cls, content: Any) -> Content:
-        """Our form of a `google.genai.types.Content`. Nothing is lost; the object handed in is not touched."""
-        return cast(Content, _genai_types().from_genai(content))
+        """Our form of a `google.genai.types.Content`; nothing is lost.
+
+        Args:
+            content: any content of the SDK; it is not changed.
+
+        Returns:
+            The same content, with enums as their string values. A field that is None and one that is empty become the same.
+
+        Raises:
+            AttributeError: `content` is no pydantic model.
+            msgspec.ValidationError: it has not the fields of a content.
+        """
+        plain = msgspec.to_builtins(content.model_dump(by_alias=True, exclude_none=True), builtin_types=(bytes,))
+        for part in plain.get("parts", ()):
+            for kind, value in part.items():
+                # Bytes stay raw in our own fields, and are base64 inside the dictionaries that only pass through us.
+                if isinstance(value, dict) and kind != "inlineData":
+                    part[kind] = msgspec.to_builtins(value)
+        return msgspec.convert(plain, cls)
 
     def to_genai(self) -> Any:
-        """The `google.genai.types.Content` that says the same."""
-        return _genai_types().to_genai(self)
+        """The `google.genai.types.Content` that says the same.
+
+        Raises:
+            ImportError: no SDK is known yet, because `runtime` was not imported.
+            pydantic.ValidationError: a dictionary that only passes through us is not what the SDK expects in that field.
+        """
+        if _to_genai is None:
+            raise ImportError("Content.to_genai needs the google-genai SDK, which comes with runtime: import runtime first")
+        return _to_genai(self)
 
     @property
     def text(self) -> str:
@@ -156,6 +179,11 @@ class Content(_Noun, frozen=True, kw_only=True):
         return (part.function_response for part in self.parts if part.function_response is not None)
 
 
-def _genai_types() -> Any:
-    # The converters live with the SDK, on the other side of the house; `actors` alone never loads either.
-    return import_module("runtime.models.genai_types")
+_to_genai: Callable[[Content], Any] | None = None
+"""Needs the SDK, which `actors` never imports: so whoever knows the SDK registers it."""
+
+
+def register_to_genai(convert: Callable[[Content], Any]) -> None:
+    """Set the function that does the work of `Content.to_genai`. `runtime.models` registers it when it is imported."""
+    global _to_genai
+    _to_genai = convert

@@ -104,12 +104,12 @@ def after(board: Board, agent: str, *, named: str | None = None) -> Board:
     return board
 
 
-def rounds(how: TurnRules, board: Board, *, at_work: Sequence[Assignment] = ()) -> list[Assignment]:
+def begin_rounds(how: TurnRules, board: Board, *, at_work: Sequence[Assignment] = ()) -> list[Assignment]:
     return next_rounds(how, board, seeded_draw, at_work)
 
 
 def chosen(board: Board, how: TurnRules) -> str:
-    return rounds(how, board)[0].agent
+    return begin_rounds(how, board)[0].agent
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_a_seed_draws_for_ever_what_it_drew_at_first() -> None:
 def test_an_agent_keeps_its_turn_until_it_finishes_a_task() -> None:
     board = board_of(task("t1", agents=["a", "b"]), task("t2", agents=["a", "b"]))
     board.add("a", mark(tasks=("t1", "t2"), round=1))
-    assert [(each.agent, each.tasks, each.begins) for each in rounds(rules(), board)] == [("a", ("t1", "t2"), False)]
+    assert [(each.agent, each.tasks, each.begins) for each in begin_rounds(rules(), board)] == [("a", ("t1", "t2"), False)]
     board.add("a", mark(tasks=("t1", "t2"), round=2, changes=changed("t1", "successful")))
-    assert [(each.agent, each.tasks, each.begins) for each in rounds(rules(), board)] == [("b", ("t2",), True)]
+    assert [(each.agent, each.tasks, each.begins) for each in begin_rounds(rules(), board)] == [("b", ("t2",), True)]
 
 
 def test_tasks_that_are_handed_over_wait_for_whom_they_were_handed_to() -> None:
@@ -163,9 +163,9 @@ def test_tasks_that_are_handed_over_wait_for_whom_they_were_handed_to() -> None:
     board.add("flow", mark(turns={"a": ("t1",), "b": ("t2",)}))
     board.add("a", mark(tasks=("t1",), round=1, ends_turn=True, next_agent="b"))
     how = rules(max_parallel=None)
-    assert rounds(how, board, at_work=[Assignment("b", ("t2",), begins=True)]) == []
+    assert begin_rounds(how, board, at_work=[Assignment("b", ("t2",), begins=True)]) == []
     board.add("b", mark(tasks=("t2",), round=2))
-    assert [(each.agent, each.tasks) for each in rounds(how, board)] == [("b", ("t1", "t2"))]
+    assert [(each.agent, each.tasks) for each in begin_rounds(how, board)] == [("b", ("t1", "t2"))]
 
 
 def test_nobody_gets_the_tasks_of_a_round_under_way_even_when_its_turn_is_over() -> None:
@@ -175,15 +175,15 @@ def test_nobody_gets_the_tasks_of_a_round_under_way_even_when_its_turn_is_over()
     board.add("flow", mark(changes=board.spread()))
     assert "a" not in board.turns
     under_way = Assignment("a", ("whole", "t2"), begins=True)
-    assert rounds(rules(max_parallel=None), board, at_work=[under_way]) == []
-    assert [each.agent for each in rounds(rules(max_parallel=None), board)] == ["a"]
+    assert begin_rounds(rules(max_parallel=None), board, at_work=[under_way]) == []
+    assert [each.agent for each in begin_rounds(rules(max_parallel=None), board)] == ["a"]
 
 
 def test_agents_whose_tasks_are_ready_work_side_by_side() -> None:
     board = board_of(task("t1", agents=["a"]), task("t2", agents=["a", "b"]), task("t3", agents=["c"]), task("t4", agents=["b"]))
-    dealt = rounds(rules(max_parallel=None), board)
+    dealt = begin_rounds(rules(max_parallel=None), board)
     assert [(each.agent, each.tasks) for each in dealt] == [("a", ("t1", "t2")), ("b", ("t4",)), ("c", ("t3",))]
-    assert len(rounds(rules(max_parallel=2), board)) == 2
+    assert len(begin_rounds(rules(max_parallel=2), board)) == 2
     assert peers(board, "a", ["t1", "t2"]) == ("b",)
 
 
@@ -222,7 +222,7 @@ def test_every_flow_gets_on_or_is_done_whatever_agents_do(
     while board.incomplete():
         while settled := {**board.used_up(), **board.spread()}:
             board.add("flow", mark(changes=settled))
-        dealt = rounds(how, board)
+        dealt = begin_rounds(how, board)
         assert dealt or not board.incomplete(), "tasks are left to do and nobody works"
         assert len({name for each in dealt for name in each.tasks}) == sum(len(each.tasks) for each in dealt)
         for each in dealt:
