@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.errors import NotEncodableError
-from actors.errors.user_code import told
+from actors.errors.user_code import error_text
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
 
@@ -52,7 +52,7 @@ def plain_sized(value: Any) -> tuple[Any, int]:
     except BaseException as error:
         # The value may be of somebody's own class, which decides what telling its fields raises; nothing is awaited here, so
         # that no task is cancelled meanwhile.
-        raise NotEncodableError(type(value).__name__, told(error)) from error
+        raise NotEncodableError(type(value).__name__, error_text(error)) from error
     # The journey itself: it makes lists of tuples, and finds the integers that are too long for it.
     raw = encode(builtins)
     return msgspec.msgpack.decode(raw), len(raw)
@@ -70,7 +70,8 @@ def encode_event(event: Event) -> bytes:
     """The wire form of an event that foreign code has made: what this gives can be read by everybody.
 
     Raises:
-        NotEncodableError: a field has a value of another type than it is declared with, is nested too deep, or is no JSON value.
+        NotEncodableError: a field has a value of another type than it is declared with, is nested too deep, or is no JSON
+            value.
     """
     raw = encode(event)
     try:

@@ -11,7 +11,7 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayTaskError
 
-from actors.errors.user_code import code_of, told
+from actors.errors.user_code import code_of, error_text
 from runtime.cluster.transport.ray_actors import start_task
 
 
@@ -44,7 +44,7 @@ def _call(pickled: bytes) -> Any:
 
 
 def _told(error: BaseException) -> RuntimeError:
-    return RuntimeError(f"{code_of(error)}: {told(error)}".removesuffix(": "))
+    return RuntimeError(f"{code_of(error)}: {error_text(error)}".removesuffix(": "))
 
 
 async def _awaited(result: Any) -> Any:

@@ -12,7 +12,7 @@ from actors.actor import Actor
 from actors.agent.actor import AgentActor
 from actors.agent.rate_limited_model import LimiterClient
 from actors.definitions.tree import AgentTree
-from actors.definitions.tree.process_groups import Replica, place_of
+from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.errors import DefinitionError
 from actors.interfaces.plans import PlanSource, no_plans
 from actors.interfaces.stores import ArtifactStore
@@ -68,7 +68,7 @@ class LocalDirectory:
 
     async def link(self, agent: str, key: SessionKey) -> Link:
         """A way to the agent's actor that serves a session, which is made if it does not live."""
-        place = place_of(self._tree.homes, agent, key)
+        place = replica_for(self._tree.process_groups, agent, key)
         link = self._links.get(place)
         if link is None:
             actor = AgentActor(

@@ -56,7 +56,7 @@ class LlmRun:
         self._context = context
         self._tools: dict[str, Tool] = {tool.name: tool for tool in self._agent.tools}
         if spec.targets:
-            self._tools.update((tool.name, tool) for tool in transfer_tools(spec.reach))
+            self._tools.update((tool.name, tool) for tool in transfer_tools(spec.transfer_menu))
 
     async def run(self) -> AnyOutcome:
         """The run from its beginning to its end."""
@@ -219,7 +219,7 @@ class LlmRun:
                 await self._instruction(self._spec.global_instruction),
                 await self._instruction(self._agent.instruction),
                 instructions.identity(self._spec.name, self._agent.description),
-                self._spec.reach.instruction,
+                self._spec.transfer_menu.instruction,
             ]
         )
 

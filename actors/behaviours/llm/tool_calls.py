@@ -14,8 +14,7 @@ from actors.definitions.tools.context import Actions, ToolContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotEncodableError
 from actors.errors.suggestions import did_you_mean
-from actors.errors.user_code import code_of, is_cancellation
-from actors.errors.user_code import told as told_of
+from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.messages.codec import decode, encode, flaw, plain, plain_sized
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
@@ -124,7 +123,7 @@ async def _answered(
         return Answer(call, actions, response, size + _settle(actions))
     except (NotEncodableError, InvalidIdError) as error:
         # Nothing of such a call can be stored, its state included: the event would fail as a whole.
-        return Answer(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {told_of(error)}"})
+        return Answer(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {error_text(error)}"})
 
 
 def _settle(actions: Actions) -> int:
@@ -168,7 +167,7 @@ async def _call(spec: AgentSpec, tool: Tool, args: dict[str, Any], context: Tool
                 raise
             result = await first_result(spec.hooks("on_tool_error_callback"), tool, args, context, error)
             if result is None:
-                return {"error": f"{code_of(error)}: {told_of(error)}"}
+                return {"error": f"{code_of(error)}: {error_text(error)}"}
     replaced = await first_result(spec.hooks("after_tool_callback"), tool, args, context, result)
     return result if replaced is None else replaced
 

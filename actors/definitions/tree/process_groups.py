@@ -1,4 +1,4 @@
-"""In whose process an agent lives, and what that asks for."""
+"""Which agents share a process, and which replica of an agent serves a session."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from actors.rules.capacity.process_choice import replica_of
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Where an agent lives.
+    """Agents that share a process: a leader, and the agents below it that are placed with `colocate="parent"`.
 
     Attributes:
-        anchor: the agent in whose process it lives: itself, or the first one above it that does not live with its parent.
-        placement: the anchor's.
+        leader: the agent whose placement decides.
+        placement: the leader's.
     """
 
-    anchor: str
+    leader: str
     placement: Placement
 
 
 class Replica(NamedTuple):
-    """One of the actors by which an agent is served."""
+    """One of the actors that serve an agent, numbered from 0."""
 
     agent: str
     replica: int = 0
@@ -36,13 +36,15 @@ class Replica(NamedTuple):
         return f"{self.agent}/{self.replica}" if self.replica else self.agent
 
 
-def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, ProcessGroup]:
-    """The homes of those agents whose own placement, or that of whom they live with, says anything.
+def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, ProcessGroup]:
+    """The group of every agent whose placement, or whose leader's placement, asks for anything.
+
+    Agents that are left out may live in any process of the pool.
 
     Raises:
-        AgentTreeError: an agent is to live with its parent and has none.
+        AgentTreeError: an agent is placed with its parent and has none.
     """
-    found: dict[str, ProcessGroup] = {}
+    groups: dict[str, ProcessGroup] = {}
     anywhere = Placement()
     # Parents come before their children.
     for node in topology.nodes:
@@ -50,7 +52,7 @@ def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, 
         if placement.colocate is None:
             # Ten times as fast as pydantic compares, of which a tree of ten thousand agents would take 40 ms.
             if placement.__dict__ != anywhere.__dict__:
-                found[node.name] = ProcessGroup(node.name, placement)
+                groups[node.name] = ProcessGroup(node.name, placement)
         elif node.parent is None:
             why = "it is the root" if node is topology.root else "it stands beside the tree, as a tool of others"
             raise AgentTreeError(
@@ -58,11 +60,11 @@ def homes(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, 
                 "colocate='parent' is for agents below another"
             )
         else:
-            found[node.name] = found.get(node.parent) or ProcessGroup(node.parent, placements[node.parent])
-    return found
+            groups[node.name] = groups.get(node.parent) or ProcessGroup(node.parent, placements[node.parent])
+    return groups
 
 
-def place_of(homes: Mapping[str, ProcessGroup], agent: str, key: SessionKey) -> Replica:
-    """The actor by which an agent serves a session."""
-    home = homes.get(agent)
-    return Replica(agent, replica_of(key, home.placement.replicas) if home is not None else 0)
+def replica_for(groups: Mapping[str, ProcessGroup], agent: str, key: SessionKey) -> Replica:
+    """The replica of an agent that serves a session: the same one in every process, and after every restart."""
+    group = groups.get(agent)
+    return Replica(agent, replica_of(key, group.placement.replicas) if group is not None else 0)

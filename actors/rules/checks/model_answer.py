@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-- What is said is kept where it can be: a call whose arguments are no JSON object stays a call, and is answered with what is wrong
-  with it, so that the model can mend it.
+- What is said is kept where it can be: a call whose arguments are no JSON object stays a call, and is answered with what is
+  wrong with it, so that the model can mend it.
 - A model does not answer calls, users and tools do: function responses in its answer are dropped.
 - What is then still not of the declared types cannot be read again by anybody, so the answer as a whole is refused.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from actors.errors import ModelResponseError, NotEncodableError
-from actors.errors.user_code import told
+from actors.errors.user_code import error_text
 from actors.messages.codec import decode, encode, flaw, plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.model import LlmResponse
@@ -46,7 +46,7 @@ def checked_response(response: Any, model: str, warn: Callable[[str], None]) -> 
         return decode(encode(response), LlmResponse)
     except (NotEncodableError, msgspec.DecodeError, AttributeError, TypeError, RecursionError) as error:
         # Constructors check no types, so any attribute may be anything.
-        raise ModelResponseError(model, f"it is malformed: {told(error)}") from error
+        raise ModelResponseError(model, f"it is malformed: {error_text(error)}") from error
 
 
 def partial_content(content: Content | None, model: str, max_inline_bytes: int) -> Content | None:
@@ -64,7 +64,7 @@ def partial_content(content: Content | None, model: str, max_inline_bytes: int) 
             parts = [part for part in parts if not _is_large(part, max_inline_bytes)]
         return Content(role="model", parts=parts) if parts else None
     except (AttributeError, TypeError) as error:
-        raise ModelResponseError(model, f"a piece of it is malformed: {told(error)}") from error
+        raise ModelResponseError(model, f"a piece of it is malformed: {error_text(error)}") from error
 
 
 def large_data(parts: Sequence[Part], max_inline_bytes: int) -> list[int]:

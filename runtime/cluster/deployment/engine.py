@@ -155,7 +155,7 @@ class RayEngine(DeployedEngine):
             actor_names(deployment.app_name, "session", settings.session_shards),
             deployment.artifact_store,
             definitions,
-            deployment.tree.homes,
+            deployment.tree.process_groups,
             modules(deployment.tree),
             model_names(deployment.tree),
             partial(host_name, deployment.app_name),

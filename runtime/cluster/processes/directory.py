@@ -13,7 +13,7 @@ from ray import cloudpickle
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
 from actors.agent.rate_limited_model import LimiterClient
-from actors.definitions.tree.process_groups import ProcessGroup, place_of
+from actors.definitions.tree.process_groups import ProcessGroup, replica_for
 from actors.errors import ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
@@ -86,7 +86,7 @@ class RayDirectory:
 
     async def link(self, agent: str, key: SessionKey) -> Link:
         """A way to the agent's actor that serves a session, which is made to live if it does not."""
-        return await self._pool.link(place_of(self._homes, agent, key), self._homes.get(agent))
+        return await self._pool.link(replica_for(self._homes, agent, key), self._homes.get(agent))
 
     async def _start(self, home: ProcessGroup | None) -> RayProcess:
         name = self._host_name(f"{self._mine}-{next(self._numbers)}")

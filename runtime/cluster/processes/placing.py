@@ -75,7 +75,7 @@ async def placed(start: Callable[[], Handle], home: ProcessGroup, settings: Sett
     """
     asked = needs(home.placement)
     if not settings.autoscaling and (reason := refusal(asked, await asyncio.to_thread(nodes))) is not None:
-        raise PlacementError(home.anchor, str(asked), reason)
+        raise PlacementError(home.leader, str(asked), reason)
     # Where nodes are added as they are needed, it is by processes that wait that somebody sees what is needed.
     handle = await asyncio.to_thread(start)
     lives = False
@@ -87,9 +87,9 @@ async def placed(start: Callable[[], Handle], home: ProcessGroup, settings: Sett
         waited = f"within {settings.placement_timeout_s:g} s (RAYGROVE_PLACEMENT_TIMEOUT_S)"
         reason = refusal(asked, await asyncio.to_thread(nodes))
         sentence = f"{reason}; no other came {waited}" if reason is not None else f"and others did not leave it {waited}"
-        raise PlacementError(home.anchor, str(asked), sentence) from None
+        raise PlacementError(home.leader, str(asked), sentence) from None
     except RayActorError as error:
-        raise ActorLostError(f"agent {home.anchor!r}", told(error)) from error
+        raise ActorLostError(f"agent {home.leader!r}", told(error)) from error
     finally:
         if not lives:
             ray.kill(handle)

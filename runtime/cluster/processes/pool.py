@@ -122,7 +122,7 @@ class Pool:
                 self._watching = asyncio.create_task(self._watch())
 
     async def _moves_in(self, place: Replica, home: ProcessGroup | None) -> None:
-        group = place if home is None else Replica(home.anchor, place.replica)
+        group = place if home is None else Replica(home.leader, place.replica)
         while True:
             before = set(self._hosts)
             host, leaving = self._host_for(group, home)

@@ -82,7 +82,7 @@ def test_who_lives_with_its_parent_lives_where_the_first_does_who_lives_for_itse
     gpu = Placement(num_gpus=1)
     deep = llm("c", llm("d", placement=WITH_PARENT), placement=WITH_PARENT)
     tree = AgentTree(llm("a", llm("b", deep, placement=gpu), llm("e", llm("f", placement=WITH_PARENT))))
-    assert tree.homes == {
+    assert tree.process_groups == {
         "b": ProcessGroup("b", gpu),
         "c": ProcessGroup("b", gpu),
         "d": ProcessGroup("b", gpu),
