@@ -206,7 +206,7 @@ class _Round(LlmRun):
         return Brief(
             name=node.name,
             objective=await self._objective(node),
-            result=self._plan.result_type(node).told(),
+            result=self._plan.result_type(node).description(),
             parent=f"`{parent.name}`: {await self._objective(parent)}" if parent is not None else "",
         )
 

@@ -107,7 +107,7 @@ class TransferMenu:
         return [self._targets[place] for place in self._finder.find(question)]
 
 
-def finding_declaration() -> FunctionDeclaration:
+def find_agents_declaration() -> FunctionDeclaration:
     """`find_agents` as the model sees it."""
     return FunctionDeclaration(
         name=FIND_TOOL,
