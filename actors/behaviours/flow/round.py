@@ -30,7 +30,7 @@ from actors.rules.checks import confirmation
 from actors.rules.flow.board import Board
 from actors.rules.flow.tool_names import is_controllers
 from actors.rules.prompt import instructions
-from actors.rules.prompt.task_briefing import Brief, Known, briefing
+from actors.rules.prompt.task_briefing import Brief, CompleteTask, briefing
 from actors.rules.prompt.task_history import OpenCall
 from actors.rules.routing.resumption import is_failure
 
@@ -210,15 +210,15 @@ class _Round(LlmRun):
             parent=f"`{parent.name}`: {await self._objective(parent)}" if parent is not None else "",
         )
 
-    async def _known(self, node: TaskNode) -> Known:
+    async def _known(self, node: TaskNode) -> CompleteTask:
         board = self._board
         result = board.results.get(node.name)
         told = "" if result is None else result if isinstance(result, str) else msgspec.json.encode(result).decode()
-        return Known(
+        return CompleteTask(
             name=node.name,
             objective=await self._objective(node),
             status=board.status[node.name],
-            told=told or board.reasons.get(node.name, ""),
+            text=told or board.reasons.get(node.name, ""),
         )
 
     async def _objective(self, node: TaskNode) -> str:

@@ -121,7 +121,7 @@ class LlmRun:
     async def _carry_out_decisions(self) -> AnyOutcome | None:
         """Run the calls to which the user has said yes with this turn's message, and answer those to which he has said no."""
         ids = [response.id for response in self._context.user_content.function_responses()]
-        decisions = (await self._context.view()).decided(ids) if ids else []
+        decisions = (await self._context.view()).user_replies(ids) if ids else []
         calls: list[FunctionCall] = []
         decided: dict[str, dict[str, Any] | None] = {}
         for call_made, answer, settled in decisions:
