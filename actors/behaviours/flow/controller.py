@@ -130,7 +130,7 @@ class _FlowRun:
         """Have rounds begin, and tell the log what has changed by what is known now."""
         board = self._board
         changes: dict[str, TaskChange] = {}
-        while settled := {**board.used_up(), **board.spread()}:
+        while settled := {**board.out_of_calls(), **board.skipped_by_failures()}:
             board.add(self._spec.name, FlowMark(run=self._run, changes=settled))
             changes.update(settled)
         if changes:
@@ -187,8 +187,8 @@ class _FlowRun:
 
 def _told(board: Board) -> str:
     """What came of the tasks that no other needs; of a single one, its result alone."""
-    needed = {task for other in board.in_work() for task in board.needs(other)}
-    last = [task for task in board.in_work() if task not in needed]
+    needed = {task for other in board.required() for task in board.needs(other)}
+    last = [task for task in board.required() if task not in needed]
     if len(last) == 1 and board.status[last[0]] == "successful":
         return _text(board.results.get(last[0]))
     lines = []

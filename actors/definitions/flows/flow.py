@@ -17,7 +17,7 @@ from actors.definitions.tools.tasks import refuse_taken_name
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.flow import TaskNode
-from actors.rules.flow.board import cycle
+from actors.rules.flow.task_graph import cycle
 from actors.rules.flow.turn_order import Strategy, TurnRules
 
 

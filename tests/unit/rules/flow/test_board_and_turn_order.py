@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from actors.behaviours.flow.chance import seeded_draw
 from actors.messages.flow import COMPLETE, FlowMark, TaskChange, TaskNode
-from actors.rules.flow.board import Board, cycle
+from actors.rules.flow.board import Board
+from actors.rules.flow.task_graph import cycle
 from actors.rules.flow.turn_order import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
 
 AGENTS = ("a", "b", "c")
@@ -54,14 +55,14 @@ def test_failure_spreads_to_everything_that_needs_it_but_not_to_tasks_that_do_no
     minds_not = task("t3", "t2", on_failed_dependency="run")
     board = board_of(task("t1"), task("t2", "t1"), minds_not, task("t4", "t2"))
     board.add("a", mark(tasks=("t1",), changes=changed("t1", "failed", reason="no")))
-    skipped = board.spread()
+    skipped = board.skipped_by_failures()
     assert {name: change.reason for name, change in skipped.items()} == {
         "t2": "it needs 't1', which was failed",
         "t4": "it needs 't2', which was skipped",
     }
     board.add("flow", mark(changes=skipped))
     assert board.ready() == ["t3"]
-    assert board.spread() == {}
+    assert board.skipped_by_failures() == {}
 
 
 def test_a_task_that_is_complete_never_changes_again() -> None:
@@ -74,10 +75,10 @@ def test_a_task_that_is_complete_never_changes_again() -> None:
 def test_a_task_fails_when_its_model_calls_are_used_up() -> None:
     board = board_of(task("t1", max_llm_calls=2), task("t2"))
     for number in (1, 2):
-        assert board.used_up() == {}
+        assert board.out_of_calls() == {}
         board.add("a", mark(tasks=("t1", "t2"), round=number, llm_calls=1))
-    assert list(board.used_up()) == ["t1"]
-    assert "2 model calls" in board.used_up()["t1"].reason
+    assert list(board.out_of_calls()) == ["t1"]
+    assert "2 model calls" in board.out_of_calls()["t1"].reason
 
 
 def test_a_cycle_is_named() -> None:
@@ -172,7 +173,7 @@ def test_nobody_gets_the_tasks_of_a_round_under_way_even_when_its_turn_is_over()
     board = board_of(task("whole", agents=["a"]), task("t2", agents=["a", "b"]), task("part", agents=["b"], parent="whole"))
     board.add("flow", mark(turns={"a": ("whole", "t2"), "b": ("part",)}))
     board.add("b", mark(tasks=("part",), changes=changed("part", "failed")))
-    board.add("flow", mark(changes=board.spread()))
+    board.add("flow", mark(changes=board.skipped_by_failures()))
     assert "a" not in board.turns
     under_way = Assignment("a", ("whole", "t2"), begins=True)
     assert begin_rounds(rules(max_parallel=None), board, at_work=[under_way]) == []
@@ -220,7 +221,7 @@ def test_every_flow_gets_on_or_is_done_whatever_agents_do(
     finished: list[str] = []
     rounds = 0
     while board.incomplete():
-        while settled := {**board.used_up(), **board.spread()}:
+        while settled := {**board.out_of_calls(), **board.skipped_by_failures()}:
             board.add("flow", mark(changes=settled))
         dealt = begin_rounds(how, board)
         assert dealt or not board.incomplete(), "tasks are left to do and nobody works"
