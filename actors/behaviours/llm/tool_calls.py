@@ -75,9 +75,9 @@ async def run_calls(
         Answer(call, Actions(), {"error": f"{call.name} was cancelled by itself"}) if task.cancelled() else task.result()
         for call, task in zip(calls, tasks, strict=True)
     ]
-    for index in limits.left_out([answer.size for answer in answers], spec.limits):
+    for index in limits.results_to_drop([answer.size for answer in answers], spec.limits):
         call, size = answers[index].call, answers[index].size
-        answers[index] = Answer(call, Actions(), {"error": limits.told_too_large(call.name, size, spec.limits)})
+        answers[index] = Answer(call, Actions(), {"error": limits.too_large_text(call.name, size, spec.limits)})
     return answers
 
 
