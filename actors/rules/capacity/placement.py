@@ -24,7 +24,7 @@ class Node(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What an agent asks for: amounts by Ray's names of resources (CPU, GPU, memory in bytes, custom), and selectors of labels."""
+    """What an agent asks for: amounts by Ray's names of resources (CPU, GPU, memory in bytes, custom), and label selectors."""
 
     resources: Mapping[str, float]
     labels: Mapping[str, str]
