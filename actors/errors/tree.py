@@ -1,4 +1,4 @@
-"""Every error this project raises.
+"""Every error that this project raises.
 
     RaygroveError
     ├── DefinitionError              an agent, a tool, a flow or the tree is defined wrongly

@@ -1,4 +1,4 @@
-"""What a session store reads and writes: rows, and the writes that change them."""
+"""The rows of a session store, and the writes that change them."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class Content(_Value, frozen=True, kw_only=True):
 
 
 _to_genai: Callable[[Content], Any] | None = None
-"""Needs the SDK, which `actors` never imports: so whoever knows the SDK registers it."""
+"""What `Content.to_genai` calls. It needs the SDK, which `actors` never imports, so `runtime.models` registers it."""
 
 
 def register_to_genai(convert: Callable[[Content], Any]) -> None:

@@ -1,4 +1,4 @@
-"""From definitions to the tree: what is refused, and what each agent is given (semantics.md section 2)."""
+"""Definitions become a tree: which ones are refused, and what each agent is given (semantics.md section 2)."""
 
 from __future__ import annotations
 

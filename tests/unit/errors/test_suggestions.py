@@ -1,4 +1,4 @@
-"""The name that was probably meant is found among any number of names."""
+"""The nearest valid name is found among any number of names."""
 
 from __future__ import annotations
 

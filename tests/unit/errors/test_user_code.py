@@ -1,4 +1,4 @@
-"""Foreign code may raise anything: how it is told from a cancellation, and how its errors are put into words."""
+"""User code may raise anything: how its errors differ from cancellations, and which text is kept of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models' answers made fit for the log: pure decisions, over whatever a model may say."""
+"""Models' responses are made fit for the log, whatever a model may say."""
 
 from __future__ import annotations
 

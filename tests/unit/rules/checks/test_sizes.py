@@ -1,4 +1,4 @@
-"""Limits: which answers give way, and when the state of a scope is full."""
+"""Sizes: which tool results are dropped, and when the state of a scope is full."""
 
 from __future__ import annotations
 

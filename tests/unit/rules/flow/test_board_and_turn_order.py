@@ -1,4 +1,4 @@
-"""Tasks and turns of a flow: states, failure spread, candidates, strategies, and that a flow always gets somewhere."""
+"""Tasks and turns of a flow: states, effects of failures, candidates, strategies; and every flow makes progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A view that keeps the latest contents only shows the same as one that keeps everything, or says that it cannot."""
+"""A history that keeps only the latest entries gives the same contents as one that keeps all, or says that it cannot."""
 
 from __future__ import annotations
 

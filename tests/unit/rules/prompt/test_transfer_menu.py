@@ -1,4 +1,4 @@
-"""What a model is told about its targets is bounded, however many there are."""
+"""The text about transfer targets in a request is bounded, however many targets there are."""
 
 from __future__ import annotations
 
