@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from actors.errors import NotEncodableError, RaygroveError, name_and_args
-from actors.errors.user_code import code_of, is_cancellation, told
+from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply, Message
@@ -48,7 +48,7 @@ class Actor:
             if is_cancellation(error):
                 raise
             logger.exception("%s failed on %s", self.name, kind)
-            return _error_reply(RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {told(error)}"))
+            return _error_reply(RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {error_text(error)}"))
 
 
 def _error_reply(error: RaygroveError) -> bytes:
@@ -57,4 +57,4 @@ def _error_reply(error: RaygroveError) -> bytes:
         return encode(ErrorReply(error=name, args=args))
     except NotEncodableError:
         # Its arguments cannot be encoded; its text can.
-        return encode(ErrorReply(error=RaygroveError.__name__, args=[f"{name}: {told(error)}"]))
+        return encode(ErrorReply(error=RaygroveError.__name__, args=[f"{name}: {error_text(error)}"]))

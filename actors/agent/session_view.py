@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from actors.messages.codec import decode, decode_event
@@ -9,7 +10,13 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.log import Fetched
+from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
+
+logger = logging.getLogger(__name__)
+
+MakeHistory = Callable[[str, str | None, Warn], History]
+"""Makes an empty history for an agent on a branch; warnings about the log go to the function given."""
 
 EVENT_OVERHEAD = 500
 """Bytes that a compiled event takes beside what it has on the wire, by measurement."""
@@ -29,9 +36,7 @@ class SessionView:
         state: all scopes by prefixed keys.
     """
 
-    def __init__(
-        self, agent: str, branch: str | None, make: Callable[[str, str | None], History] = History, *, latest_only: bool = False
-    ) -> None:
+    def __init__(self, agent: str, branch: str | None, make: MakeHistory = History, *, latest_only: bool = False) -> None:
         self._agent = agent
         self._branch = branch
         self._make = make
@@ -41,7 +46,7 @@ class SessionView:
         self._size = 0
         self.seq = 0
         self.generation = ""
-        self.history = make(agent, branch)
+        self.history = make(agent, branch, logger.warning)
         self.state: JsonObject = {}
         # The turn and its epoch in which the state was read, and the last change that is in it.
         self._state_of: tuple[str, int] | None = None
@@ -137,5 +142,5 @@ class SessionView:
             self._size = self._size * len(self.history) // entries
 
     def _clear(self) -> None:
-        self.history = self._make(self._agent, self._branch)
+        self.history = self._make(self._agent, self._branch, logger.warning)
         self._size = 0

@@ -1,1 +1,1 @@
-"""What users write: agents, tools and flows, and the tree that is made of them."""
+"""What users write: agents, tools and flows; and the tree that consists of them."""

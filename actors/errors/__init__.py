@@ -1,4 +1,4 @@
-"""All errors of raygrove, the names that were probably meant, and errors of users' code put into words."""
+"""All errors of raygrove."""
 
 from actors.errors.tree import (
     ActorLostError,

@@ -1,30 +1,38 @@
-"""Foreign code: the functions of users, models and tools, which may raise anything.
+"""User code: functions of users, models and tools, which may raise anything.
 
-A `SystemExit` or `KeyboardInterrupt` that leaves a task ends the event loop under it, and with that every other run in the
-process; a `CancelledError` that nobody asked for looks as if somebody had. So whoever calls foreign code catches
-`BaseException`, lets go on what `is_cancellation` says is one, and treats everything else as what it is: a failure of that code.
+A `SystemExit` or `KeyboardInterrupt` that leaves a task ends the event loop, and with it every other run in the process. A
+`CancelledError` that user code raises by itself looks like a real cancellation. So callers of user code catch
+`BaseException`, let real cancellations pass (`is_cancellation`), and treat every other error as a failure of that code.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-LONGEST_TOLD = 4_000
-"""Characters of another's error message that are kept."""
+MAX_ERROR_TEXT = 4_000
+"""Characters that are kept of an error's message."""
+
+UserFunction = Callable[..., Any]
+"""A function that a user wrote, sync or async: a tool, a callback, an instruction."""
+
+UserResult = Any
+"""What a user's function returned, before it is checked."""
+
+T = TypeVar("T")
 
 
 def is_being_cancelled() -> bool:
-    """True in a task that somebody cancels; False when only what it awaits was cancelled."""
+    """True when the running task is being cancelled; False when only something that it awaits was cancelled."""
     this = asyncio.current_task()
     return this is not None and this.cancelling() > 0
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """True when the error is the cancellation of the running task, and not one that foreign code made up."""
+    """True when the error is the cancellation of the running task; False for one that user code made up."""
     if isinstance(error, GeneratorExit):
-        # Also the way in which Python closes a coroutine that no task runs any more.
+        # Python also closes a coroutine with it when no task runs that coroutine any more.
         return _is_outside_of_tasks()
     return isinstance(error, asyncio.CancelledError) and is_being_cancelled()
 
@@ -36,39 +44,45 @@ def _is_outside_of_tasks() -> bool:
         return True
 
 
-def told(error: BaseException) -> str:
-    """What an error says, in a form that can be stored; "" when it cannot say anything."""
+def error_text(error: BaseException) -> str:
+    """An error's message in a form that can be stored; "" when the error has none."""
     try:
         return storable(str(error))
     except Exception:
-        # Somebody's own class, which cannot even be told.
+        # A user's own class, whose __str__ raises.
         return ""
 
 
 def storable(text: str) -> str:
-    """A text that can be encoded, and that is not all too long."""
+    """A text that can be encoded, cut to `MAX_ERROR_TEXT` characters."""
     text = text.encode(errors="backslashreplace").decode()
-    return text if len(text) <= LONGEST_TOLD else f"{text[:LONGEST_TOLD]}…"
+    return text if len(text) <= MAX_ERROR_TEXT else f"{text[:MAX_ERROR_TEXT]}…"
 
 
 def code_of(error: BaseException) -> str:
-    """The class name of an error, as it stands in events."""
+    """The class name of an error, as events store it."""
     return storable(type(error).__name__)
 
 
-async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
-    """Call a blocking function away from the event loop. Raises what it raises.
+async def in_thread(function: Callable[..., T], /, **arguments: object) -> T:
+    """Call a blocking function in a thread, away from the event loop.
 
-    Its errors come out as values: an asyncio future refuses a StopIteration, and whoever waits for it would do so for ever.
+    Raises:
+        BaseException: whatever the function raises.
     """
 
-    def call() -> tuple[Any, BaseException | None]:
+    def call() -> T | _Raised:
+        # An asyncio future refuses a StopIteration, and its awaiter would wait for ever: so errors come out as values.
         try:
-            return function(**arguments), None
+            return function(**arguments)
         except BaseException as error:
-            return None, error
+            return _Raised(error)
 
-    result, error = await asyncio.to_thread(call)
-    if error is not None:
-        raise error
+    result = await asyncio.to_thread(call)
+    if isinstance(result, _Raised):
+        raise result.error
     return result
+
+
+class _Raised(NamedTuple):
+    error: BaseException

@@ -1,1 +1,1 @@
-"""The seams between what an actor decides and what makes it live."""
+"""The interfaces between actors and the engine, stores and models that make them live."""

@@ -1,4 +1,4 @@
-"""The seam to language models."""
+"""The interface of language models."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from actors.messages.model import LlmRequest, LlmResponse
 
 @runtime_checkable
 class Model(Protocol):
-    """Something that answers. One object serves many sessions at once and must be safe for that.
+    """A language model. One object serves many sessions at once and must be safe for that.
 
-    A model that makes calls again by itself when they fail should have a method `once() -> Model`, which gives the same without
-    that: where calls are limited, repetitions are, too, and are made by who counts them.
+    A model that retries failed calls by itself should have a method `once() -> Model`, which returns the same model without
+    retries: where a deployment limits a model's calls, it counts retries too, and makes them itself.
     """
 
     def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Ask once.
+        """Make one call.
 
         Args:
-            request: everything the model is to see.
-            stream: yield the answer in pieces as they come, each `partial`, before the whole.
+            request: everything that the model gets.
+            stream: yield parts of the response as they come, each with `partial`, before the complete response.
 
         Yields:
             Any number of partial responses if `stream`, then exactly one complete response. A model that has
             nothing to say yields a response without content.
 
         Raises:
-            Exception: whatever the model's own client raises; the agent's run fails with it.
+            Exception: whatever the model's client raises; unless a callback replaces it, it fails the agent's run.
         """
         ...
 
 
 def name_of(model: str | Model) -> str:
-    """What a model is called where models are limited: its name; of an object its `name`, its `model`, or that of its class."""
+    """The name by which a model's limits are found: the name itself; for an object its `name`, its `model`, or its class name."""
     if isinstance(model, str):
         return model
     names = (getattr(model, attribute, None) for attribute in ("name", "model"))
@@ -42,16 +42,16 @@ def name_of(model: str | Model) -> str:
 
 
 class SharedModel(Model, Protocol):
-    """A model with a state of its own that must be one for all agents that hold the object, wherever they run.
+    """A model with a state that all agents share, in whatever process they run.
 
-    An engine that copies definitions to other processes keeps one living copy, sends every request there, and brings
-    the state home with `adopt`.
+    An engine that copies definitions to other processes keeps one live copy of the model, sends every request to it, and copies
+    its state back to the original object with `adopt`.
     """
 
     def state(self) -> bytes:
-        """What the living copy has become."""
+        """The state of the live copy."""
         ...
 
     def adopt(self, state: bytes) -> None:
-        """Take over what the living copy has become."""
+        """Take over the state of the live copy."""
         ...

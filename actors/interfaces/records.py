@@ -1,16 +1,15 @@
-"""What a session store reads and writes: rows, and the writes that change them."""
+"""The rows of a session store, and the writes that change them."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 
 
 class EventHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store must know of an event beside its bytes. `timestamp` is in seconds since the epoch."""
+    """The fields of an event that a store needs outside of its bytes. `timestamp` is in seconds since the epoch."""
 
     id: str
     invocation_id: str
@@ -22,9 +21,11 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a log as it is stored.
 
     Attributes:
+        seq: its position in the log, from 1.
+        head: the fields that the store needs.
         raw: the event as its author encoded it.
         calls: ids of the function calls in it.
-        undo: session state it overwrote, encoded; b"" when it overwrote none. `SessionStore.undos` returns it.
+        undo: the session state that it overwrote, encoded; b"" when it overwrote none. `SessionStore.undos` returns it.
     """
 
     seq: int
@@ -38,13 +39,14 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """The record of one invocation.
 
     Attributes:
+        invocation_id: the turn.
         status: running, paused, finished, failed or cancelled.
-        epoch: raised whenever the turn is taken up; older writers are refused.
-        first_seq: the user event that began the invocation.
-        opened_seq: the user event that opened it last; later than `first_seq` after a pause.
+        epoch: raised whenever the turn is resumed; writers with an older epoch are refused.
+        first_seq: position of the user event that began the turn.
+        opened_seq: position of the user event that opened it last; greater than `first_seq` after a pause.
         agent: the agent selected when it was opened last.
         outcome: how it ended, encoded; b"" while it runs.
-        temp: what it needs to go on, `temp:` state among it, encoded; b"" when there is none or it has ended.
+        temp: what it needs to be resumed, including `temp:` state, encoded; b"" when there is none or it has ended.
     """
 
     invocation_id: str
@@ -58,7 +60,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who made a function call, and in which turn."""
+    """A function call: its position in the log, the agent that made it, and the turn."""
 
     call_id: str
     seq: int
@@ -67,41 +69,43 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Session actor needs to take a session up, without reading its log.
+    """What a Session actor needs to load a session without reading its log.
 
     Attributes:
-        head_seq: the newest event's place, 0 for an empty log.
-        rewinds: how often the log has been rewound.
-        authors: the distinct authors of visible events, the most recent first, with the place of their last event.
+        key: the session.
+        head_seq: position of the newest event; 0 for an empty log.
+        rewinds: number of times that the log was rewound.
+        authors: the distinct authors of visible events, the most recent first, with the position of their last event.
         state: the session's own state (plain keys), value by key.
-        created_s, updated_s: seconds since the epoch.
+        created_s: time of creation, in seconds since the epoch.
+        updated_s: time of the last change, in seconds since the epoch.
     """
 
     key: SessionKey
     head_seq: int
     rewinds: int
     authors: tuple[tuple[str, int], ...]
-    state: dict[str, Any]
+    state: JsonObject
     created_s: float
     updated_s: float
 
 
 class CreateSession(msgspec.Struct, frozen=True):
-    """Write: a new session."""
+    """Write: create a session."""
 
     key: SessionKey
     created_s: float
 
 
 class AddEvent(msgspec.Struct, frozen=True):
-    """Write: the next event of a log."""
+    """Write: append the next event of a log."""
 
     key: SessionKey
     row: EventRow
 
 
 class HideEvents(msgspec.Struct, frozen=True):
-    """Write: the events of a rewound stretch, both ends included, are not seen any more; `rewinds` is one more."""
+    """Write: hide the events from `first_seq` to `last_seq`, both included, for a rewind; count one more rewind."""
 
     key: SessionKey
     first_seq: int
@@ -109,19 +113,19 @@ class HideEvents(msgspec.Struct, frozen=True):
 
 
 class PutState(msgspec.Struct, frozen=True):
-    """Write: keys of one scope, set to `values` or taken away.
+    """Write: set keys of one scope to `values`, and remove keys.
 
-    The scope is the session's own with all three fields of the key set, the user's with `session` "", the app's with
+    The key says the scope: the session's own state with all three fields set, the user's with `session` "", the app's with
     `user` and `session` "".
     """
 
     key: SessionKey
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     removed: tuple[str, ...] = ()
 
 
 class PutTurn(msgspec.Struct, frozen=True):
-    """Write: the record of a turn, as it is now."""
+    """Write: create or replace the record of a turn."""
 
     key: SessionKey
     row: TurnRow
@@ -129,7 +133,7 @@ class PutTurn(msgspec.Struct, frozen=True):
 
 
 class RemoveSession(msgspec.Struct, frozen=True):
-    """Write: a session with its log, its turns and its own state is gone. App and user state stay."""
+    """Write: remove a session with its log, its turns and its own state. App and user state stay."""
 
     key: SessionKey
 

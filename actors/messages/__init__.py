@@ -1,1 +1,1 @@
-"""The nouns that travel between actors."""
+"""The data that actors send each other and store."""

@@ -1,20 +1,21 @@
-"""How messages travel: msgspec MessagePack, one tagged struct a message, never a pickle."""
+"""How messages are encoded: msgspec MessagePack, one tagged struct per message, never a pickle."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from actors.errors import NotEncodableError
-from actors.errors.user_code import told
+from actors.errors.user_code import error_text
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
+from actors.messages.json_types import JsonValue
 
 MAX_DEPTH = 100
-"""Levels of a JSON value. What is nested deeper can be written, but not be read by everybody: parsers have their limits."""
+"""Levels of nesting in a JSON value. Deeper values can be written, but not every parser can read them."""
 
 T = TypeVar("T")
 
@@ -22,11 +23,11 @@ _encoder = msgspec.msgpack.Encoder()
 _event_decoder = msgspec.msgpack.Decoder(Event)
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """The MessagePack form of a message, an event or plain data.
 
     Raises:
-        NotEncodableError: something in it has no wire form (a file handle, an integer beyond 64 bits, …).
+        NotEncodableError: something in it has no wire form, for instance a file handle or an integer beyond 64 bits.
     """
     try:
         return _encoder.encode(value)
@@ -34,15 +35,16 @@ def encode(value: Any) -> bytes:
         raise NotEncodableError(type(value).__name__, str(error)) from error
 
 
-def plain(value: Any) -> Any:
-    """A value as it is after a journey: see `plain_sized`."""
+def plain(value: object) -> JsonValue:
+    """A value in the form in which its receiver gets it; see `plain_sized`."""
     return plain_sized(value)[0]
 
 
-def plain_sized(value: Any) -> tuple[Any, int]:
-    """A value as it is after a journey: dictionaries with text keys, lists, texts, numbers, bytes. And its size in bytes.
+def plain_sized(value: object) -> tuple[JsonValue, int]:
+    """A value in the form in which its receiver gets it, and the bytes that it takes.
 
-    Pydantic models and dataclasses become dictionaries, tuples and sets lists.
+    The form is dictionaries with text keys, lists, texts, numbers, booleans, None and bytes. Pydantic models and dataclasses
+    become dictionaries, tuples and sets become lists.
 
     Raises:
         NotEncodableError: something in it has no wire form.
@@ -50,16 +52,15 @@ def plain_sized(value: Any) -> tuple[Any, int]:
     try:
         builtins = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, enc_hook=_plain_hook)
     except BaseException as error:
-        # The value may be of somebody's own class, which decides what telling its fields raises; nothing is awaited here, so
-        # that no task is cancelled meanwhile.
-        raise NotEncodableError(type(value).__name__, told(error)) from error
-    # The journey itself: it makes lists of tuples, and finds the integers that are too long for it.
+        # The value may be of a user's own class, whose fields may raise anything; nothing is awaited, so it is no cancellation.
+        raise NotEncodableError(type(value).__name__, error_text(error)) from error
+    # Encoding makes lists of tuples, and finds the integers that are too long.
     raw = encode(builtins)
     return msgspec.msgpack.decode(raw), len(raw)
 
 
-def _plain_hook(value: Any) -> Any:
-    # Told by what it can do, so that this layer needs no pydantic.
+def _plain_hook(value: object) -> JsonValue:
+    # By its method, so that this module needs no pydantic.
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"objects of type {type(value).__name__} have no wire form")
@@ -67,14 +68,14 @@ def _plain_hook(value: Any) -> Any:
 
 
 def encode_event(event: Event) -> bytes:
-    """The wire form of an event that foreign code has made: what this gives can be read by everybody.
+    """The wire form of an event that user code has made, checked so that every reader can decode it.
 
     Raises:
-        NotEncodableError: a field has a value of another type than it is declared with, is nested too deep, or is no JSON value.
+        NotEncodableError: a field has a value of another type than declared, is nested too deep, or is no JSON value.
     """
     raw = encode(event)
     try:
-        # Constructors check no types, and what cannot be read again would break its session for good.
+        # Constructors check no types, and an event that cannot be decoded would break its session for good.
         event = _event_decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
         raise NotEncodableError(Event.__name__, str(error)) from error
@@ -89,7 +90,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def content_flaw(content: Content) -> str | None:
-    """What is wrong with the JSON values in a content, or None. They reach models, so they have to be JSON strictly."""
+    """What is wrong with the JSON values in a content, or None. Models read them, so they must be strict JSON."""
     for part in content.parts:
         for value in _json_values(part):
             if value and (wrong := flaw(value, is_finite=True)) is not None:
@@ -97,7 +98,7 @@ def content_flaw(content: Content) -> str | None:
     return None
 
 
-def _json_values(part: Part) -> Iterator[Any]:
+def _json_values(part: Part) -> Iterator[JsonValue]:
     if part.function_call is not None:
         yield part.function_call.args
         yield part.function_call.partial_args
@@ -122,15 +123,16 @@ _JSON_FIELDS = (
 """The fields of a part that only pass through us."""
 
 
-def flaw(value: Any, *, is_finite: bool = False) -> str | None:
-    """Why a JSON value cannot be sent and stored although it can be written; None when it can be.
+def flaw(value: JsonValue, *, is_finite: bool = False) -> str | None:
+    """Why a value must be refused although MessagePack can encode it; None when it is fine.
 
     Args:
-        is_finite: NaN and infinity are flaws too; our own form can hold them, JSON cannot.
+        value: a list or an object.
+        is_finite: refuse NaN and infinity too, which MessagePack can encode but JSON cannot.
     """
     level = [value]
     for _ in range(MAX_DEPTH):
-        inside: list[Any] = []
+        inside: list[JsonValue] = []
         for each in level:
             values = each.values() if isinstance(each, dict) else each
             if is_finite and any(isinstance(one, float) and not math.isfinite(one) for one in values):
@@ -143,13 +145,13 @@ def flaw(value: Any, *, is_finite: bool = False) -> str | None:
 
 
 def decode(raw: bytes, type: type[T]) -> T:
-    """Read a value of the given type back. Raises msgspec.ValidationError, naming the field, when it is none."""
+    """A value of the given type. Raises msgspec.ValidationError, which names the field, when `raw` holds no such value."""
     return msgspec.msgpack.decode(raw, type=type)
 
 
 def decode_event(raw: bytes, seq: int) -> Event:
-    """The event in `raw`, with its place in the log filled in."""
+    """The event in `raw`, with its position in the log, `seq`, filled in."""
     event = _event_decoder.decode(raw)
-    # The object is ours and nobody has seen it yet: filling the field in saves a copy of every event read.
+    # Nothing else refers to the new object, so setting the field is safe and saves a copy of every event that is read.
     msgspec.structs.force_setattr(event, "seq", seq)
     return event

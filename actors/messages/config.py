@@ -1,12 +1,13 @@
-"""How one turn is to be run."""
+"""Options of one turn."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from actors.messages.codec import flaw
+from actors.messages.json_types import JsonObject
 
 Streaming = Literal["none", "sse"]
 OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]
@@ -16,16 +17,17 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Options of one turn (semantics.md section 2).
 
     Attributes:
-        streaming: "sse" delivers a model's answer in pieces as well; "none" only whole.
-        max_llm_calls: model calls of all agents of the turn together; 0 or less is unlimited.
-        max_transfers: transfers in the turn; the next one fails it.
-        timeout: seconds after which the turn is cancelled; None is never.
-        save_input_blobs_as_artifacts: inline data of the message goes to the artifact store, not into the log.
-        on_concurrent_turn: what happens while another turn of the session runs: wait in line, be refused, or cancel it.
-        custom_metadata: put on the user's event.
+        streaming: "sse" delivers partial events too, before each complete response; "none", the default, complete ones only.
+        max_llm_calls: model calls of all agents of the turn together; one more fails it. Default 500; 0 or less is no limit.
+        max_transfers: transfers of the turn; one more fails it. Default 32.
+        timeout: seconds after which the turn is cancelled; default None, for never.
+        save_input_blobs_as_artifacts: save inline data of the message as artifacts instead of in the log; default False.
+        on_concurrent_turn: what to do when another turn of the session runs. "enqueue", the default, waits until it has ended;
+            "reject" raises SessionBusyError; "interrupt" cancels it.
+        custom_metadata: a JSON object that is stored on the user's event; default None.
 
     Raises:
-        ValueError: a field has a value that is none of the above; the message names field and valid values.
+        ValueError: a field is out of range or not one of its values; the message names them.
     """
 
     streaming: Streaming = "none"
@@ -34,7 +36,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float | None = None
     save_input_blobs_as_artifacts: bool = False
     on_concurrent_turn: OnConcurrentTurn = "enqueue"
-    custom_metadata: dict[str, Any] | None = None
+    custom_metadata: JsonObject | None = None
 
     def __post_init__(self) -> None:
         _require("streaming", self.streaming, get_args(Streaming))

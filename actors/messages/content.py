@@ -1,32 +1,33 @@
-"""What is said: Content made of Parts, field for field what google-genai's types hold.
+"""Content made of Parts, field for field what google-genai's types hold.
 
-The structs are our own so that a log can be read, and an agent run, without any model SDK. Names on the wire are
-google-genai's camelCase ones; values at their default are left out. The types that only pass through us (resolutions,
-transcripts, server-side tools) stay plain dictionaries with camelCase keys.
+The structs are our own so that a log can be read, and an agent run, without any model SDK. In JSON they have google-genai's
+camelCase names, and fields at their default are left out. Types that only pass through us (resolutions, transcripts, server-side
+tools) stay plain dictionaries with camelCase keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from importlib import import_module
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-
-class _Noun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """Common shape of everything in a content: immutable, camelCase, defaults not written."""
+from actors.messages.json_types import JsonObject
 
 
-class Blob(_Noun, frozen=True, kw_only=True):
-    """Bytes inside a message. `data` is raw, base64 only in JSON."""
+class _Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """Base of everything in a content: immutable, camelCase in JSON, defaults left out."""
+
+
+class Blob(_Value, frozen=True, kw_only=True):
+    """Data inside a message. `data` is raw bytes; JSON has them as base64."""
 
     data: bytes = b""
     mime_type: str | None = None
     display_name: str | None = None
 
 
-class FileData(_Noun, frozen=True, kw_only=True):
+class FileData(_Value, frozen=True, kw_only=True):
     """A file that the model's service can fetch by its URI."""
 
     file_uri: str | None = None
@@ -34,53 +35,53 @@ class FileData(_Noun, frozen=True, kw_only=True):
     display_name: str | None = None
 
 
-class FunctionCall(_Noun, frozen=True, kw_only=True):
-    """The model asks for a tool. `id` is unique in the session; `args` is a JSON object."""
+class FunctionCall(_Value, frozen=True, kw_only=True):
+    """A model's call of a tool. `id` is unique in the session, `args` a JSON object."""
 
     id: str | None = None
     name: str = ""
-    args: dict[str, Any] = {}
-    partial_args: list[dict[str, Any]] | None = None
+    args: JsonObject = {}
+    partial_args: list[JsonObject] | None = None
     will_continue: bool | None = None
 
 
-class FunctionResponse(_Noun, frozen=True, kw_only=True):
-    """What a tool returned for the call with the same `id`; `response` is a JSON object."""
+class FunctionResponse(_Value, frozen=True, kw_only=True):
+    """The response to the call with the same `id`, by a tool or by the user; `response` is a JSON object."""
 
     id: str | None = None
     name: str = ""
-    response: dict[str, Any] = {}
-    parts: list[dict[str, Any]] | None = None
+    response: JsonObject = {}
+    parts: list[JsonObject] | None = None
     will_continue: bool | None = None
     scheduling: str | None = None
 
 
-class ExecutableCode(_Noun, frozen=True, kw_only=True):
-    """Code that the model wrote for its service to run."""
+class ExecutableCode(_Value, frozen=True, kw_only=True):
+    """Code that a model wrote and that its service runs."""
 
     code: str | None = None
     language: str | None = None
     id: str | None = None
 
 
-class CodeExecutionResult(_Noun, frozen=True, kw_only=True):
-    """What the model's service got from running the code."""
+class CodeExecutionResult(_Value, frozen=True, kw_only=True):
+    """The result of code that the model's service ran."""
 
     outcome: str | None = None
     output: str | None = None
     id: str | None = None
 
 
-class VideoMetadata(_Noun, frozen=True, kw_only=True):
-    """Which piece of a video counts. Offsets are strings of seconds ("1.5s"), `fps` frames per second."""
+class VideoMetadata(_Value, frozen=True, kw_only=True):
+    """The section of a video to use. Offsets are texts in seconds ("1.5s"), `fps` is frames per second."""
 
     start_offset: str | None = None
     end_offset: str | None = None
     fps: float | None = None
 
 
-class Part(_Noun, frozen=True, kw_only=True):
-    """One piece of a content: normally exactly one of its kinds is set, with `thought` as a mark on `text`."""
+class Part(_Value, frozen=True, kw_only=True):
+    """One part of a content: normally exactly one of its kinds is set. `thought` marks `text` as a thought of the model."""
 
     text: str | None = None
     thought: bool | None = None
@@ -92,16 +93,16 @@ class Part(_Noun, frozen=True, kw_only=True):
     executable_code: ExecutableCode | None = None
     code_execution_result: CodeExecutionResult | None = None
     video_metadata: VideoMetadata | None = None
-    media_resolution: dict[str, Any] | None = None
-    tool_call: dict[str, Any] | None = None
-    tool_response: dict[str, Any] | None = None
-    part_metadata: dict[str, Any] | None = None
-    audio_transcription: dict[str, Any] | None = None
-    media_processing: dict[str, Any] | None = None
-    speech_metadata: dict[str, Any] | None = None
+    media_resolution: JsonObject | None = None
+    tool_call: JsonObject | None = None
+    tool_response: JsonObject | None = None
+    part_metadata: JsonObject | None = None
+    audio_transcription: JsonObject | None = None
+    media_processing: JsonObject | None = None
+    speech_metadata: JsonObject | None = None
 
     def is_empty(self) -> bool:
-        """True when the part says nothing at all: no kind is set, or its text is the empty string."""
+        """True when no kind is set, or only a text that is empty."""
         return not (self.text or self.thought_signature) and self.carries_only_text()
 
     def carries_only_text(self) -> bool:
@@ -118,25 +119,49 @@ class Part(_Noun, frozen=True, kw_only=True):
         )
 
 
-class Content(_Noun, frozen=True, kw_only=True):
-    """A message: who speaks (`role` is `user` or `model`) and its parts in order."""
+class Content(_Value, frozen=True, kw_only=True):
+    """A message: its role, `user` or `model`, and its parts in order."""
 
     role: str | None = None
     parts: Sequence[Part] = ()
 
     @classmethod
     def of_text(cls, text: str, role: str = "user") -> Content:
-        """A content of one text part."""
+        """A content of one text."""
         return cls(role=role, parts=[Part(text=text)])
 
     @classmethod
     def from_genai(cls, content: Any) -> Content:
-        """Our form of a `google.genai.types.Content`. Nothing is lost; the object handed in is not touched."""
-        return cast(Content, _genai_types().from_genai(content))
+        """A `google.genai.types.Content` as a Content; nothing is lost.
+
+        Args:
+            content: any content of the SDK; it is not changed.
+
+        Returns:
+            The same content, with enums as their string values. A field that is None and one that is empty become the same.
+
+        Raises:
+            AttributeError: `content` is no pydantic model.
+            msgspec.ValidationError: it has not the fields of a content.
+        """
+        plain = msgspec.to_builtins(content.model_dump(by_alias=True, exclude_none=True), builtin_types=(bytes,))
+        for part in plain.get("parts", ()):
+            for kind, value in part.items():
+                # Bytes stay raw in our own fields, and are base64 inside the dictionaries that only pass through us.
+                if isinstance(value, dict) and kind != "inlineData":
+                    part[kind] = msgspec.to_builtins(value)
+        return msgspec.convert(plain, cls)
 
     def to_genai(self) -> Any:
-        """The `google.genai.types.Content` that says the same."""
-        return _genai_types().to_genai(self)
+        """The `google.genai.types.Content` that says the same.
+
+        Raises:
+            ImportError: no SDK is known yet, because `runtime` was not imported.
+            pydantic.ValidationError: a dictionary that only passes through us is not what the SDK expects in that field.
+        """
+        if _to_genai is None:
+            raise ImportError("Content.to_genai needs the google-genai SDK, which comes with runtime: import runtime first")
+        return _to_genai(self)
 
     @property
     def text(self) -> str:
@@ -144,7 +169,7 @@ class Content(_Noun, frozen=True, kw_only=True):
         return "".join(part.text for part in self.parts if part.text and not part.thought)
 
     def is_empty(self) -> bool:
-        """True when there is nothing in it for a reader."""
+        """True when all its parts are empty."""
         return all(part.is_empty() for part in self.parts)
 
     def function_calls(self) -> Iterator[FunctionCall]:
@@ -156,6 +181,11 @@ class Content(_Noun, frozen=True, kw_only=True):
         return (part.function_response for part in self.parts if part.function_response is not None)
 
 
-def _genai_types() -> Any:
-    # The converters live with the SDK, on the other side of the house; `actors` alone never loads either.
-    return import_module("runtime.models.genai_types")
+_to_genai: Callable[[Content], Any] | None = None
+"""What `Content.to_genai` calls. It needs the SDK, which `actors` never imports, so `runtime.models` registers it."""
+
+
+def register_to_genai(convert: Callable[[Content], Any]) -> None:
+    """Set the function that does the work of `Content.to_genai`. `runtime.models` registers it when it is imported."""
+    global _to_genai
+    _to_genai = convert

@@ -1,7 +1,7 @@
-"""The entry of the log: an Event, and the actions that ride on it.
+"""The entry of the log: an Event, with the actions that it carries.
 
-An event is encoded once, by its author. Its place in the log, `seq`, is given later by the Session actor and travels
-beside the encoded bytes, so it is no part of them. The JSON form has ADK's names (semantics.md section 6).
+The author encodes an event once. The Session actor gives it its position in the log, `seq`, which is sent and stored beside the
+encoded bytes and is no part of them. The JSON form has ADK's names (semantics.md section 6).
 """
 
 from __future__ import annotations
@@ -9,31 +9,41 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.flow import FlowMark
+from actors.messages.json_types import JsonObject, Progress, StateDelta
 
 USER = "user"
-"""The author of everything a person says."""
+"""The author of the user's messages."""
 
 
 class EventActions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """What an event does besides being said."""
+    """What an event does besides being read.
 
-    state_delta: dict[str, Any] = {}
+    Attributes:
+        state_delta: changes of state, by prefixed keys.
+        artifact_delta: the versions of artifacts that were saved, by name.
+        transfer_to_agent: the agent that takes the conversation over; None for no transfer.
+        escalate: True ends the enclosing loop.
+        skip_summarization: True ends the agent's run without another model call.
+        rewind_before_invocation_id: the turn before which the session was rewound.
+        agent_state: how far the agent's run is, in the agent's own words.
+    """
+
+    state_delta: StateDelta = {}
     artifact_delta: dict[str, int] = {}
     transfer_to_agent: str | None = None
     escalate: bool | None = None
     skip_summarization: bool | None = None
     rewind_before_invocation_id: str | None = None
-    agent_state: dict[str, Any] | None = None
+    agent_state: Progress | None = None
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """Tokens of one model response, by google-genai's names."""
+    """Tokens of one model response, under google-genai's names."""
 
     prompt_token_count: int | None = None
     candidates_token_count: int | None = None
@@ -50,15 +60,23 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """One entry of a session's log.
 
     Attributes:
-        id: unique in the session; given by the author, so that an append can be repeated safely.
-        invocation_id: the turn it belongs to.
-        seq: its place in the session's log, from 1 and without gaps; 0 until the Session actor has stored it.
+        id: unique in the session; the author gives it, so that an append can be repeated safely.
+        invocation_id: the turn that the event belongs to.
+        seq: the position in the session's log, from 1 and without gaps; 0 until the Session actor has stored the event.
         author: the name of the agent, or `user`.
         timestamp: seconds since the epoch, by the author's clock.
-        branch: dotted path of the parallel branch it was made on; None outside of any.
-        partial: a piece of a streamed response: delivered, never stored.
-        error_code: class name of the exception that ended the agent's run; then `content` is None.
-        long_running_tool_ids: ids of the calls in `content` whose answer may come in a later turn.
+        branch: dotted path of the parallel branch of the author; None outside of any.
+        content: what was said, called or returned; None for an event that only acts.
+        partial: True for a part of a streamed response, which is delivered but never stored.
+        turn_complete: a field of ADK's events, which raygrove does not set.
+        finish_reason: why the model stopped, as its service sent it.
+        error_code: class name of the exception that ended the agent's run, while `content` is None; or the error code of a
+            model's response.
+        error_message: the message of that error.
+        usage: tokens of the model response; None for other events.
+        long_running_tool_ids: ids of the calls in `content` whose responses may come in a later turn.
+        custom_metadata: a JSON object of the model, of RunConfig, or of a supervisor's decision.
+        actions: what the event does besides being read.
         flow: what the event says of a flow; None when it belongs to none.
     """
 
@@ -76,13 +94,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     error_message: str | None = None
     usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
     long_running_tool_ids: Sequence[str] = ()
-    custom_metadata: dict[str, Any] | None = None
+    custom_metadata: JsonObject | None = None
     actions: EventActions = NO_ACTIONS
     flow: FlowMark | None = None
 
     @property
     def text(self) -> str:
-        """All that the event says in words, thoughts left out; "" when it says nothing."""
+        """All texts of the content joined, thoughts left out; "" when there is none."""
         return self.content.text if self.content is not None else ""
 
     def function_calls(self) -> Iterator[FunctionCall]:
@@ -105,24 +123,25 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Event:
-        """Read back what `to_json` wrote.
+        """The event that `to_json` wrote.
 
         Raises:
-            msgspec.ValidationError: the text is no event; the message names the field.
+            msgspec.ValidationError: a field is wrong; the message names it.
+            msgspec.DecodeError: the text is no JSON.
         """
         return msgspec.json.decode(text, type=cls)
 
 
 def new_event_id() -> str:
-    """A fresh id for an event."""
+    """A new id for an event."""
     return uuid.uuid4().hex
 
 
 def new_invocation_id() -> str:
-    """A fresh id for a turn, in ADK's form."""
+    """A new id for a turn, in ADK's form."""
     return f"e-{uuid.uuid4()}"
 
 
 def now_s() -> float:
-    """Seconds since the epoch, as they stand in events."""
+    """The time in seconds since the epoch, as events have it."""
     return time.time()

@@ -1,40 +1,43 @@
-"""What the log tells of a flow: its tasks, what becomes of them, and whose turn it is (seed 003; semantics.md section 7).
+"""What events say of a flow: its tasks, their states, and the turns of agents (semantics.md section 7).
 
-Every event of a flow carries a `FlowMark`. The marks alone, in the order of the log, say how far the flow is: nobody keeps
-anything else of it.
+Every event of a flow carries a `FlowMark`. The marks in the order of the log are the whole state of a flow; nothing else is
+stored.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+
+from actors.messages.json_types import JsonValue
 
 TaskStatus = Literal["pending", "running", "successful", "failed", "skipped"]
 
 COMPLETE: frozenset[str] = frozenset({"successful", "failed", "skipped"})
-"""What a task does not leave again."""
+"""The final statuses of a task."""
 
 CONTROLLER = "@controller"
-"""The agent that carries out flows which are no part of the tree. No identifier, so that no agent of a user is called so."""
+"""The agent that runs flows which are not part of the tree. It is no identifier, so no agent of a user has this name."""
 
 
-class _Noun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Common shape: immutable, camelCase in JSON, defaults not written."""
+class _Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of everything in a mark: immutable, camelCase in JSON, defaults left out."""
 
 
-class TaskNode(_Noun, frozen=True, kw_only=True):
-    """A task as everybody needs to know it; its Python parts, result type and tools, stay in the flow's definition.
+class TaskNode(_Value, frozen=True, kw_only=True):
+    """A task without its Python parts: result type and tools stay in the flow's definition.
 
     Attributes:
         name: unique in the flow.
-        objective: what is to be achieved.
-        agents: who may work on it.
-        depends_on: tasks that have to be complete first.
-        parent: the task that this one is a part of, and that depends on it.
-        on_failed_dependency: "skip" gives the task up when one that it needs has failed or was skipped, "run" does not mind.
-        max_llm_calls: model calls that may be made for it; None is any number.
-        labels: of a task made while the flow ran: the texts of which its result is one; empty: its result is a text.
+        objective: what to achieve.
+        agents: the agents that may work on it.
+        depends_on: tasks that have to be complete before it can begin.
+        parent: the task that this one is a part of, and that waits for it; None without one.
+        on_failed_dependency: "skip" skips it when a task that it needs failed or was skipped, "run" runs it all the same.
+        max_llm_calls: model calls after which it fails; None is no limit.
+        labels: for a task that was created while the flow ran: the texts of which its result is one; empty when its result is
+            any text.
     """
 
     name: str
@@ -47,34 +50,35 @@ class TaskNode(_Noun, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
 
 
-class TaskChange(_Noun, frozen=True, kw_only=True):
+class TaskChange(_Value, frozen=True, kw_only=True):
     """A task's new status.
 
     Attributes:
-        result: of a successful one, as plain data.
-        reason: why it failed or was skipped.
+        status: the status.
+        result: the result of a successful task, as plain data.
+        reason: why the task failed or was skipped; "" otherwise.
     """
 
     status: TaskStatus
-    result: Any = None
+    result: JsonValue = None
     reason: str = ""
 
 
-class FlowMark(_Noun, frozen=True, kw_only=True):
+class FlowMark(_Value, frozen=True, kw_only=True):
     """What an event says of a flow.
 
     Attributes:
-        run: which run of which flow; unique in the log.
+        run: the run of the flow; unique in the log.
         tasks: the tasks that the event was made for; empty when it belongs to none.
-        round: the number of the model call that it belongs to, from 1; 0 for events of the controller.
-        llm_calls: model calls that it took.
-        goal: in the first event of a run: the tasks to complete. What they need is done as well.
-        created: tasks that there are from now on.
-        ready: tasks that can be worked on from now on.
+        round: the number of the round, from 1, that the event belongs to; 0 for events of the controller.
+        llm_calls: model calls that were made for the event.
+        goal: in the first event of a run, the tasks to complete. The tasks that they need are completed too.
+        created: tasks that exist from now on.
+        ready: tasks that agents can work on from now on.
         changes: new statuses, by task.
-        turns: turns that begin, or get other tasks: agents with the tasks that they are given.
+        turns: by agent, the tasks of a turn that begins now, or that has other tasks from now on.
         ends_turn: the author has ended its turn.
-        next_agent: whom it has named as the next.
+        next_agent: the agent that the author has named to go on; None when it named none.
     """
 
     run: str
@@ -90,15 +94,16 @@ class FlowMark(_Noun, frozen=True, kw_only=True):
     next_agent: str | None = None
 
 
-class Work(_Noun, frozen=True, kw_only=True):
-    """What the controller wants of an agent: one round, that is one model call and the tools that it calls.
+class Work(_Value, frozen=True, kw_only=True):
+    """One round that the controller asks an agent to do: one model call and the tools that it calls.
 
     Attributes:
-        definition: under which the flow's definition is found.
-        run, round: see FlowMark.
-        tasks: those that the agent is given.
-        peers: who else may work on them.
-        begins: a turn of the agent begins with this round.
+        definition: the name under which the flow's definition is found.
+        run: the run of the flow.
+        round: the number of the round, from 1.
+        tasks: the tasks that the agent works on.
+        peers: the other agents that may work on them.
+        begins: the round is the first of a turn.
     """
 
     definition: str

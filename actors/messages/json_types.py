@@ -1,7 +1,7 @@
 """Names for JSON data, as it stands in messages, events, state and tools.
 
-`Any` stands for JSON in this file alone: a recursive type would cost a check of every value at every hop, and what may be inside
-is checked once, where it enters (`actors.messages.codec`).
+Only this file writes JSON as `Any`. msgspec would check a recursive type at every hop, so `actors.messages.codec` checks values
+once, where they enter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 JsonValue = Any
-"""None, a boolean, a number, a text, or a list or object of such."""
+"""None, a boolean, a number, a text, or a list or object of JSON values."""
 
 JsonObject = dict[str, Any]
 """A JSON object that its holder may change: arguments of a call, a tool's result, a schema."""

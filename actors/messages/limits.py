@@ -1,4 +1,4 @@
-"""How much a deployment takes in, and how much it asks of models."""
+"""Limits of a deployment: sizes of what it takes in, and rates of its model calls."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ MIB = 1024 * KIB
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes of what is sent and stored, in bytes of the encoded form, and of prompts. Each is a setting of the same name,
-    RAYGROVE_MAX_….
+    """Sizes of requests, events, state, caches and prompts. Each is a setting of the same name, RAYGROVE_MAX_….
+
+    Bytes are those of the encoded form.
 
     Attributes:
-        max_message_bytes: a request of a driver with all that is in it, such as a turn's message with its data.
-        max_event_bytes: an event as it is stored. What is larger belongs into an artifact.
-        max_state_bytes: the state of one session, of one user and of the app, each; and the `temp:` state of a turn.
-        max_inline_bytes: data in a model's answer that stays in the log; what is larger is saved as an artifact.
-        max_cache_bytes: memory for what can be read again from the store: sessions in the Session actor, and in each agent what
-            it knows of them. What turns are using just now counts, but stays.
-        max_listed_targets: agents whose names and descriptions a model is told because it may transfer to them; when there are
-            more, it is given a tool to find them.
+        max_message_bytes: a request of a driver with all its data, such as a turn's message; default 32 MiB.
+        max_event_bytes: an event as it is stored; default 4 MiB.
+        max_state_bytes: each of the states of a session, of a user, of the app, and of a turn (`temp:`); default 1 MiB.
+        max_inline_bytes: data in a model's response that stays in the log; larger data is saved as an artifact. Default 64 KiB.
+        max_cache_bytes: memory of each cache of what can be read from the store again: of the Session actor for sessions, of
+            each agent for its views of them. Entries in use count too, but are never evicted. Default 64 MiB.
+        max_listed_targets: transfer targets that are listed in a model's instruction; an agent with more targets gets a tool to
+            find them. Default 64.
     """
 
     max_message_bytes: int = 32 * MIB
@@ -33,20 +34,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_LIMITS = Limits()
-"""Those of whoever sets none."""
+"""The limits of a deployment that sets none."""
 
 
 class ModelLimits(BaseModel):
-    """How much is asked of one model, by all agents of a deployment together. What waits is served session by session.
+    """Limits on the calls of one model by all agents of a deployment together. Waiting sessions are served in turn.
 
     Attributes:
-        max_concurrency: calls at the same time; None is any number.
-        requests_per_minute: calls that begin in any minute, repetitions among them; None is any number.
-        tokens_per_minute: what calls may use in a minute, as the model tells it when they are over. Those that are under way are
-            counted as the usual one, so it may be overshot by calls that use more; None is any number.
-        max_retries: how often a call is repeated whose failure may pass: statuses 429, 500, 502, 503 and 504, no answer at all.
-        retry_ratio, retry_reserve: of all calls no more than that part is repeated, and `retry_reserve` calls besides. What goes
-            beyond it fails at its first failure.
+        max_concurrency: calls at the same time; default None, for no limit.
+        requests_per_minute: calls that begin within any minute, retries included; default None, for no limit.
+        tokens_per_minute: tokens that calls use within a minute, as the model reports when a call has ended. A call under way
+            counts as an average one, so the limit may be overshot. Default None, for no limit.
+        max_retries: retries of a call that failed with status 429, 500, 502, 503 or 504, or without any answer; default 4.
+        retry_ratio: the share of all calls, from 0 to 1, that may be retries; default 0.1.
+        retry_reserve: retries that are allowed beyond that share; default 10. Calls beyond both fail at their first failure.
+
+    Raises:
+        pydantic.ValidationError: a field is unknown or out of range.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

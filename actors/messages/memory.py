@@ -1,4 +1,4 @@
-"""What is remembered of sessions: one entry for each event that said something."""
+"""Memory of sessions: one entry for each event that has a text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import msgspec
 
 
 class MemoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was said in one event of a remembered session.
+    """The text of one event of a remembered session.
 
     Attributes:
-        session_id: the session it was said in.
+        session_id: the session of the event.
         author: the name of the agent, or `user`.
         timestamp: seconds since the epoch.
-        text: all that the event said in words, thoughts left out.
+        text: the text of the event, thoughts left out.
     """
 
     session_id: str

@@ -1,14 +1,14 @@
-"""What an LLM agent asks of a model, and what it gets back."""
+"""The request of an LLM agent to a model, and the response."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from actors.messages.content import Content
 from actors.messages.event import Usage
+from actors.messages.json_types import JsonObject
 
 
 class FunctionDeclaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,20 +16,20 @@ class FunctionDeclaration(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     description: str = ""
-    parameters: dict[str, Any] | None = None
+    parameters: JsonObject | None = None
 
 
 class LlmRequest(msgspec.Struct, kw_only=True):
     """One model call. A before_model callback may change it.
 
     Attributes:
-        model: the name of the model, "" for models that have none.
-        agent: the agent that asks.
-        contents: the conversation, oldest first. The list is not changed by anybody once it is in a request.
-        system_instruction: "" when there is none.
-        tools: the declarations of all tools, which go into one tool entry.
-        config: fields of google-genai's GenerateContentConfig by their Python names.
-        output_schema: JSON schema of the answer, when one is wanted.
+        model: the name of the model; "" for a model object without one.
+        agent: the agent that calls.
+        contents: the conversation, oldest first. To change it, give the request another list: this one may be shared.
+        system_instruction: the system instruction; "" without one.
+        tools: the declarations of all tools.
+        config: fields of google-genai's GenerateContentConfig, by their Python names.
+        output_schema: the JSON schema that the response has to fit; None for free text.
     """
 
     model: str = ""
@@ -37,12 +37,22 @@ class LlmRequest(msgspec.Struct, kw_only=True):
     contents: Sequence[Content] = ()
     system_instruction: str = ""
     tools: Sequence[FunctionDeclaration] = ()
-    config: dict[str, Any] = {}
-    output_schema: dict[str, Any] | None = None
+    config: JsonObject = {}
+    output_schema: JsonObject | None = None
 
 
 class LlmResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer of a model, or with `partial` a piece of it. `content` None: the model returned nothing."""
+    """A response of a model, or with `partial` a part of one that is streamed.
+
+    Attributes:
+        content: what the model said or called; None when it returned nothing.
+        partial: True for a part of a streamed response; the complete one follows.
+        finish_reason: why the model stopped, as its service sent it.
+        error_code: the reason why there is no content, when the service gave one.
+        error_message: the service's explanation.
+        usage: tokens of the call; None when the service did not say.
+        custom_metadata: a JSON object that is stored on the event of the response, for instance the sources of a search.
+    """
 
     content: Content | None = None
     partial: bool = False
@@ -50,4 +60,4 @@ class LlmResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     error_code: str | None = None
     error_message: str | None = None
     usage: Usage | None = None
-    custom_metadata: dict[str, Any] | None = None
+    custom_metadata: JsonObject | None = None

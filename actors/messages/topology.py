@@ -1,4 +1,4 @@
-"""The shape of the tree without the agents in it: what selection and transfer need to decide."""
+"""The shape of the tree without the definitions, from which selection and transfer decide."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """One agent's place in the tree.
 
     Attributes:
+        name: the agent's name.
         kind: llm, custom, sequential, parallel, loop or flow.
-        parent: None for the root, and for an agent that is a tool of others: it stands beside the tree, with a tree below it.
-        tool_agents: the agents that it has as tools.
+        description: the agent's description.
+        parent: the name of its parent; None for the root, and for a tool agent, which stands beside the tree.
+        children: the names of its children, in order.
+        tool_agents: the names of the agents that it has as tools.
+        disallow_transfer_to_parent: see LlmAgent.
+        disallow_transfer_to_peers: see LlmAgent.
     """
 
     name: str
@@ -39,7 +44,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
 
 class Topology(msgspec.Struct, frozen=True, dict=True):
-    """The parent map: every node of the tree, the root first, parents before their children; then the agents that are tools."""
+    """All nodes: those of the tree, the root first and parents before their children; then tool agents with those below them."""
 
     nodes: tuple[AgentNode, ...]
 
@@ -53,14 +58,14 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return self.nodes[0]
 
     def find(self, name: str) -> AgentNode | None:
-        """The node of that name, or None."""
+        """The node with that name, or None."""
         return self._by_name.get(name)
 
     def __getitem__(self, name: str) -> AgentNode:
-        """The node of that name.
+        """The node with that name.
 
         Raises:
-            UnknownAgentError: there is none; the message names the nearest.
+            UnknownAgentError: there is none; the message suggests a name.
         """
         node = self._by_name.get(name)
         if node is None:
@@ -68,16 +73,16 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return node
 
     def lineage(self, name: str) -> Iterator[AgentNode]:
-        """The node of that name, then its parent, and so on up to the root."""
+        """The node with that name, then its parent, and so on to the root."""
         node: AgentNode | None = self[name]
         while node is not None:
             yield node
             node = self._by_name[node.parent] if node.parent is not None else None
 
     def is_beside(self, name: str) -> bool:
-        """True when the agent is not in the tree itself, but a tool of an agent, or below one."""
+        """True when the agent stands beside the tree: a tool agent, or one below it."""
         return not self.is_below(name, self.root.name)
 
     def is_below(self, name: str, ancestor: str) -> bool:
-        """True when `name` is `ancestor` or stands somewhere under it."""
+        """True when `name` is `ancestor` or stands anywhere below it."""
         return any(node.name == ancestor for node in self.lineage(name))

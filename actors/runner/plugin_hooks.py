@@ -8,7 +8,7 @@ from actors.behaviours.callbacks import as_content, first_result
 from actors.definitions.agents.plugin import hooks
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.errors import InvalidMessageError, PluginFailedError, SessionNotFoundError
-from actors.errors.user_code import code_of, is_cancellation, told
+from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.messages import protocol as p
 from actors.messages.codec import decode, plain
 from actors.messages.content import Content
@@ -112,5 +112,5 @@ class PluginHooks:
             # A plugin is the user's code: whatever it raises, this turn fails with it and the Runner goes on.
             if is_cancellation(error):
                 raise
-            raise PluginFailedError(hook, code_of(error), told(error)) from error
+            raise PluginFailedError(hook, code_of(error), error_text(error)) from error
         return content, actions

@@ -1,16 +1,16 @@
-"""A clock for tests in which nobody waits."""
+"""A clock for tests, whose sleeps take no time."""
 
 from __future__ import annotations
 
 
 class ManualClock:
-    """Implements `actors.interfaces.clock.Clock`: time stands still, but for who sleeps it jumps to when he wakes.
+    """Implements `actors.interfaces.clock.Clock` with a time that only `advance` and `sleep` move.
 
     Args:
-        now_s: where it begins, in seconds since the epoch.
+        now_s: the time at the beginning, in seconds since the epoch.
 
     Attributes:
-        slept: for how many seconds somebody has slept, in order.
+        slept: the seconds of every `sleep` so far, in order.
     """
 
     def __init__(self, now_s: float = 0.0) -> None:
@@ -22,10 +22,10 @@ class ManualClock:
         return self._now_s
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the time forward."""
         self._now_s += seconds
 
     async def sleep(self, seconds: float) -> None:
-        """Let so much time pass at once."""
+        """Move the time forward by so many seconds, and return at once."""
         self.slept.append(seconds)
         self.advance(max(0.0, seconds))

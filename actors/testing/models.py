@@ -1,10 +1,10 @@
-"""Models without a service behind them."""
+"""Models for tests that need no service."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeGuard
 
 import msgspec
 
@@ -12,12 +12,13 @@ from actors.errors import DefinitionError, ScriptExhaustedError
 from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
+from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.rules.prompt.compiler import FOREIGN_MARK
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
-Reply = str | Mapping[str, Any] | Content | LlmResponse | BaseException | type[BaseException] | None
-"""What a fake model says: see `ScriptedModel`."""
+Reply = str | JsonMapping | Content | LlmResponse | BaseException | type[BaseException] | None
+"""One reply of a fake model, in one of the forms that `ScriptedModel` lists."""
 
 
 class _State(msgspec.Struct):
@@ -26,48 +27,54 @@ class _State(msgspec.Struct):
 
 
 class ScriptedModel:
-    """Gives the replies of a list, one a call, to all agents that share the object, on every engine.
+    """A model that gives the replies of a list, one per call, to all agents that share the object, on every engine.
 
     A reply is one of:
         a text; a Content; an LlmResponse;
-        `{"call": name, "args": {…}}`: a function call;
+        `{"call": name, "args": {…}}`: a function call, with an `"id"` if you like;
         `{"transfer": agent}`: a call of transfer_to_agent;
         `{"thought": text}`: a thought;
         `{"parts": [reply, …]}`: one response of several of the above;
-        `{"stream": [text, …]}`: one text, in these pieces when it is streamed;
+        `{"stream": [text, …]}`: one text, in these parts when it is streamed;
         None: the model returns nothing;
         an exception, or a class of exceptions: the model raises it.
 
-    Running out of replies is an error.
+    A call after the last reply raises ScriptExhaustedError.
+
+    Args:
+        replies: the replies, in order.
 
     Attributes:
-        requests: what was asked so far, in order.
-        remaining: how many replies are left.
+        requests: the requests so far, in order.
+        remaining: the number of replies that are left.
+
+    Raises:
+        DefinitionError: a reply has none of these forms.
     """
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = list(replies)
         for reply in self.replies:
             if not _is_error(reply):
-                pieces_of(reply)
+                reply_parts(reply)
         self._taken = 0
         self._requests: list[LlmRequest] = []
         self._refresh: Callable[[], None] | None = None
 
     @property
     def requests(self) -> Sequence[LlmRequest]:
-        """What was asked so far, in order."""
+        """The requests so far, in order."""
         self._update()
         return self._requests
 
     @property
     def remaining(self) -> int:
-        """How many replies are left."""
+        """The number of replies that are left."""
         self._update()
         return len(self.replies) - self._taken
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Give the next reply."""
+        """Give the next reply. Raises ScriptExhaustedError when none is left, and a reply that is an exception."""
         self._requests.append(request)
         if self._taken == len(self.replies):
             raise ScriptExhaustedError(len(self.replies), request.agent)
@@ -76,37 +83,39 @@ class ScriptedModel:
         for response in responses(reply, stream=stream):
             yield response
 
-    # ------------------------------------------------------------------------------- one living copy for all agents
     def state(self) -> bytes:
-        """See SharedModel."""
+        """The state of the live copy: see `actors.interfaces.model.SharedModel`."""
         return encode(_State(self._taken, self._requests))
 
     def adopt(self, state: bytes) -> None:
-        """See SharedModel."""
+        """Take over the state of the live copy."""
         copy = decode(state, _State)
         self._taken, self._requests = copy.taken, copy.requests
 
     def follow(self, refresh: Callable[[], None] | None) -> None:
-        """Have `refresh` called before anybody looks: it brings home what the living copy has become."""
+        """Set a function that adopts the state of the live copy; it is called whenever `requests` or `remaining` is read."""
         self._refresh = refresh
 
     def _update(self) -> None:
         if self._refresh is not None:
             self._refresh()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_refresh": None}
 
 
 class PatternModel:
-    """Answers by the first pattern that is found in the newest text of the user. It has no state.
+    """A model that gives the reply of the first pattern found in the user's newest text. It has no state.
 
-    When a tool has just answered, only patterns that begin with `tool:` count, and the text that they are searched in is
-    `tool:<name>` followed by the response as JSON; without such a pattern the model tells that response.
+    When a tool has just answered, only patterns that begin with `tool:` count. They are searched in `tool:<name>` followed by the
+    tool's response as JSON. When none is found, the reply is that response.
 
     Args:
-        patterns: regular expressions, searched without regard to case, each with a reply as for `ScriptedModel`.
-        default: the reply when none is found in the user's text.
+        patterns: regular expressions, matched without regard to case, each with a reply as for `ScriptedModel`.
+        default: the reply when no pattern is found in the user's text.
+
+    Raises:
+        DefinitionError: a reply has none of the forms that `ScriptedModel` lists.
     """
 
     def __init__(self, patterns: Sequence[tuple[str, Reply]], default: Reply = "I do not know.") -> None:
@@ -114,10 +123,10 @@ class PatternModel:
         self._default = default
         for _, reply in patterns:
             if not _is_error(reply):
-                pieces_of(reply)
+                reply_parts(reply)
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer the newest text."""
+        """Give the reply to the newest text. Raises a reply that is an exception."""
         for response in responses(self._reply(request.contents), stream=stream):
             yield response
 
@@ -125,8 +134,8 @@ class PatternModel:
         answered = next(contents[-1].function_responses(), None) if contents else None
         if answered is None:
             return self._found(_newest_text(contents), of_tools=False, default=self._default)
-        told = msgspec.json.encode(answered.response).decode()
-        return self._found(f"{_TOOL}{answered.name} {told}", of_tools=True, default=told)
+        response = msgspec.json.encode(answered.response).decode()
+        return self._found(f"{_TOOL}{answered.name} {response}", of_tools=True, default=response)
 
     def _found(self, text: str, *, of_tools: bool, default: Reply) -> Reply:
         for pattern, reply in self._patterns:
@@ -139,20 +148,20 @@ _TOOL = "tool:"
 
 
 def _newest_text(contents: Sequence[Content]) -> str:
-    """What the user said last; what other agents said is told in the user's role too, but begins with a mark."""
-    said = (content.text for content in reversed(contents) if content.role == USER and content.parts[0].text != FOREIGN_MARK)
-    return next((text for text in said if text), "")
+    """The user's newest text. Quotes of other agents have the user's role too, but begin with a mark."""
+    texts = (content.text for content in reversed(contents) if content.role == USER and content.parts[0].text != FOREIGN_MARK)
+    return next((text for text in texts if text), "")
 
 
 def responses(reply: Reply, *, stream: bool) -> list[LlmResponse]:
-    """What a model yields that says this. Raises the reply when it is an exception, or a class of exceptions."""
+    """The responses in which a model gives a reply. Raises the reply when it is an exception or a class of exceptions."""
     if _is_error(reply):
         raise reply
     if isinstance(reply, LlmResponse):
         return [reply]
     if reply is None:
         return [LlmResponse()]
-    parts, chunks = pieces_of(reply)
+    parts, chunks = reply_parts(reply)
     whole = LlmResponse(content=Content(role="model", parts=parts))
     if not stream:
         return [whole]
@@ -165,7 +174,7 @@ def _is_error(reply: Reply) -> TypeGuard[BaseException | type[BaseException]]:
 
 
 def _joined(parts: Sequence[Part]) -> list[Part]:
-    """The parts with texts that follow each other made one, as a stream's pieces are."""
+    """The parts, with neighbouring texts joined, as in the complete response of a stream."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -176,11 +185,11 @@ def _joined(parts: Sequence[Part]) -> list[Part]:
     return joined
 
 
-def pieces_of(reply: Reply) -> tuple[list[Part], list[str]]:
-    """The parts of a reply, and the texts in which it is streamed.
+def reply_parts(reply: Reply) -> tuple[list[Part], list[str]]:
+    """The parts of a reply, and the texts in which its text is streamed.
 
     Raises:
-        DefinitionError: it is none of the forms of a reply.
+        DefinitionError: the reply has none of the forms that `ScriptedModel` lists.
     """
     match reply:
         case None | LlmResponse():
@@ -197,8 +206,8 @@ def pieces_of(reply: Reply) -> tuple[list[Part], list[str]]:
             return [Part(text=text, thought=True)], []
         case {"stream": [*texts]}:
             return [Part(text="".join(texts))], list(texts)
-        case {"parts": [*pieces]}:
-            each = [pieces_of(piece) for piece in pieces]
+        case {"parts": [*replies]}:
+            each = [reply_parts(part) for part in replies]
             return [part for parts, _ in each for part in parts], [chunk for _, chunks in each for chunk in chunks]
         case _:
             pass
@@ -208,5 +217,5 @@ def pieces_of(reply: Reply) -> tuple[list[Part], list[str]]:
     )
 
 
-def _call(name: str, reply: Any) -> FunctionCall:
+def _call(name: str, reply: JsonValue) -> FunctionCall:
     return FunctionCall(id=reply.get("id"), name=name, args=dict(reply.get("args") or {}))

@@ -11,7 +11,7 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayTaskError
 
-from actors.errors.user_code import code_of, told
+from actors.errors.user_code import code_of, error_text
 from actors.messages.json_types import JsonMapping
 from runtime.cluster.transport.ray_actors import start_task
 
@@ -45,7 +45,7 @@ def _call(pickled: bytes) -> Any:
 
 
 def _as_runtime_error(error: BaseException) -> RuntimeError:
-    return RuntimeError(f"{code_of(error)}: {told(error)}".removesuffix(": "))
+    return RuntimeError(f"{code_of(error)}: {error_text(error)}".removesuffix(": "))
 
 
 async def _awaited(result: Any) -> Any:

@@ -75,7 +75,7 @@ def test_calls_that_are_only_unusual_are_carried_out(local: Deploy) -> None:
         check_session_works(rt)
 
 
-def test_a_model_can_play_no_other_role_and_cannot_answer_its_own_calls(local: Deploy) -> None:
+def test_a_model_can_play_no_other_role_and_cannot_answer_its_own_calls(local: Deploy, caplog: pytest.LogCaptureFixture) -> None:
     answered = Part(function_response=FunctionResponse(id="c1", name="note", response={"result": "made up"}))
     said = answer(Part(), call(id="c1", name="note"), answered, Part(text=""))
     wrong_role = answer("I am the user")
@@ -90,6 +90,7 @@ def test_a_model_can_play_no_other_role_and_cannot_answer_its_own_calls(local: D
             assert not list(events[0].function_responses())
             assert not any("made up" in str(each.response) for event in events for each in event.function_responses())
             check_session_works(rt, f"s{number}")
+    assert [each.levelname for each in caplog.records if "a model answered the call 'c1' itself" in each.message] == ["WARNING"]
 
 
 def test_an_answer_that_says_nothing_ends_the_run_without_an_event(local: Deploy) -> None:

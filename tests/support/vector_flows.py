@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from actors import Content, Event, Flow, FlowMark, LlmAgent, Task, TaskChange
+from actors.behaviours.flow.chance import seeded_draw
 from actors.behaviours.flow.round import task_tools
 from actors.errors import DefinitionError
 from actors.messages.event import USER
@@ -88,7 +89,7 @@ def _check_ready(case: Case) -> None:
     seen = [set(board.ready())]
     for step in given.get("do") or ():
         board.add("", FlowMark(run=RUN, changes=_change(step)))
-        board.add("", FlowMark(run=RUN, changes=board.spread()))
+        board.add("", FlowMark(run=RUN, changes=board.skipped_by_failures()))
         seen.append(set(board.ready()))
     assert seen == [set(ready) for ready in given["expect"]]
     if "status" in given:
@@ -115,7 +116,7 @@ def _check_agent(case: Case) -> None:
     if "ended" in given:
         board.add(str(active), FlowMark(run=RUN, ends_turn=True, next_agent=given["ended"]))
     # One agent at a time: the case asks for the choice of one round, not for parallel ones.
-    chosen = next_rounds(msgspec.structs.replace(flow.plan.rules, max_parallel=1), board)[0]
+    chosen = next_rounds(msgspec.structs.replace(flow.plan.rules, max_parallel=1), board, seeded_draw)[0]
     expect = checked_keys(given["expect"], "candidates", "agent", "tasks", of=case.id)
     if "candidates" in expect:
         assert set(pool) == set(expect["candidates"])

@@ -13,6 +13,7 @@ import asyncio
 
 import msgspec
 
+from actors.behaviours.flow.chance import seeded_draw
 from actors.behaviours.flow.prompt import result_text
 from actors.behaviours.lifecycle import stored_failure
 from actors.definitions.flows.plan import FlowPlan, PlanSource
@@ -132,7 +133,7 @@ class _FlowRun:
         await self._record_consequences()
         board = self._board
         turns: dict[str, tuple[str, ...]] = {}
-        for assigned in next_rounds(self._rules, board, list(self._rounds.values()), self._waiting.keys()):
+        for assigned in next_rounds(self._rules, board, seeded_draw, list(self._rounds.values()), self._waiting.keys()):
             if self._limit_reached() is not None:
                 break
             self._begin_round(assigned)
@@ -148,7 +149,7 @@ class _FlowRun:
         """Store the changes that follow for other tasks, before any round begins: its agent is briefed about them."""
         board = self._board
         changes: dict[str, TaskChange] = {}
-        while following := {**board.used_up(), **board.spread()}:
+        while following := {**board.out_of_calls(), **board.skipped_by_failures()}:
             board.add(self._spec.name, FlowMark(run=self._run, changes=following))
             changes.update(following)
         if changes:
@@ -191,8 +192,8 @@ class _FlowRun:
 
 def _results_text(board: Board) -> str:
     """What came of the tasks that no other needs; of a single one, its result alone."""
-    needed = {task for other in board.in_work() for task in board.needs(other)}
-    last = [task for task in board.in_work() if task not in needed]
+    needed = {task for other in board.required() for task in board.needs(other)}
+    last = [task for task in board.required() if task not in needed]
     if len(last) == 1 and board.status[last[0]] == "successful":
         return result_text(board.results.get(last[0]))
     lines = []

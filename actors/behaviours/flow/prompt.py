@@ -14,7 +14,7 @@ from actors.messages.flow import TaskNode, Work
 from actors.messages.json_types import JsonValue
 from actors.rules.flow.board import Board
 from actors.rules.prompt import instructions
-from actors.rules.prompt.task_briefing import Brief, Known, briefing
+from actors.rules.prompt.task_briefing import Brief, CompleteTask, briefing
 
 GO_ON = "Go on with your tasks."
 """Said to a model whose own message is the last one: models answer only to others."""
@@ -64,17 +64,17 @@ class TaskPrompt:
         return Brief(
             name=node.name,
             objective=await self._objective(node),
-            result=self._plan.result_type(node).told(),
+            result=self._plan.result_type(node).description(),
             parent=f"`{parent.name}`: {await self._objective(parent)}" if parent is not None else "",
         )
 
-    async def _known(self, node: TaskNode) -> Known:
+    async def _known(self, node: TaskNode) -> CompleteTask:
         board = self._board
-        return Known(
+        return CompleteTask(
             name=node.name,
             objective=await self._objective(node),
             status=board.status[node.name],
-            told=result_text(board.results.get(node.name)) or board.reasons.get(node.name, ""),
+            text=result_text(board.results.get(node.name)) or board.reasons.get(node.name, ""),
         )
 
     async def _objective(self, node: TaskNode) -> str:

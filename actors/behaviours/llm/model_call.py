@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from contextlib import aclosing
 from typing import cast
@@ -25,6 +26,8 @@ from actors.rules.checks import model_answer, user_message
 
 CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
+
+logger = logging.getLogger(__name__)
 
 
 class ModelCall:
@@ -115,15 +118,15 @@ class ModelCall:
         async with aclosing(self._model.generate(request, stream=self._context.streaming)) as responses:  # type: ignore[type-var]
             async for response in responses:
                 if getattr(response, "partial", False):
-                    content = model_answer.piece(response.content, self._model_name, self._spec.limits.max_inline_bytes)
+                    content = model_answer.partial_content(response.content, self._model_name, self._spec.limits.max_inline_bytes)
                     await self._context.emit(Event(content=content, partial=True))
                 else:
                     complete = response
-        return model_answer.fit(complete, self._model_name)
+        return model_answer.checked_response(complete, self._model_name, logger.warning)
 
     def _replacement(self, given: object) -> LlmResponse:
         """What a callback returned in place of a response."""
-        return model_answer.fit(as_response(given), self._model_name)
+        return model_answer.checked_response(as_response(given), self._model_name, logger.warning)
 
     async def _with_unique_ids(self, response: LlmResponse) -> LlmResponse:
         """The response with an id on every call that no other call has that the agent sees."""

@@ -50,7 +50,7 @@ class AgentPrompt:
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, and its transfer targets."""
-        return instructions.join([*await self._templates.of_agent(), self._spec.reach.instruction])
+        return instructions.join([*await self._templates.of_agent(), self._spec.transfer_menu.instruction])
 
 
 class Templates:

@@ -34,7 +34,7 @@ class LlmRun:
     def __init__(self, spec: AgentSpec, model: Model, context: Context) -> None:
         by_name: dict[str, Tool] = {tool.name: tool for tool in cast(LlmAgent, spec.definition).tools}
         if spec.targets:
-            by_name.update((tool.name, tool) for tool in transfer_tools(spec.reach))
+            by_name.update((tool.name, tool) for tool in transfer_tools(spec.transfer_menu))
         self._spec = spec
         self._context = context
         self._tools = ToolCalls(spec, context, by_name)
@@ -100,7 +100,7 @@ class LlmRun:
     async def _run_decided_calls(self) -> AnyOutcome | None:
         """Run the calls that the user confirms with the turn's message, and answer those that the user declines."""
         ids = [response.id for response in self._context.user_content.function_responses()]
-        decisions = (await self._context.view()).decided(ids) if ids else []
+        decisions = (await self._context.view()).user_replies(ids) if ids else []
         calls: list[FunctionCall] = []
         decided: dict[str, JsonObject | None] = {}
         for call, given, stored in decisions:

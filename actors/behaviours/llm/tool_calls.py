@@ -15,7 +15,7 @@ from actors.definitions.tools.context import Actions, ToolContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotEncodableError
 from actors.errors.suggestions import did_you_mean
-from actors.errors.user_code import code_of, is_cancellation, told
+from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.context import Context
 from actors.messages.codec import decode, encode, flaw, plain, plain_sized
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
@@ -106,9 +106,9 @@ class ToolCalls:
             ToolResult(call, Actions(), {"error": f"{call.name} was cancelled by itself"}) if task.cancelled() else task.result()
             for call, task in zip(calls, tasks, strict=True)
         ]
-        for index in sizes.left_out([result.size for result in results], self._spec.limits):
+        for index in sizes.results_to_drop([result.size for result in results], self._spec.limits):
             call, size = results[index].call, results[index].size
-            error = sizes.told_too_large(call.name, size, self._spec.limits)
+            error = sizes.too_large_text(call.name, size, self._spec.limits)
             results[index] = ToolResult(call, Actions(), {"error": error})
         return results
 
@@ -142,7 +142,7 @@ class ToolCalls:
             return ToolResult(call, actions, response, size + _check_actions(actions))
         except (NotEncodableError, InvalidIdError) as error:
             # Nothing of such a call can be stored, its state included: the event would fail as a whole.
-            return ToolResult(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {told(error)}"})
+            return ToolResult(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {error_text(error)}"})
 
     def _unknown(self, name: str) -> str:
         available = ", ".join(self.by_name) if self.by_name else "none"
@@ -158,12 +158,12 @@ class ToolCalls:
             except (FencedError, ActorLostError):
                 # Not the tool's fault: an agent that it has asked cannot go on here.
                 raise
-            except BaseException as error:  # A tool is the user's code: whatever it raises, the model is told and goes on.
+            except BaseException as error:  # A tool is the user's code: whatever it raises, the model is error_text and goes on.
                 if is_cancellation(error):
                     raise
                 result = await first_result(hooks("on_tool_error_callback"), tool, args, context, error)
                 if result is None:
-                    return {"error": f"{code_of(error)}: {told(error)}"}
+                    return {"error": f"{code_of(error)}: {error_text(error)}"}
         replaced = await first_result(hooks("after_tool_callback"), tool, args, context, result)
         return result if replaced is None else replaced
 

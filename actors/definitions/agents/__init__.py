@@ -1,4 +1,4 @@
-"""Definitions: what a user says an agent is."""
+"""Definitions of agents."""
 
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import Agent, Placement

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import pydantic
 
@@ -11,8 +10,10 @@ from actors.definitions.agents.base import Agent
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.json_schema import json_schema
+from actors.definitions.tools.validation import problems
 from actors.errors import AgentFailedError, DefinitionError, ToolAgentError
 from actors.messages.content import Content
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Paused
 
@@ -26,20 +27,20 @@ class _Request(pydantic.BaseModel):
 
 
 class AgentTool(Tool):
-    """A tool that asks an agent, which runs in an actor of its own and sees nothing of the conversation but what it is asked.
+    """A tool that asks an agent. The agent runs in its own actor and sees nothing of the conversation but the request.
 
-    The agent stands beside the tree: nobody can transfer to it, and no message of the user reaches it. It and those below it may
-    transfer to each other. Its events are in the log, on a branch that no other agent sees; what it writes into state is
-    seen by all. The same agent may be the tool of several agents.
+    The agent stands beside the tree: no agent outside can transfer to it, and no message of the user reaches it. It and the
+    agents below it may transfer to each other. Its events are in the log, on a branch that no other agent sees; what it writes
+    into state is seen by all. One agent may be the tool of several agents.
 
     Args:
-        agent: whom to ask; the tool has its name and description. With an `input_schema` the tool takes those arguments, and
-            the agent is given them as JSON; otherwise it takes one text, `request`. With an `output_schema` the result is that
-            object.
-        skip_summarization: the result is the end of the asking agent's run.
+        agent: the agent to ask; the tool takes its name and description. With an `input_schema` the tool takes those arguments
+            and passes them on as JSON; without, it takes one text, `request`. With an `output_schema` the result is an object
+            of that schema; without, it is a text.
+        skip_summarization: True makes the result the end of the asking agent's run; default False.
 
     Raises:
-        DefinitionError: `agent` is none.
+        DefinitionError: `agent` is no Agent.
     """
 
     def __init__(self, agent: Agent, *, skip_summarization: bool = False) -> None:
@@ -53,13 +54,13 @@ class AgentTool(Tool):
         self._output: type[pydantic.BaseModel] | None = getattr(agent, "output_schema", None)
 
     def alone(self) -> AgentTool:
-        """The same tool with its agent alone: what travels to the actor of the agent that has it."""
+        """The same tool without the agents below its agent, as it is sent to the actor of the agent that has it."""
         alone = copy.copy(self)
         alone.agent = self.agent.alone()
         return alone
 
     def declaration(self) -> FunctionDeclaration:
-        """The agent as the model sees it."""
+        """The agent as the model sees it: a function of its `input_schema`, or of one text."""
         schema = json_schema(self._input)
         schema.pop("title", None)
         schema.pop("description", None)
@@ -67,26 +68,26 @@ class AgentTool(Tool):
             field.pop("title", None)
         return FunctionDeclaration(name=self.name, description=self.description, parameters=schema)
 
-    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
-        """Ask the agent.
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonValue:
+        """Ask the agent and return its answer.
 
         Raises:
             ValueError: an argument is missing or wrong.
-            AgentFailedError: the agent failed; its own event of that is in the log.
-            ToolAgentError: it did not answer, or not as it should.
+            AgentFailedError: the agent failed; the event of its failure is in the log.
+            ToolAgentError: the agent paused, was stopped, or gave an answer that does not fit its `output_schema`.
         """
-        outcome, said = await context.ask_agent(self.name, Content.of_text(self._message(args)))
+        outcome, answer = await context.ask_agent(self.name, Content.of_text(self._message(args)))
         self._require_end(outcome)
         if self.skip_summarization:
             context.actions.skip_summarization = True
-        return self._result(said)
+        return self._result(answer)
 
-    def _message(self, args: dict[str, Any]) -> str:
+    def _message(self, args: JsonObject) -> str:
         try:
             asked = self._input.model_validate(args)
         except pydantic.ValidationError as error:
             takes = ", ".join(self._input.model_fields)
-            raise ValueError(f"wrong arguments for {self.name}: {_told(error)}. It takes: {takes}") from error
+            raise ValueError(f"wrong arguments for {self.name}: {problems(error)}. It takes: {takes}") from error
         return asked.request if isinstance(asked, _Request) else asked.model_dump_json(exclude_none=True)
 
     def _require_end(self, outcome: AnyOutcome) -> None:
@@ -98,15 +99,10 @@ class AgentTool(Tool):
             case Cancelled():
                 raise ToolAgentError(self.name, "it was stopped")
 
-    def _result(self, said: str) -> Any:
+    def _result(self, answer: str) -> JsonValue:
         if self._output is None:
-            return said
+            return answer
         try:
-            return self._output.model_validate_json(said).model_dump(mode="json", exclude_none=True)
+            return self._output.model_validate_json(answer).model_dump(mode="json", exclude_none=True)
         except pydantic.ValidationError as error:
-            raise ToolAgentError(self.name, f"its answer does not fit its output_schema: {_told(error)}") from error
-
-
-def _told(error: pydantic.ValidationError) -> str:
-    wrong = (f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
-    return "; ".join(told.removeprefix(": ") for told in wrong)
+            raise ToolAgentError(self.name, f"its answer does not fit its output_schema: {problems(error)}") from error

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError
+from actors.errors.user_code import UserFunction
 
-Callback = Callable[..., Any] | list[Callable[..., Any]] | None
-"""One function or a list of them, sync or async. A list runs until the first result that is not None."""
+Callback = UserFunction | list[UserFunction] | None
+"""One function or a list of them, sync or async. A list is called in order until a function returns something but None."""
 
 
 class Placement(BaseModel):
-    """Where an agent's actor runs: in a process of the pool, or in one of its own, in Ray's terms, if it asks for anything.
+    """Where an agent's actor runs. By default it shares a process of the pool; with any need it gets a process of its own.
 
     Attributes:
-        num_cpus, num_gpus, memory: what its process needs; memory in bytes.
-        resources: custom resources by name.
-        label_selector: labels that its node must have.
-        replicas: by how many actors it is served, each in a process with these needs. A session always has the same one.
-        colocate: "parent": it lives in the process of its parent, whatever that needs.
+        num_cpus: CPUs that Ray reserves for the process; default 0.
+        num_gpus: GPUs that Ray reserves for the process; default 0.
+        memory: bytes of memory that Ray reserves for the process; default None, for no reservation.
+        resources: custom Ray resources, amount by name.
+        label_selector: labels that the node must have, in Ray's syntax: `value`, `!value`, `in(a, b)` or `!in(a, b)` by name.
+        replicas: number of actors that serve the agent, each in a process with these needs; default 1. A session always goes
+            to the same one.
+        colocate: "parent" puts the agent into its parent's process; no other field goes with it. Default None.
 
     Raises:
-        DefinitionError: a field is unknown or wrong, or two do not go together; the message names them.
+        DefinitionError: a field is unknown or wrong, or two fields exclude each other; the message names them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,9 +43,9 @@ class Placement(BaseModel):
     replicas: int = Field(default=1, ge=1)
     colocate: Literal["parent"] | None = None
 
-    def __init__(self, **data: Any) -> None:
+    def __init__(self, **fields: object) -> None:
         try:
-            super().__init__(**data)
+            super().__init__(**fields)
         except ValidationError as error:
             raise DefinitionError(_wrong("a Placement", error)) from error
 
@@ -58,22 +63,24 @@ class Placement(BaseModel):
 
     @property
     def asks(self) -> bool:
-        """True when its process needs something that not every process has."""
+        """True when the process needs resources or labels, so that not every process of the pool will do."""
         return bool(self.num_cpus or self.num_gpus or self.memory or self.resources or self.label_selector)
 
 
 class Agent(BaseModel):
     """A node of the tree. Use one of its kinds: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent, LoopAgent or FlowAgent.
 
-    A definition is frozen and holds no state of a run; the same object may serve any number of sessions.
+    A definition is frozen and holds no state of a run: one object may serve any number of sessions.
 
     Attributes:
-        name: unique in the tree, a Python identifier and not `user`.
-        description: what it is good for, for the agents that may transfer to it.
-        sub_agents: its children, in order.
-        before_agent_callback: called with a CallbackContext before its run; content returned is the run.
-        after_agent_callback: called with a CallbackContext when its run is over; content returned is one more event.
-        placement: where its actor runs.
+        name: unique in the tree; a Python identifier of at most 256 characters, and not `user`.
+        description: what the agent is good for; models read it when they choose an agent to transfer to.
+        sub_agents: its children, in order; default none.
+        before_agent_callback: called with a CallbackContext before each run. If it returns a Content or a text, that is
+            the agent's answer, and the run is skipped.
+        after_agent_callback: called with a CallbackContext after each run. If it returns a Content or a text, that becomes one
+            more event.
+        placement: where the agent's actor runs; by default in a process of the pool.
 
     Raises:
         DefinitionError: a field is missing, unknown or wrong; the message names it.
@@ -89,11 +96,11 @@ class Agent(BaseModel):
     after_agent_callback: Callback = None
     placement: Placement = Placement()
 
-    def __init__(self, **data: Any) -> None:
+    def __init__(self, **fields: object) -> None:
         try:
-            super().__init__(**data)
+            super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(wrongly_defined(type(self).__name__, data.get("name"), error)) from error
+            raise DefinitionError(wrongly_defined(type(self).__name__, fields.get("name"), error)) from error
 
     @pydantic.model_validator(mode="after")
     def _is_a_kind(self) -> Agent:
@@ -102,21 +109,20 @@ class Agent(BaseModel):
         return self
 
     def alone(self) -> Agent:
-        """The same definition without its children: what travels to the agent's actor."""
+        """The same definition without its children, as it is sent to the agent's actor."""
         return self.model_copy(update={"sub_agents": ()})
 
 
 def wrongly_defined(kind: str, name: object, error: ValidationError) -> str:
-    """The sentence that tells what is wrong with a definition."""
+    """The sentence that says what is wrong with a definition of that kind and name."""
     return _wrong(f"{kind} {name!r}", error)
 
 
 def _wrong(what: str, error: ValidationError) -> str:
-    wrong = "; ".join(f"{'.'.join(map(str, detail['loc'])) or 'definition'}: {detail['msg']}" for detail in error.errors())
-    return f"{what} is not defined rightly: {wrong}"
+    return f"{what} is not defined rightly: {problems(error, whole='definition')}"
 
 
-def callbacks(callback: Callback) -> Sequence[Callable[..., Any]]:
+def callbacks(callback: Callback) -> Sequence[UserFunction]:
     """The functions of a callback field, in order."""
     if callback is None:
         return ()

@@ -11,22 +11,27 @@ from actors.messages.event import Event
 
 
 class CustomAgent(Agent):
-    """Subclass it and write `run`. The instance travels to the agent's actor by pickling, so keep plain data in it.
+    """An agent whose work is a method: subclass it and write `run`.
 
-    One instance serves many sessions at once: keep nothing of a run in it, but in `context.state`.
+    The instance is pickled to the agent's actor, so its fields must be plain data. One instance serves many sessions at once:
+    keep what belongs to a run in `context.state`, not in the instance.
     """
 
     kind: ClassVar[Literal["custom"]] = "custom"
 
     def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Do the agent's work: an async generator of events.
+        """Do the agent's work, as an async generator of events.
 
-        Author, ids and timestamp are filled in where they are empty. Each complete event is on disk when the generator goes on.
+        Empty authors, ids and timestamps of events are filled in. Each complete event is stored before the generator goes on.
 
-        When its process is lost, or the answer comes to what an agent below it waits for, it is called again and has to come the
-        same way: the first events that it yields then are those that the log has, and are not stored again.
+        `run` is called again when the agent's process was lost, and when the answer has come that an agent below it waited
+        for. It
+        must then yield the same events in the same order: those that are in the log already are not stored again.
 
         Args:
             context: the turn, its state, and `await context.run_agent("child")`.
+
+        Raises:
+            Exception: fails the agent's run.
         """
         raise NotImplementedError(f"{type(self).__name__} must define run(self, context), an async generator of events")

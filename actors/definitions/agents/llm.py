@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from types import FunctionType
 from typing import Any, ClassVar, Literal
@@ -16,38 +16,52 @@ from actors.definitions.agents.base import Agent, Callback
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.json_schema import json_schema
+from actors.errors.user_code import UserFunction
 from actors.interfaces.model import Model
+from actors.messages.json_types import JsonObject
 from actors.rules.prompt.arrange import IncludeContents
 from actors.rules.routing.transfer import TRANSFER_TOOL
+
+Instruction = str | UserFunction
+"""A template, or a function of a ReadonlyContext, sync or async, that returns the finished text."""
 
 
 class LlmAgent(Agent):
     """An agent whose steps a model decides.
 
+    A callback may be sync or async, or a list of which the first result that is not None counts.
+
     Attributes:
-        model: a name such as "gemini-2.5-flash", or a Model; "" takes the model of the nearest LLM agent above.
-        instruction: a template (`{key}`, `{artifact.file}`), or a function of a ReadonlyContext, which is not templated.
+        model: a name such as "gemini-2.5-flash", or an object with the method of `Model`. "", the default, takes the model of
+            the nearest LLM agent above.
+        instruction: a template, in which `{key}` stands for a value of the state, `{key?}` for one that may be missing, and
+            `{artifact.file}` for the text of an artifact; or a function of a ReadonlyContext, whose result is used as it is.
         global_instruction: the same, on the root, for all agents of the tree.
-        tools: tools, or plain functions, which become FunctionTools.
-        disallow_transfer_to_parent, disallow_transfer_to_peers: whom it may not hand the conversation to.
-        include_contents: "none" shows the model only the newest message instead of the conversation.
-        output_key: the state key under which its final answer is stored.
-        output_schema: a pydantic model that its answer has to fit.
-        input_schema: a pydantic model of its arguments when it is used as a tool.
+        tools: Tool objects, or plain functions, which become FunctionTools; default none.
+        disallow_transfer_to_parent: it may not hand the conversation to its parent; default False.
+        disallow_transfer_to_peers: it may not hand the conversation to its siblings; default False.
+        include_contents: "default" shows the model the conversation, "none" only the newest message and what follows it.
+        output_key: the state key under which the final answer is stored; default None, for no key.
+        output_schema: a pydantic model that the final answer has to fit; default None.
+        input_schema: a pydantic model of the arguments when the agent is used as a tool; default None, for one text.
         generate_content_config: google-genai's GenerateContentConfig, or its fields as a dictionary.
-        before_model_callback: called with (CallbackContext, LlmRequest); a response returned replaces the model call.
-        after_model_callback: called with (CallbackContext, LlmResponse); a response returned replaces it.
-        on_model_error_callback: called with (CallbackContext, LlmRequest, error); a response returned replaces the error.
-        before_tool_callback: called with (tool, args, ToolContext); a result returned replaces the tool call.
-        after_tool_callback: called with (tool, args, ToolContext, result); a result returned replaces it.
-        on_tool_error_callback: called with (tool, args, ToolContext, error); a result returned replaces the error.
+        before_model_callback: called with (CallbackContext, LlmRequest); an LlmResponse, Content or text that it returns
+            replaces the model call.
+        after_model_callback: called with (CallbackContext, LlmResponse); what it returns replaces the response.
+        on_model_error_callback: called with (CallbackContext, LlmRequest, error); what it returns replaces the error.
+        before_tool_callback: called with (tool, args, ToolContext); a result that it returns replaces the tool call.
+        after_tool_callback: called with (tool, args, ToolContext, result); a result that it returns replaces the tool's.
+        on_tool_error_callback: called with (tool, args, ToolContext, error); a result that it returns replaces the error.
+
+    Raises:
+        DefinitionError: a field is missing, unknown or wrong; the message names it.
     """
 
     kind: ClassVar[Literal["llm"]] = "llm"
 
     model: Any = ""
-    instruction: str | Callable[..., Any] = ""
-    global_instruction: str | Callable[..., Any] = ""
+    instruction: Instruction = ""
+    global_instruction: Instruction = ""
     tools: Sequence[Any] = ()
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
@@ -65,14 +79,14 @@ class LlmAgent(Agent):
 
     @field_validator("model")
     @classmethod
-    def _answers(cls, model: Any) -> Any:
+    def _is_a_model(cls, model: object) -> object:
         if not isinstance(model, str | Model):
             raise ValueError(f"must be a model's name or an object with a generate method, not {type(model).__name__}")
         return model
 
     @field_validator("tools")
     @classmethod
-    def _as_tools(cls, given: Sequence[Any]) -> tuple[Tool, ...]:
+    def _as_tools(cls, given: Sequence[object]) -> tuple[Tool, ...]:
         tools = tuple(as_tool(tool) for tool in given)
         names: set[str] = set()
         for tool in tools:
@@ -89,7 +103,7 @@ class LlmAgent(Agent):
 
     @field_validator("generate_content_config")
     @classmethod
-    def _as_fields(cls, config: Any) -> dict[str, Any]:
+    def _as_fields(cls, config: object) -> JsonObject:
         if config is None:
             return {}
         if isinstance(config, BaseModel):
@@ -99,7 +113,7 @@ class LlmAgent(Agent):
         return config
 
     @pydantic.model_validator(mode="after")
-    def _says_each_thing_once(self) -> LlmAgent:
+    def _has_each_field_once(self) -> LlmAgent:
         for field in ("system_instruction", "tools", "response_schema", "response_json_schema"):
             if field in self.generate_content_config:
                 meant = {"system_instruction": "instruction", "tools": "tools"}.get(field, "output_schema")
@@ -107,29 +121,34 @@ class LlmAgent(Agent):
         return self
 
     def alone(self) -> LlmAgent:
-        """The same definition without its children, and without models, which may come from an agent above."""
+        """The same definition without its children, and without models, which its actor is given separately."""
         tools = tuple(tool.alone() if isinstance(tool, AgentTool) else tool for tool in self.tools)
         return self.model_copy(update={"sub_agents": (), "model": "", "tools": tools})
 
     @cached_property
-    def output_json_schema(self) -> dict[str, Any] | None:
-        """The JSON schema of `output_schema`."""
+    def output_json_schema(self) -> JsonObject | None:
+        """The JSON schema of `output_schema`; None without one."""
         return json_schema(self.output_schema) if self.output_schema is not None else None
 
 
-_TOOLS: WeakValueDictionary[tuple[int, str, str | None], FunctionTool] = WeakValueDictionary()
-"""The tools of plain functions, as long as an agent has them; by the function, which its tool keeps alive."""
+_FUNCTION_TOOLS: WeakValueDictionary[tuple[int, str, str | None], FunctionTool] = WeakValueDictionary()
+"""The tool of each plain function, as long as an agent has it. Keyed by the function's id: the tool keeps the function alive."""
 
 
-def as_tool(given: Any) -> Tool:
-    """A tool, or a plain function as one. Raises ValueError."""
+def as_tool(given: object) -> Tool:
+    """A tool, or a plain function as a FunctionTool.
+
+    Raises:
+        ValueError: it is neither.
+        DefinitionError: the function cannot be a tool.
+    """
     if isinstance(given, Tool):
         return given
     if isinstance(given, FunctionType):
-        # Its signature need not be looked at again for each of thousands of agents: that takes 0.5 ms and 20 kB.
-        known = _TOOLS.get(which := (id(given), given.__name__, given.__doc__))
+        # Thousands of agents may share a function, and inspecting its signature takes 0.5 ms and 20 kB each time.
+        known = _FUNCTION_TOOLS.get(key := (id(given), given.__name__, given.__doc__))
         if known is None:
-            known = _TOOLS[which] = FunctionTool(given)
+            known = _FUNCTION_TOOLS[key] = FunctionTool(given)
         return known
     if callable(given):
         return FunctionTool(given)

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors import DefinitionError
+from actors.errors.user_code import UserFunction, UserResult
 from actors.messages.content import Content
 from actors.messages.event import Event
+from actors.messages.json_types import JsonObject
 from actors.messages.model import LlmRequest, LlmResponse
 
 
 class Plugin:
-    """Subclass it, override the hooks that are wanted, and give an instance to `Runtime(plugins=(…))`.
+    """Hooks for all agents of a deployment: subclass it, override the hooks you want, and pass `Runtime(plugins=[…])`.
 
-    A plugin's hooks run before the agents' own callbacks, those of several plugins in their order; the first result that is not
-    None is taken, and what stands behind it is not called. Hooks are sync or async. State that a hook writes rides on
-    the event that the hook belongs to.
+    A hook may be sync or async. Hooks run before the agents' own callbacks, and those of several plugins in the plugins'
+    order. The first result that is not None counts; the remaining hooks and callbacks of that point are not called. State that
+    a hook writes is stored with the event that the hook belongs to. A hook of a turn that raises fails the turn; any other
+    fails the run of its agent.
 
-    The hooks of turns run in the Runner, all others in the process of the agent that they are about. Each has a copy of its own,
-    made by pickling: what is to be shared belongs into `context.state`.
+    The hooks of turns run in the Runner's process, all others in the process of the agent that they are about. Each process
+    has its own pickled copy of the plugin: keep what has to be shared in `context.state`.
+
+    Args:
+        name: unique in a deployment; by default the name of the class.
 
     Attributes:
-        name: unique in a deployment; by default the name of the class.
+        name: the same.
     """
 
     name: str = ""
@@ -32,60 +37,74 @@ class Plugin:
     def __init__(self, name: str = "") -> None:
         self.name = name or type(self).__name__
 
-    # ------------------------------------------------------------------------------------------------- of a turn
-    def on_user_message_callback(self, context: CallbackContext, content: Content) -> Any:
-        """Called before the user's message is stored. Content returned replaces it; its function responses have to stay."""
+    # Hooks of a turn.
 
-    def before_run_callback(self, context: CallbackContext) -> Any:
-        """Called when a turn begins. Content returned is the turn: it is said by the agent that was selected, which does not run.
+    def on_user_message_callback(self, context: CallbackContext, content: Content) -> UserResult:
+        """Called before the user's message is stored.
 
-        A turn that goes on after a pause was begun before: the hook is not called again.
+        Returns:
+            None, or a Content or text that replaces the message. It must keep the message's function responses.
         """
 
-    def after_run_callback(self, context: CallbackContext) -> Any:
-        """Called when a turn has come to its end: not at a pause, and not when it failed or was cancelled."""
+    def before_run_callback(self, context: CallbackContext) -> UserResult:
+        """Called when a turn begins, but not when it goes on after a pause.
 
-    # ------------------------------------------------------------------------------------------------- of an event
-    def on_event_callback(self, context: CallbackContext, event: Event) -> Any:
-        """Called for every event of an agent, pieces of streamed answers too, before it is stored or delivered.
-
-        An Event returned replaces it; ids, author, time and branch stay. Events that a supervisor leaves for itself and the
-        event of a failure are not shown.
+        Returns:
+            None, or a Content or text that is the whole turn: the selected agent says it and does not run.
         """
 
-    # ------------------------------------------------------------------------------------------------- of an agent
-    def before_agent_callback(self, context: CallbackContext) -> Any:
-        """Like the agents' callback of that name: content returned is the run."""
+    def after_run_callback(self, context: CallbackContext) -> UserResult:
+        """Called when a turn has finished: not at a pause, and not when it failed or was cancelled. Its result is ignored."""
 
-    def after_agent_callback(self, context: CallbackContext) -> Any:
-        """Like the agents' callback of that name: content returned is one more event."""
+    # The hook of an event.
 
-    def before_model_callback(self, context: CallbackContext, request: LlmRequest) -> Any:
-        """Like the agents' callback of that name: a response returned replaces the model call."""
+    def on_event_callback(self, context: CallbackContext, event: Event) -> UserResult:
+        """Called for every event of an agent, partial ones too, before it is stored or delivered.
 
-    def after_model_callback(self, context: CallbackContext, response: LlmResponse) -> Any:
-        """Like the agents' callback of that name: a response returned replaces the model's."""
+        Events in which a supervisor notes its progress, and the event of a failure, are not passed.
 
-    def on_model_error_callback(self, context: CallbackContext, request: LlmRequest, error: Exception) -> Any:
-        """Like the agents' callback of that name: a response returned replaces the error."""
+        Returns:
+            None, or an Event that replaces it; ids, author, timestamp and branch stay.
+        """
 
-    def before_tool_callback(self, tool: Tool, args: dict[str, Any], context: ToolContext) -> Any:
-        """Like the agents' callback of that name: a result returned replaces the tool call."""
+    # Hooks of an agent; the agents' callbacks of the same names follow them. A response is an LlmResponse, a Content or a text.
 
-    def after_tool_callback(self, tool: Tool, args: dict[str, Any], context: ToolContext, result: Any) -> Any:
-        """Like the agents' callback of that name: a result returned replaces the tool's."""
+    def before_agent_callback(self, context: CallbackContext) -> UserResult:
+        """Called before an agent's run. Returns None, or a Content or text that is the agent's answer and skips the run."""
 
-    def on_tool_error_callback(self, tool: Tool, args: dict[str, Any], context: ToolContext, error: Exception) -> Any:
-        """Like the agents' callback of that name: a result returned replaces the error."""
+    def after_agent_callback(self, context: CallbackContext) -> UserResult:
+        """Called after an agent's run. Returns None, or a Content or text that becomes one more event."""
+
+    def before_model_callback(self, context: CallbackContext, request: LlmRequest) -> UserResult:
+        """Called before a model call; may change the request. Returns None, or a response that replaces the call."""
+
+    def after_model_callback(self, context: CallbackContext, response: LlmResponse) -> UserResult:
+        """Called after a model call. Returns None, or a response that replaces the model's."""
+
+    def on_model_error_callback(self, context: CallbackContext, request: LlmRequest, error: Exception) -> UserResult:
+        """Called when a model raised. Returns None to let the run fail, or a response in its place."""
+
+    def before_tool_callback(self, tool: Tool, args: JsonObject, context: ToolContext) -> UserResult:
+        """Called before a tool call; may change `args`. Returns None, or a result that replaces the call."""
+
+    def after_tool_callback(self, tool: Tool, args: JsonObject, context: ToolContext, result: UserResult) -> UserResult:
+        """Called after a tool call. Returns None, or a result that replaces the tool's."""
+
+    def on_tool_error_callback(self, tool: Tool, args: JsonObject, context: ToolContext, error: Exception) -> UserResult:
+        """Called when a tool raised. Returns None to report the error to the model, or a result that replaces it."""
 
 
-def hooks(plugins: Sequence[Plugin], name: str) -> Sequence[Callable[..., Any]]:
-    """The hooks of that name, of the plugins that have one."""
+def hooks(plugins: Sequence[Plugin], name: str) -> Sequence[UserFunction]:
+    """The hooks of that name, of the plugins that override it."""
     return [getattr(plugin, name) for plugin in plugins if getattr(type(plugin), name) is not getattr(Plugin, name)]
 
 
 def checked(plugins: Sequence[Plugin]) -> tuple[Plugin, ...]:
-    """The plugins, if they can be used together. Raises DefinitionError."""
+    """The plugins of a deployment.
+
+    Raises:
+        DefinitionError: one is no Plugin, or two have the same name.
+    """
     names: set[str] = set()
     for plugin in plugins:
         if not isinstance(plugin, Plugin):

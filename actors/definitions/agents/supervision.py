@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -11,17 +11,20 @@ from actors.errors import DefinitionError
 
 
 class Supervision(BaseModel):
-    """What a workflow agent does when the run of a child fails, or when its actor was lost too often.
+    """What a workflow agent does when the run of a child fails, or when the child's actor was lost too often.
 
-    The failure's own event stays in the log, and so does what was decided, as an event by the supervisor. A child that is
-    run again begins anew, and sees what it did before as it sees any of its past. Limits of the whole turn, such as the number of
-    model calls, and cancellation always go up.
+    The event of the failure stays in the log, and the supervisor adds an event with its decision. A child that is run again
+    begins anew and sees its earlier events like any of its past. Cancellation and limits of the whole turn, such as the number
+    of model calls, always go up.
 
     Attributes:
-        strategy: "escalate" makes the failure the supervisor's own, which is then supervised by the one above it, and is the
-            turn's at last. "restart" runs the child again, and escalates when that was done too often. "skip" goes on without it.
-        max_restarts: a child is run again at most so often in `within_s` seconds, in one run of its supervisor.
-        backoff_s: seconds before the first restart; before each that follows twice as long, but no longer than `max_backoff_s`.
+        strategy: "escalate", the default, makes the failure the supervisor's own: the agent above supervises that, and at the
+            root it fails the turn. "restart" runs the child again, and escalates when `max_restarts` is used up. "skip" goes
+            on without the child.
+        max_restarts: restarts of one child within `within_s`, in one run of the supervisor; default 3.
+        within_s: seconds for which a restart counts; default 60.
+        backoff_s: seconds before the first restart; each further wait is twice as long. Default 0.5.
+        max_backoff_s: the longest wait in seconds; default 30.
 
     Raises:
         DefinitionError: a field is unknown or wrong; the message names it.
@@ -35,8 +38,8 @@ class Supervision(BaseModel):
     backoff_s: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     max_backoff_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
 
-    def __init__(self, **data: Any) -> None:
+    def __init__(self, **fields: object) -> None:
         try:
-            super().__init__(**data)
+            super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(wrongly_defined("Supervision", data.get("strategy", "escalate"), error)) from error
+            raise DefinitionError(wrongly_defined("Supervision", fields.get("strategy", "escalate"), error)) from error

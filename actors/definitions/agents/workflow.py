@@ -1,4 +1,4 @@
-"""The agents that order the runs of their children (seed 004)."""
+"""The agents that order the runs of their children."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from actors.messages.flow import CONTROLLER
 
 
 class WorkflowAgent(Agent):
-    """What the agents have in common that run others.
+    """The fields that SequentialAgent, ParallelAgent and LoopAgent share.
 
     Attributes:
-        supervision: what it does when a child fails.
+        supervision: what happens when the run of a child fails; by default the failure becomes the agent's own.
     """
 
     supervision: Supervision = Supervision()
 
 
 class SequentialAgent(WorkflowAgent):
-    """Runs each child once, in order."""
+    """Runs each child once, in order. A child that escalates does not end it, only an enclosing loop."""
 
     kind: ClassVar[Literal["sequential"]] = "sequential"
 
 
 class ParallelAgent(WorkflowAgent):
-    """Runs all children at once, each on a branch of its own."""
+    """Runs all children at once, each on a branch of its own, so that none sees the others' events."""
 
     kind: ClassVar[Literal["parallel"]] = "parallel"
 
 
 class Controller(Agent):
-    """Orders the work on the tasks of a flow (seed 003); which flow, it is told when it is run."""
+    """Orders the work on the tasks of a flow. Each run is given its flow."""
 
     kind: ClassVar[Literal["flow"]] = "flow"
 
@@ -43,7 +43,7 @@ class Controller(Agent):
 
     @property
     def agent_names(self) -> Sequence[str]:
-        """The agents that it runs, wherever in the tree they stand."""
+        """The agents that it runs, wherever they stand in the tree."""
         return ()
 
 
@@ -51,8 +51,8 @@ class LoopAgent(WorkflowAgent):
     """Runs its children in order, again and again, until one escalates.
 
     Attributes:
-        max_iterations: at most so many rounds; None or 0 is no limit.
-        on_escalate: "propagate" ends every enclosing loop as well, "absorb" only this one.
+        max_iterations: the number of rounds after which the loop ends; None, the default, and 0 set no limit.
+        on_escalate: "propagate", the default, ends every enclosing loop as well; "absorb" ends only this one.
     """
 
     kind: ClassVar[Literal["loop"]] = "loop"

@@ -12,36 +12,37 @@ from actors.errors import DefinitionError
 
 
 class FlowAgent(Controller):
-    """Runs a flow; when it is done, it tells the results of the tasks that no other needs.
+    """An agent that runs a flow. Its answer gives the results of the tasks that no other task needs.
 
-    The flow's agents are its children; those that the flow only names stand somewhere else in the tree.
+    The agents of the flow are its children. Agents that the flow only names must stand elsewhere in the tree.
 
     Args:
-        flow: what to run.
-        name: by default the flow's.
+        flow: the flow to run.
+        name: by default the flow's name.
+        description: by default the flow's description.
 
     Raises:
-        DefinitionError: a field is missing, unknown or wrong; the message names it.
+        DefinitionError: `flow` is no Flow, `sub_agents` are given, or a field is unknown or wrong; the message names it.
     """
 
     flow: Flow
 
-    def __init__(self, flow: Flow | None = None, /, **data: Any) -> None:
-        flow = data.setdefault("flow", flow)
-        if not isinstance(flow, Flow):
-            raise DefinitionError(f"FlowAgent needs a Flow, not {type(flow).__name__}")
-        if data.get("sub_agents"):
+    def __init__(self, flow: Flow | None = None, /, **fields: Any) -> None:
+        given = fields.setdefault("flow", flow)
+        if not isinstance(given, Flow):
+            raise DefinitionError(f"FlowAgent needs a Flow, not {type(given).__name__}")
+        if fields.get("sub_agents"):
             raise DefinitionError("the children of a FlowAgent are the agents of its flow: give no sub_agents")
-        data.setdefault("name", flow.name)
-        data.setdefault("description", flow.description)
-        data["sub_agents"] = [agent for agent in flow.members.values() if agent is not None]
-        super().__init__(**data)
+        fields.setdefault("name", given.name)
+        fields.setdefault("description", given.description)
+        fields["sub_agents"] = [agent for agent in given.members.values() if agent is not None]
+        super().__init__(**fields)
 
     @property
     def agent_names(self) -> Sequence[str]:
-        """The agents that it runs, wherever in the tree they stand."""
+        """The agents of the flow, wherever they stand in the tree."""
         return tuple(self.flow.members)
 
     def alone(self) -> Agent:
-        """The same definition without the agents, which travel by themselves, and the flow, which is sent as its plan."""
+        """The same definition without its children and without the flow, of which the actor is given the plan."""
         return self.model_copy(update={"sub_agents": (), "flow": None})

@@ -1,10 +1,9 @@
-"""A flow: tasks that depend on each other, and the agents that work on them (seed 003)."""
+"""A flow: tasks that depend on each other, and the agents that work on them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,30 +17,35 @@ from actors.definitions.tools.tasks import refuse_taken_name
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.flow import TaskNode
-from actors.rules.flow.board import cycle
+from actors.rules.flow.task_graph import cycle
 from actors.rules.flow.turn_order import Strategy, TurnRules
 
 
 class Flow(BaseModel):
-    """Tasks and agents. A definition: frozen, checked as a whole, and good for any number of runs.
+    """Tasks, and the agents that work on them. A definition is frozen, checked as a whole, and good for any number of runs.
 
-    Tasks that others depend on or are made of belong to the flow without being listed.
+    Dependencies and subtasks of the tasks belong to the flow without being listed.
 
     Args:
-        tasks: the tasks, in the order in which they are offered to agents.
+        tasks: the tasks, in the order in which agents are given them.
 
     Attributes:
-        name: for logs and messages, an identifier.
-        agents: who works on tasks that name nobody, as agents or as names of agents of the tree; by default all that tasks name.
-        turn_strategy: who comes next when nobody was named: "round_robin", "single", "popcorn", "moderated", "random" or
-            "most_busy".
-        moderator: the agent that "moderated" comes back to; by default the first.
-        max_parallel: so many agents work at the same time; None is any number.
-        max_rounds: model calls with their tools, of all agents together; a run that needs more fails. 0 is any number.
-        max_llm_calls: the same, without the calls that callbacks have answered.
+        agents: LLM agents for the tasks that name none, as objects or as names of agents of the tree; by default all agents that
+            tasks name.
+        name: an identifier, for events and errors; default "flow".
+        description: what the flow is good for, when it is an agent or a tool; default "".
+        turn_strategy: which agent begins a turn when the last one has named none. "round_robin", the default, takes the next
+            in order; "single" and "popcorn" keep the last one; "moderated" takes the moderator; "random" draws one;
+            "most_busy" takes the one with most ready tasks. An agent without a ready task is never chosen.
+        moderator: the agent that "moderated" comes back to; by default the first agent.
+        max_parallel: the number of agents that may work at the same time; default None, for no limit.
+        max_rounds: rounds, each a model call with its tool calls, of all agents together; a run that needs more fails. Default
+            1,000; 0 is no limit.
+        max_llm_calls: model calls of all agents together, those not counted that a callback answered; a run that needs more
+            fails. Default 0, for no limit.
 
     Raises:
-        DefinitionError: a field is wrong, a name stands twice or is not known, an agent cannot work on tasks, or tasks need each
+        DefinitionError: a field is wrong, a name is given twice or not known, an agent cannot work on tasks, or tasks need each
             other in a circle.
     """
 
@@ -57,14 +61,14 @@ class Flow(BaseModel):
     max_rounds: int = Field(default=1_000, ge=0)
     max_llm_calls: int = Field(default=0, ge=0)
 
-    def __init__(self, tasks: Sequence[Task] = (), /, **data: Any) -> None:
+    def __init__(self, tasks: Sequence[Task] = (), /, **fields: object) -> None:
         if tasks:
-            data["tasks"] = tasks
-        data.setdefault("tasks", ())
+            fields["tasks"] = tasks
+        fields.setdefault("tasks", ())
         try:
-            super().__init__(**data)
+            super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(wrongly_defined("Flow", data.get("name", "flow"), error)) from error
+            raise DefinitionError(wrongly_defined("Flow", fields.get("name", "flow"), error)) from error
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Flow:
@@ -75,7 +79,7 @@ class Flow(BaseModel):
 
     @cached_property
     def plan(self) -> FlowPlan:
-        """The flow as it travels: see FlowPlan. Raises ValueError, when the flow does not fit together."""
+        """The flow in the form in which it is sent to actors. Raises ValueError when tasks and agents do not fit together."""
         tasks = self._by_name
         nodes = tuple(self._node(name, task) for name, task in tasks.items())
         _refuse_cycles(nodes)
@@ -100,7 +104,7 @@ class Flow(BaseModel):
 
     @cached_property
     def members(self) -> Mapping[str, Agent | None]:
-        """All its agents by name, in order; None for one that was given by its name alone."""
+        """All agents of the flow by name, in order; None for one that is given by its name alone."""
         found: dict[str, Agent | None] = {}
         of_tasks = [agent for task in self._by_name.values() for agent in task.agents]
         for given in (*self.agents, *of_tasks):
@@ -119,12 +123,12 @@ class Flow(BaseModel):
 
     @property
     def _by_name(self) -> Mapping[str, Task]:
-        """All tasks by name: those listed, and before each what it needs and is not listed earlier."""
+        """All tasks by name; before each listed task come those that it needs and that are not listed earlier."""
         return self._named[0]
 
     @cached_property
     def _named(self) -> tuple[Mapping[str, Task], Mapping[int, str]]:
-        """All tasks by name, and the names of the objects."""
+        """All tasks by name; and the names of the task objects by their ids."""
         tasks: dict[str, Task] = {}
         names: dict[int, str] = {}
         listed = list(_all_tasks(self.tasks))
@@ -132,9 +136,9 @@ class Flow(BaseModel):
         for task in listed:
             name = task.name
             if not name:
-                place = len(tasks) + 1
-                while (name := f"task_{place}") in taken | tasks.keys():
-                    place += 1
+                position = len(tasks) + 1
+                while (name := f"task_{position}") in taken | tasks.keys():
+                    position += 1
             if name in tasks:
                 raise ValueError(f"two tasks are called {name!r}")
             tasks[name] = task
@@ -142,7 +146,7 @@ class Flow(BaseModel):
         return tasks, names
 
     def name_of(self, task: Task | str) -> str:
-        """The name of one of its tasks. Raises DefinitionError, when it has no such task."""
+        """The name of a task of the flow, given as object or name. Raises DefinitionError when the flow has no such task."""
         known, names = self._named
         name = task if isinstance(task, str) else names.get(id(task), task.name)
         if name not in known:
@@ -152,22 +156,22 @@ class Flow(BaseModel):
     def _node(self, name: str, task: Task) -> TaskNode:
         known, names = self._named
 
-        def of(other: Task | str, what: str) -> str:
+        def name_in(field: str, other: Task | str) -> str:
             found = other if isinstance(other, str) else names[id(other)]
             if found not in known:
-                raise ValueError(f"task {name!r}: {what} names {found!r}, which is no task of it.{did_you_mean(found, known)}")
+                raise ValueError(f"task {name!r}: {field} names {found!r}, which is no task of it.{did_you_mean(found, known)}")
             return found
 
         parents = [names[id(other)] for other in known.values() if any(part is task for part in other.subtasks)]
         if task.parent is not None:
-            parents.append(of(task.parent, "parent"))
+            parents.append(name_in("parent", task.parent))
         if len(set(parents)) > 1:
             raise ValueError(f"task {name!r} is a part of two tasks: {' and '.join(map(repr, sorted(set(parents))))}")
         return TaskNode(
             name=name,
             objective=task.objective,
             agents=tuple(dict.fromkeys(map(_name, task.agents or self.agents or tuple(self.members)))),
-            depends_on=tuple(dict.fromkeys(of(other, "depends_on") for other in task.depends_on)),
+            depends_on=tuple(dict.fromkeys(name_in("depends_on", other) for other in task.depends_on)),
             parent=parents[0] if parents else None,
             on_failed_dependency=task.on_failed_dependency,
             max_llm_calls=task.max_llm_calls,
@@ -175,9 +179,9 @@ class Flow(BaseModel):
 
 
 def _all_tasks(tasks: Sequence[Task]) -> Iterator[Task]:
-    """Every task once, behind what it needs."""
+    """Every task once, after the tasks that it needs."""
     seen: set[int] = set()
-    # Walked with a stack of its own: a chain of tasks may be longer than Python's.
+    # An explicit stack, for a chain of tasks may be longer than Python's recursion limit.
     waiting: list[tuple[Task, bool]] = [(task, False) for task in reversed(tasks)]
     while waiting:
         task, has_needs = waiting.pop()
@@ -186,8 +190,8 @@ def _all_tasks(tasks: Sequence[Task]) -> Iterator[Task]:
         elif id(task) not in seen:
             seen.add(id(task))
             waiting.append((task, True))
-            around = [*task.depends_on, *task.subtasks]
-            waiting += [(other, False) for other in reversed(around) if isinstance(other, Task)]
+            needed = [*task.depends_on, *task.subtasks]
+            waiting += [(other, False) for other in reversed(needed) if isinstance(other, Task)]
             if isinstance(task.parent, Task):
                 waiting.insert(0, (task.parent, False))
 
@@ -213,7 +217,7 @@ def _refuse_agent(agent: Agent) -> None:
 
 
 def _refuse_clashes(task: Task, agents: Sequence[Agent | None]) -> None:
-    """See that no agent has another tool of the name of one that the task brings along."""
+    """Check that no agent of a task has another tool with the name of one that the task brings along."""
     for brought in task.tools:
         for agent in agents:
             own = [tool for tool in getattr(agent, "tools", ()) if tool.name == brought.name]

@@ -1,4 +1,4 @@
-"""A flow as it travels to the actors that carry it out: names instead of agents, all of it checked."""
+"""A flow in the form in which it is sent to actors: checked, with names instead of agents."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from actors.rules.flow.turn_order import TurnRules
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """What a flow's controller and agents need of its definition.
+    """What the controller and the agents of a flow need of its definition.
 
     Attributes:
-        name: the flow's.
-        nodes: its tasks.
-        goal: those that are to be completed.
-        results: the type of each task's result; `tools`: what each brings along.
+        name: the flow's name.
+        nodes: all tasks.
+        goal: the names of the tasks to complete.
+        results: the type of each task's result, by task.
         rules: how agents are chosen.
-        max_rounds, max_llm_calls: limits of a run; 0 is none.
+        tools: the tools that tasks bring along, by task.
+        max_rounds: rounds of one run; 0 is no limit.
+        max_llm_calls: model calls of one run; 0 is no limit.
     """
 
     name: str
@@ -35,7 +37,7 @@ class FlowPlan:
     max_llm_calls: int = 0
 
     def result_type(self, node: TaskNode) -> ResultType:
-        """The type of a task's result; also of one that was made while the flow ran."""
+        """The type of a task's result. A task that was created while the flow ran has labels, or else a text as its result."""
         known = self.results.get(node.name)
         if known is not None:
             return known

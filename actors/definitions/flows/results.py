@@ -1,32 +1,37 @@
-"""What the result of a task is to be: how it is asked of a model, checked, stored and given to the user's program."""
+"""The type of a task's result: how models are asked for it, how it is checked and stored, and what users get."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import pydantic
 
+from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError, NotEncodableError
 from actors.messages.codec import plain
+from actors.messages.json_types import JsonMapping, JsonValue
 
 
 class ResultType:
-    """A task's `result_type`, ready for use.
+    """A task's `result_type`, checked and ready for use.
 
     Args:
-        task: whose it is, for messages.
-        given: None, for a task without a result; a list or tuple of labels, of which one is chosen by its index; or a type: a
-            plain one, a pydantic model, a dataclass, or anything else that pydantic can validate.
+        task: the name of the task, for errors.
+        given: a plain type, a pydantic model, a dataclass or anything else that pydantic can validate; a list or tuple of
+            labels, of which the model chooses one by its index; or None, for a task without a result.
+
+    Attributes:
+        labels: the labels; None when the result is no label.
 
     Raises:
-        DefinitionError: it is none of these.
+        DefinitionError: `given` is none of these.
     """
 
     def __init__(self, task: str, given: Any) -> None:
         self._given = given
-        self.labels: Sequence[Any] | None = tuple(given) if isinstance(given, list | tuple) else None
+        self.labels: Sequence[object] | None = tuple(given) if isinstance(given, list | tuple) else None
         if self.labels is not None and not self.labels:
             raise DefinitionError(f"task {task!r}: result_type is an empty list: give at least one label")
         try:
@@ -46,20 +51,20 @@ class ResultType:
 
     @cached_property
     def _adapter(self) -> pydantic.TypeAdapter[Any]:
-        # Made at definition, and travels as it is: in another process the annotations of a dataclass of `__main__`, texts under
-        # `from __future__ import annotations`, could not be resolved any more.
+        # Made with the definition and pickled as it is: in another process the annotations of a dataclass of `__main__`, texts
+        # under `from __future__ import annotations`, could not be resolved any more.
         return pydantic.TypeAdapter(self._given)
 
     @cached_property
-    def schema(self) -> Mapping[str, Any]:
-        """The JSON schema of the result as a model gives it."""
+    def schema(self) -> JsonMapping:
+        """The JSON schema of the result in the form in which a model gives it."""
         if self.labels is not None:
             listed = ", ".join(f"{index}: {label}" for index, label in enumerate(self._stored_labels))
             return {"type": "integer", "minimum": 0, "maximum": len(self.labels) - 1, "description": f"One of {listed}"}
         return self._adapter.json_schema()
 
-    def told(self) -> str:
-        """What an agent is told that the result is to be; "" for none."""
+    def description(self) -> str:
+        """What the result has to be, in words for an agent's instruction; "" for a task without a result."""
         if self.is_none:
             return ""
         if self.labels is not None:
@@ -69,11 +74,11 @@ class ResultType:
         schema = self.schema
         return f"{schema.get('title') or schema.get('type') or 'a value'}, as the function wants it"
 
-    def checked(self, value: Any) -> Any:
-        """What a model gave, in the form in which it is stored: plain data.
+    def checked(self, value: JsonValue) -> JsonValue:
+        """The result that a model gave, in the form in which it is stored.
 
         Raises:
-            ValueError: it does not fit; told so that the model can mend it.
+            ValueError: it does not fit; the message helps the model to correct it.
         """
         if self.is_none:
             return None
@@ -82,20 +87,23 @@ class ResultType:
         try:
             return plain(self._adapter.dump_python(self._adapter.validate_python(value), mode="json"))
         except pydantic.ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
-            raise ValueError(f"the result does not fit: {wrong.removeprefix(': ')}") from error
+            raise ValueError(f"the result does not fit: {problems(error)}") from error
 
-    def _index(self, value: Any, count: int) -> int:
-        whole = int(value) if isinstance(value, float) and value.is_integer() else value
-        if isinstance(whole, bool) or not isinstance(whole, int) or not 0 <= whole < count:
-            raise ValueError(f"the result must be the number of a label, 0 to {count - 1}, not {value!r}: {self.told()}")
-        return whole
+    def _index(self, value: JsonValue, count: int) -> int:
+        index = int(value) if isinstance(value, float) and value.is_integer() else value
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+            raise ValueError(f"the result must be the number of a label, 0 to {count - 1}, not {value!r}: {self.description()}")
+        return index
 
-    def typed(self, stored: Any) -> Any:
-        """The result as the user's program wants it, from the form in which it is stored."""
+    def typed(self, stored: JsonValue) -> Any:
+        """The result as an object of its type, made from the stored form.
+
+        Raises:
+            pydantic.ValidationError: what is stored does not fit the type, for instance because the type has changed since.
+        """
         if self.is_none or stored is None:
             return None
         if self.labels is not None:
-            places = [index for index, label in enumerate(self._stored_labels) if label == stored]
-            return self.labels[places[0]] if places else stored
+            indexes = [index for index, label in enumerate(self._stored_labels) if label == stored]
+            return self.labels[indexes[0]] if indexes else stored
         return self._adapter.validate_python(stored)

@@ -1,4 +1,4 @@
-"""A task: something to be achieved, with a result of a type (seed 003)."""
+"""A task: something to achieve, with a typed result."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from actors.rules.flow.tool_names import NAME_LENGTH
 
 
 class Task(BaseModel):
-    """Something for agents to achieve. A definition: it is frozen, and holds nothing of any run.
+    """Something for agents to achieve. A definition is frozen and holds no state of a run.
 
     Args:
-        objective: what is to be achieved; a template like an agent's instruction, so `{key}` is filled in from the state.
+        objective: what to achieve; a template like an agent's instruction, in which `{key}` stands for a value of the state.
 
     Attributes:
-        name: unique in its flow, an identifier; by default `task_<n>`, by its place in the flow.
-        result_type: what succeeding gives: a type, a pydantic model, a dataclass, a list of labels of which one is chosen, or
-            None for nothing.
-        agents: who may work on it, as agents or names; by default all agents of the flow.
-        depends_on: tasks that have to be complete before it can begin, as tasks or names.
-        subtasks: its parts. They come before it: it is ready when they are complete.
-        parent: the other way to say that it is a part of another task.
-        tools: for whoever works on it, beside the agent's own.
-        max_llm_calls: after so many model calls it fails; None is any number.
-        on_failed_dependency: "skip" it when something that it needs failed or was skipped, or "run" it all the same.
+        name: unique in its flow, an identifier of at most 48 ASCII characters; by default `task_<n>`, by its position in the
+            flow.
+        result_type: the type of the result: a plain type, a pydantic model, a dataclass, a list of labels of which one is
+            chosen, or None for no result; default `str`.
+        agents: the agents that may work on the task, as objects or names; by default all agents of the flow.
+        depends_on: tasks that have to be complete before this one can begin, as objects or names; default none.
+        subtasks: the parts of the task, which have to be complete before it can begin; default none.
+        parent: the task that this one is a part of, as object or name: the other way to define a subtask. Default None.
+        tools: tools for the agent that works on the task, beside its own; default none.
+        max_llm_calls: the number of model calls after which the task fails; default None, for no limit.
+        on_failed_dependency: "skip", the default, skips the task when one that it needs failed or was skipped; "run" runs it
+            all the same.
 
     Raises:
         DefinitionError: a field is missing, unknown or wrong; the message names it.
@@ -52,13 +54,13 @@ class Task(BaseModel):
     max_llm_calls: int | None = Field(default=None, gt=0)
     on_failed_dependency: Literal["skip", "run"] = "skip"
 
-    def __init__(self, objective: str = "", /, **data: Any) -> None:
+    def __init__(self, objective: str = "", /, **fields: object) -> None:
         if objective:
-            data["objective"] = objective
+            fields["objective"] = objective
         try:
-            super().__init__(**data)
+            super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(wrongly_defined("Task", data.get("name") or data.get("objective"), error)) from error
+            raise DefinitionError(wrongly_defined("Task", fields.get("name") or fields.get("objective"), error)) from error
         ResultType(self.name or self.objective, self.result_type)
 
     @field_validator("name")
@@ -72,7 +74,7 @@ class Task(BaseModel):
 
     @field_validator("tools")
     @classmethod
-    def _as_tools(cls, given: Sequence[Any]) -> tuple[Tool, ...]:
+    def _as_tools(cls, given: Sequence[object]) -> tuple[Tool, ...]:
         tools = tuple(as_tool(tool) for tool in given)
         for tool in tools:
             if isinstance(tool, AgentTool):

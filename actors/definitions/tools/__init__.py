@@ -1,4 +1,4 @@
-"""Tools: what an agent can do besides talking."""
+"""Tools: functions and agents that models can call."""
 
 from actors.definitions.tools.artifacts import load_artifacts
 from actors.definitions.tools.base import Tool

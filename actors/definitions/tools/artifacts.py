@@ -12,7 +12,7 @@ from actors.messages.model import LlmRequest
 from actors.rules.prompt import instructions
 
 _READABLE = ("text/", "application/json", "application/xml")
-"""Data of these types is shown as text, which every model reads."""
+"""Data of these types is shown as text, which every model can read."""
 
 
 async def _load_artifacts(artifact_names: list[str], context: ToolContext) -> dict[str, list[str]]:
@@ -29,34 +29,34 @@ async def _load_artifacts(artifact_names: list[str], context: ToolContext) -> di
 
 
 class LoadArtifactsTool(FunctionTool):
-    """Tells the model which artifacts there are, and shows those that it asks for.
+    """Lists the session's artifacts in the system instruction, and shows the model those that it asks for.
 
-    The log keeps only their names: what is shown stands in the one request that follows the call.
+    Only the names are logged. The data is put into the one request that follows the call.
     """
 
     async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
-        """List the artifacts in the system instruction, and put those just asked for behind the answer to the call."""
+        """List the artifacts in the system instruction, and add those just asked for after the answer to the call."""
         names = await context.list_artifacts()
         if names:
-            request.system_instruction = instructions.join([request.system_instruction, _told(self.name, names)])
+            request.system_instruction = instructions.join([request.system_instruction, _listing(self.name, names)])
         asked = self._asked_for(request.contents)
         if not asked:
             return
-        shown: list[Part] = []
+        parts: list[Part] = []
         for name in asked:
             part = await context.load_artifact(name)
             if part is not None:
-                shown += [Part(text=f'Artifact "{name}":'), _readable(part)]
-        request.contents = [*request.contents, Content(role=USER, parts=shown)] if shown else request.contents
+                parts += [Part(text=f'Artifact "{name}":'), _readable(part)]
+        request.contents = [*request.contents, Content(role=USER, parts=parts)] if parts else request.contents
 
     def _asked_for(self, contents: Sequence[Content]) -> list[str]:
-        """The artifacts that the newest content says are loaded."""
+        """The artifacts that the newest content, the answer to a call of this tool, names as loaded."""
         responses = contents[-1].function_responses() if contents else ()
         loaded = [response.response.get("artifact_names") or [] for response in responses if response.name == self.name]
         return list(dict.fromkeys(name for names in loaded for name in names))
 
 
-def _told(tool: str, names: Sequence[str]) -> str:
+def _listing(tool: str, names: Sequence[str]) -> str:
     listed = "\n".join(f"- {name}" for name in names)
     return f"There are these artifacts:\n{listed}\nTo see what is in some of them, call the function `{tool}` with their names."
 
@@ -69,4 +69,4 @@ def _readable(part: Part) -> Part:
 
 
 load_artifacts = LoadArtifactsTool(_load_artifacts, name="load_artifacts")
-"""Shows artifacts of the session, `user:` ones included, to an agent that asks for them."""
+"""Shows an agent the artifacts of its session that it asks for, those shared by the user's sessions (`user:`) included."""

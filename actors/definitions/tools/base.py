@@ -1,24 +1,24 @@
-"""The seam that every tool fills."""
+"""The interface of every tool."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 from actors.definitions.tools.context import CallbackContext, ToolContext
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration, LlmRequest
 
 
 class Tool(ABC):
-    """Something that a model can call.
+    """Something that a model can call. Most tools are functions: see FunctionTool and `tool`.
 
     Attributes:
         name: unique among the tools of an agent.
-        description: what it does, for the model.
-        is_long_running: its answer may come in a later turn.
-        require_confirmation: it is run only when the user has said yes.
-        only_decides: it sets actions of its event, always answers, and has no other effect: it may be run before its call is
-            stored.
+        description: what the tool does, for the model.
+        is_long_running: `run` may return None, and the answer comes in a later turn; default False.
+        require_confirmation: the tool is run only after the user has agreed; default False.
+        only_decides: the tool sets actions of its event, always returns a result, and has no other effect, so it may be run
+            before its call is stored; default False.
     """
 
     name: str = ""
@@ -32,30 +32,30 @@ class Tool(ABC):
         """The tool as the model sees it."""
 
     async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:  # noqa: B027 - few have a say
-        """Have a say in a request of the agent before it goes to the model; by default nothing.
+        """Change a request of the agent before it goes to the model; by default nothing is changed.
 
         Called for every request, in the order of the agent's tools, before any before_model callback.
 
         Args:
-            request: may be changed; its `contents` by giving it another list.
-            context: what is written into its state rides on the event of the model's answer.
+            request: change its fields in place; give `contents` a new list instead of changing the old one.
+            context: what is written into its state is stored with the event of the model's response.
 
         Raises:
             Exception: fails the agent's run.
         """
 
     @abstractmethod
-    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
-        """Do it.
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonValue:
+        """Do the work of one call.
 
         Args:
-            args: what the model gave, a JSON object.
-            context: the session's state and the actions that the call may take.
+            args: the arguments that the model gave, a JSON object.
+            context: the session's state, its artifacts, and the actions that the call may take.
 
         Returns:
-            A JSON object, or any JSON value, which is wrapped as `{"result": value}`. None from a long-running tool:
-            there is no answer yet.
+            A JSON object; any other JSON value is wrapped as `{"result": value}`. None from a long-running tool means that there
+            is no answer yet.
 
         Raises:
-            Exception: told to the model, which goes on.
+            Exception: the model is told the error and goes on.
         """

@@ -1,8 +1,8 @@
-"""What user code is given: state to read and write, actions to take, artifacts."""
+"""What user code is given: state to read and write, actions to take, artifacts, memory."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
@@ -10,24 +10,35 @@ from actors.errors import UnknownAgentError
 from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions
+from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.outcomes import AnyOutcome
 
 Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
-"""See Context.ask_agent."""
+"""`Context.ask_agent`: called with the agent's name, the id of the call, and the request."""
 
 
-class State(MutableMapping[str, Any]):
-    """Session state as a mapping of prefixed keys. What is written is noted, and rides on the event it belongs to."""
+class State(MutableMapping[str, JsonValue]):
+    """Session state as a mapping of prefixed keys. What is written is kept in `delta`, which is stored with an event.
 
-    def __init__(self, base: Mapping[str, Any], delta: dict[str, Any] | None = None) -> None:
+    Deleting a key sets it to None, for an event can only set keys.
+
+    Args:
+        base: the state as it was before.
+        delta: where changes go; by default a new dictionary.
+
+    Attributes:
+        delta: the changes so far.
+    """
+
+    def __init__(self, base: JsonMapping, delta: StateDelta | None = None) -> None:
         self._base = base
-        self.delta: dict[str, Any] = {} if delta is None else delta
+        self.delta: StateDelta = {} if delta is None else delta
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> JsonValue:
         return self.delta[key] if key in self.delta else self._base[key]
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: JsonValue) -> None:
         self.delta[key] = value
 
     def __delitem__(self, key: str) -> None:
@@ -44,17 +55,17 @@ class State(MutableMapping[str, Any]):
 
 
 class Actions:
-    """The actions of an event while it is being made. Attributes are those of EventActions, and may be set."""
+    """The actions of an event that is being made. It has attributes of EventActions, which may be set."""
 
     def __init__(self) -> None:
-        self.state_delta: dict[str, Any] = {}
+        self.state_delta: StateDelta = {}
         self.artifact_delta: dict[str, int] = {}
         self.transfer_to_agent: str | None = None
         self.escalate: bool | None = None
         self.skip_summarization: bool | None = None
 
     def merge(self, later: Actions) -> None:
-        """Take in the actions of a later call of the same response: booleans are or-ed, otherwise the later one wins."""
+        """Add the actions of a later call of the same response: booleans are or-ed, otherwise the later value wins."""
         self.state_delta.update(later.state_delta)
         self.artifact_delta.update(later.artifact_delta)
         self.transfer_to_agent = later.transfer_to_agent or self.transfer_to_agent
@@ -62,7 +73,7 @@ class Actions:
         self.skip_summarization = self.skip_summarization or later.skip_summarization
 
     def freeze(self) -> EventActions:
-        """As they ride on an event."""
+        """The actions in the form in which an event has them."""
         return EventActions(
             state_delta=dict(self.state_delta),
             artifact_delta=dict(self.artifact_delta),
@@ -73,12 +84,13 @@ class Actions:
 
 
 class ReadonlyContext:
-    """Where the agent stands: for instructions that are functions.
+    """The run of an agent, for instructions that are functions: it can be read but not changed.
 
     Attributes:
         agent_name: the agent that runs.
         invocation_id: the turn.
-        user_id, session_id: whose conversation.
+        user_id: the user of the session.
+        session_id: the session.
         user_content: the message that opened the turn.
     """
 
@@ -90,7 +102,7 @@ class ReadonlyContext:
         user_id: str,
         session_id: str,
         user_content: Content,
-        state: Mapping[str, Any],
+        state: JsonMapping,
     ) -> None:
         self.agent_name = agent_name
         self.invocation_id = invocation_id
@@ -100,15 +112,18 @@ class ReadonlyContext:
         self._state = state
 
     @property
-    def state(self) -> Mapping[str, Any]:
-        """Session state by prefixed keys, all scopes."""
+    def state(self) -> JsonMapping:
+        """Session state of all scopes, by prefixed keys."""
         return MappingProxyType(self._state) if isinstance(self._state, dict) else self._state
 
 
 class CallbackContext(ReadonlyContext):
-    """For callbacks: state can be written, artifacts saved, memory searched.
+    """The run of an agent, for callbacks: they can write state, save artifacts and search memory.
 
-    What is written rides on the event that the callback belongs to.
+    State and artifacts that a callback writes are recorded on the event that the callback belongs to.
+
+    Attributes:
+        actions: what that event will do.
     """
 
     def __init__(self, *, artifacts: ArtifactAccess, memory: MemoryAccess, actions: Actions | None = None, **where: Any) -> None:
@@ -120,39 +135,51 @@ class CallbackContext(ReadonlyContext):
 
     @property
     def state(self) -> State:
-        """Session state by prefixed keys, all scopes; what is assigned is stored with the event."""
+        """Session state of all scopes, by prefixed keys; what is assigned is stored with the event."""
         return self._writable
 
     async def save_artifact(self, filename: str, part: Part) -> int:
-        """Store an artifact and return its version, from 0. Raises InvalidIdError, ArtifactError."""
+        """Store an artifact of the session, or with a name that begins with `user:` of the user.
+
+        Returns:
+            The version, from 0.
+
+        Raises:
+            InvalidIdError: no artifact can have that name.
+            ArtifactError: the store could not save it.
+        """
         version = await self._artifacts.save(filename, part)
         self.actions.artifact_delta[filename] = version
         return version
 
     async def load_artifact(self, filename: str, version: int | None = None) -> Part | None:
-        """The artifact of that version, or the latest; None when there is none."""
+        """The artifact in that version, by default the latest; None when there is none.
+
+        Raises:
+            ArtifactError: the store could not load it.
+        """
         return await self._artifacts.load(filename, version)
 
     async def list_artifacts(self) -> list[str]:
-        """The names of all artifacts that the session sees, sorted; `user:` ones are of all the user's sessions."""
+        """The names of all artifacts of the session, and of those that the user's sessions share (`user:`), sorted."""
         return await self._artifacts.keys()
 
     async def search_memory(self, query: str) -> list[MemoryEntry]:
-        """What is remembered of the user that has a word in common with the query, the best first, at most 10.
+        """The remembered entries of the user that share a word with the query, the best first, at most 10.
 
         Raises:
             NoMemoryError: the app has no memory.
-            StoreError: the store could not do it.
+            StoreError: the store could not search.
         """
         return await self._memory.search(query)
 
 
 class ToolContext(CallbackContext):
-    """For tools.
+    """The call of a tool: a CallbackContext with the call's id.
 
     Attributes:
-        function_call_id: the call that is being answered; the same when it is repeated after a crash.
-        offload: runs a function where the resources are that it needs.
+        function_call_id: the call to answer; it stays the same when the call is repeated after a crash.
+        offload: runs a function where the cluster has the resources that it needs.
     """
 
     def __init__(self, *, function_call_id: str, offload: Offload, ask: Ask | None = None, **rest: Any) -> None:
@@ -162,10 +189,13 @@ class ToolContext(CallbackContext):
         self._ask = ask
 
     async def ask_agent(self, name: str, content: Content) -> tuple[AnyOutcome, str]:
-        """Ask an agent that the running one has as an AgentTool: how its run ended, and what it said at last.
+        """Ask an agent that the running agent has as an AgentTool.
+
+        Returns:
+            How the asked agent's run ended, and the text of its last final response, "" without one.
 
         Raises:
-            UnknownAgentError: there is no such tool agent.
+            UnknownAgentError: the running agent has no such AgentTool.
         """
         if self._ask is None:
             raise UnknownAgentError(name, " No agent can be asked outside of a run.")

@@ -14,5 +14,5 @@ async def _exit_loop(context: ToolContext) -> str:
 
 
 exit_loop = FunctionTool(_exit_loop, name="exit_loop")
-"""Sets `escalate`, which ends the enclosing loop, and needs no summary by the model."""
+"""Sets `escalate`, which ends the enclosing loop, and `skip_summarization`, which ends the run of its agent."""
 exit_loop.only_decides = True

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast, overload
 
 import pydantic
@@ -15,38 +15,40 @@ from pydantic.fields import FieldInfo
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.json_schema import json_schema
+from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError
-from actors.errors.user_code import in_thread
+from actors.errors.user_code import UserFunction, UserResult, in_thread
+from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.model import FunctionDeclaration
 
 
 class FunctionTool(Tool):
-    """A tool that calls a function.
+    """A tool that calls a function. Its parameters become the JSON schema, its docstring the descriptions.
 
-    The function may be sync, then it runs in a thread, or async. A parameter annotated as `ToolContext` (or called
-    `tool_context`) is filled in and not shown to the model.
+    A sync function runs in a thread. A parameter annotated as `ToolContext`, or called `tool_context`, is filled in and not shown
+    to the model. The tool can still be called like the function itself.
 
     Args:
-        function: what to call.
+        function: what to call, sync or async.
         name: for the model; by default the function's name.
-        description: for the model; by default the docstring up to its sections.
-        needs: resources for a run, by the names num_cpus, num_gpus, memory (bytes) and resources (by name). A tool that
-            needs some runs in a task of its own, where the cluster has them, and cannot take a ToolContext.
-        require_confirmation: pause the turn before the function is called, until the user answers `{"confirmed": true}` to call
-            it, or `{"confirmed": false}` not to.
+        description: for the model; by default the docstring up to its first section.
+        require_confirmation: True pauses the turn before each call until the user answers `{"confirmed": true}` to allow it,
+            or `{"confirmed": false}` to refuse; default False.
+        needs: resources for each call, in Ray's terms: num_cpus, num_gpus, memory (bytes) and resources (amount by name). A tool
+            with needs runs as a task where the cluster has them, and cannot take a ToolContext. Default none.
 
     Raises:
-        DefinitionError: the signature cannot be told as a JSON schema, or a need cannot be met for it.
+        DefinitionError: the function has no name, its signature has no JSON schema, or it has needs and takes a ToolContext.
     """
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: UserFunction,
         *,
         name: str | None = None,
         description: str | None = None,
         require_confirmation: bool = False,
-        needs: Mapping[str, Any] | None = None,
+        needs: JsonMapping | None = None,
     ) -> None:
         self.function = function
         self.require_confirmation = require_confirmation
@@ -54,19 +56,19 @@ class FunctionTool(Tool):
         self.name = name if name is not None else str(getattr(function, "__name__", ""))
         if not self.name or self.name == "<lambda>":
             raise DefinitionError(f"a tool needs a name: give one to FunctionTool(…, name=…) for {function!r}")
-        summary, told = _docstring(inspect.getdoc(_unbound(function)) or "")
+        summary, of_parameters = _docstring(inspect.getdoc(_unbound(function)) or "")
         self.description = description if description is not None else summary
-        # An object with an async __call__ is as good a tool as an async function.
+        # An object may have an async __call__.
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-        self._context_parameter, self._fields = _fields(self.name, function, told)
+        self._context_parameter, self._fields = _fields(self.name, function, of_parameters)
         if self.needs and self._context_parameter is not None:
             raise DefinitionError(
                 f"tool {self.name!r} runs in a task of its own: it cannot take a ToolContext ({self._context_parameter!r})"
             )
-        self._arguments = _model(self.name, self._fields)
+        self._arguments = _argument_model(self.name, self._fields)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function itself, as for any other caller."""
+    def __call__(self, *args: object, **kwargs: object) -> UserResult:
+        """Call the function directly, as if it were no tool."""
         return self.function(*args, **kwargs)
 
     def declaration(self) -> FunctionDeclaration:
@@ -79,11 +81,11 @@ class FunctionTool(Tool):
             name=self.name, description=self.description, parameters=schema if schema.get("properties") else None
         )
 
-    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
+    async def run(self, args: JsonObject, context: ToolContext) -> UserResult:
         """Check the arguments and call the function.
 
         Raises:
-            ValueError: an argument is missing, unknown or of the wrong type; told so that the model can mend it.
+            ValueError: an argument is missing, unknown or of the wrong type; the message helps the model to correct it.
             Exception: whatever the function raises.
         """
         given = self._checked(args)
@@ -95,24 +97,23 @@ class FunctionTool(Tool):
             return await self.function(**given)
         return await in_thread(self.function, **given)
 
-    def _checked(self, args: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, args: JsonObject) -> JsonObject:
         try:
             checked = self._arguments.model_validate(args)
         except pydantic.ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
             takes = ", ".join(self._fields) or "no arguments"
-            raise ValueError(f"wrong arguments for {self.name}: {wrong}. It takes: {takes}") from error
+            raise ValueError(f"wrong arguments for {self.name}: {problems(error)}. It takes: {takes}") from error
         names = {_field(index): name for index, name in enumerate(self._fields)}
         return {names[field]: getattr(checked, field) for field in checked.model_fields_set}
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The argument model need not travel. Its fields must: a function of `__main__` is pickled without the names that
-        # only its annotations use, and those are texts under `from __future__ import annotations`.
+    def __getstate__(self) -> dict[str, object]:
+        # The argument model is made again from its fields. These are pickled, for they cannot be read from the function again:
+        # one of `__main__` is pickled without the names that only its annotations use.
         return {name: value for name, value in vars(self).items() if name != "_arguments"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self._arguments = _model(self.name, self._fields)
+        self._arguments = _argument_model(self.name, self._fields)
 
 
 _NEEDS = {"num_cpus", "num_gpus", "memory", "resources"}
@@ -120,13 +121,13 @@ _NEEDED = ", ".join(sorted(_NEEDS))
 
 
 class LongRunningTool(FunctionTool):
-    """A function whose answer may come in a later turn: returning None means "not yet", and pauses the turn."""
+    """A FunctionTool whose answer may come in a later turn: when the function returns None, the turn pauses until it comes."""
 
     is_long_running = True
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+def tool(function: UserFunction, /) -> FunctionTool: ...
 @overload
 def tool(
     *,
@@ -134,29 +135,30 @@ def tool(
     description: str | None = None,
     long_running: bool = False,
     require_confirmation: bool = False,
-    **needs: Any,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+    **needs: object,
+) -> Callable[[UserFunction], FunctionTool]: ...
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: UserFunction | None = None,
     /,
     *,
     name: str | None = None,
     description: str | None = None,
     long_running: bool = False,
     require_confirmation: bool = False,
-    **needs: Any,
-) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool of a function, as `@tool`, `@tool(name=…, long_running=True)` or `@tool(num_cpus=2)`.
+    **needs: object,
+) -> FunctionTool | Callable[[UserFunction], FunctionTool]:
+    """Make a function a tool, as `@tool`, `@tool(name=…, long_running=True)` or `@tool(num_cpus=2)`.
 
     Args:
+        function: what to call, sync or async.
         name: for the model; by default the function's name.
-        description: for the model; by default the docstring up to its sections.
-        long_running: the answer may come in a later turn.
-        require_confirmation: the function is called only when the user has said yes: see FunctionTool.
-        needs: resources for a run: num_cpus, num_gpus, memory, resources. See FunctionTool.
+        description: for the model; by default the docstring up to its first section.
+        long_running: the function may return None, and the answer comes in a later turn; default False.
+        require_confirmation: each call waits until the user agrees, as in FunctionTool; default False.
+        needs: num_cpus, num_gpus, memory (bytes) or resources (amount by name) for each call, as in FunctionTool.
 
     Raises:
-        DefinitionError: see FunctionTool; or a keyword is none of these.
+        DefinitionError: the function cannot be a FunctionTool, or a keyword is not known.
     """
     unknown = sorted(set(needs) - _NEEDS)
     if unknown:
@@ -169,12 +171,12 @@ def tool(
     )
 
 
-Fields = dict[str, tuple[Any, FieldInfo]]
-"""The arguments that the model gives: by name, the type and what else is known."""
+Fields = dict[str, tuple[object, FieldInfo]]
+"""The arguments that the model gives, by name: annotation and field."""
 
 
-def _fields(tool_name: str, function: Callable[..., Any], told: dict[str, str]) -> tuple[str | None, Fields]:
-    """The parameter that takes the context, if any; and all others."""
+def _fields(tool_name: str, function: UserFunction, descriptions: dict[str, str]) -> tuple[str | None, Fields]:
+    """The parameter that takes the context, None without one; and all others."""
     signature = inspect.signature(function)
     try:
         unbound = _unbound(function)
@@ -192,29 +194,29 @@ def _fields(tool_name: str, function: Callable[..., Any], told: dict[str, str]) 
             raise DefinitionError(f"tool {tool_name!r}: parameter {parameter.name!r} must be an ordinary named one")
         else:
             default = ... if parameter.default is parameter.empty else parameter.default
-            # Said only where it is known: None would overrule what the annotation says.
-            description: dict[str, Any] = {"description": told[parameter.name]} if parameter.name in told else {}
-            fields[parameter.name] = (annotation, pydantic.Field(default, alias=parameter.name, **description))
+            # Without a description the keyword is left out: None would overrule the one that the annotation has.
+            described: JsonObject = {"description": descriptions[parameter.name]} if parameter.name in descriptions else {}
+            fields[parameter.name] = (annotation, pydantic.Field(default, alias=parameter.name, **described))
     return context_parameter, fields
 
 
-def _unbound(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What a `functools.partial` was made of: it has the docstring and the annotations."""
+def _unbound(function: UserFunction) -> UserFunction:
+    """The function inside `functools.partial` objects, which has the docstring and the annotations."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
 
 
 def _field(index: int) -> str:
-    # Arguments are told by alias: so one may be called `copy`, `schema` or `_x`, which no field of a BaseModel can be.
+    # Arguments are known by their aliases, so one may be called `copy`, `schema` or `_x`, which no field of a BaseModel can be.
     return f"argument_{index}"
 
 
-def _model(tool_name: str, fields: Fields) -> type[pydantic.BaseModel]:
+def _argument_model(tool_name: str, fields: Fields) -> type[pydantic.BaseModel]:
     try:
         config = pydantic.ConfigDict(extra="forbid")
-        shard_name = {_field(index): field for index, field in enumerate(fields.values())}
-        model: type[pydantic.BaseModel] = pydantic.create_model(tool_name, __config__=config, **cast(Any, shard_name))
+        by_index = {_field(index): field for index, field in enumerate(fields.values())}
+        model: type[pydantic.BaseModel] = pydantic.create_model(tool_name, __config__=config, **cast(Any, by_index))
         json_schema(model)
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"tool {tool_name!r}: its signature has no JSON schema: {error}") from error
@@ -226,9 +228,9 @@ _ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
 def _docstring(text: str) -> tuple[str, dict[str, str]]:
-    """A docstring's text before its sections, and what its Args section says of each parameter."""
+    """The text of a docstring before its first section, and the descriptions of parameters in its Args section."""
     summary: list[str] = []
-    told: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     section = ""
     current = ""
     for line in text.splitlines():
@@ -241,7 +243,7 @@ def _docstring(text: str) -> tuple[str, dict[str, str]]:
             indent = len(line) - len(line.lstrip())
             if argument and indent <= 4:
                 current = argument[1]
-                told[current] = argument[2]
+                descriptions[current] = argument[2]
             elif current and line.strip():
-                told[current] = f"{told[current]} {line.strip()}".strip()
-    return "\n".join(summary).strip(), told
+                descriptions[current] = f"{descriptions[current]} {line.strip()}".strip()
+    return "\n".join(summary).strip(), descriptions

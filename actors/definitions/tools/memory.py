@@ -1,15 +1,15 @@
-"""The built-in tool that looks into what is remembered of the user."""
+"""The built-in tool that searches what is remembered of the user."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.function import FunctionTool
+from actors.messages.json_types import JsonObject
 
 
-async def _load_memory(query: str, context: ToolContext) -> dict[str, Any]:
+async def _load_memory(query: str, context: ToolContext) -> JsonObject:
     """Look up what was said in earlier conversations with this user. The best match comes first.
 
     Args:
@@ -29,4 +29,4 @@ async def _load_memory(query: str, context: ToolContext) -> dict[str, Any]:
 
 
 load_memory = FunctionTool(_load_memory, name="load_memory")
-"""Searches the memory of the user who speaks; needs sessions that were added with `rt.memory.add_session`."""
+"""Searches the memory of the user. It finds sessions that were added with `rt.memory.add_session`."""

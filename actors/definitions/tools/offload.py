@@ -1,15 +1,18 @@
-"""Where tools run when there is no cluster: here."""
+"""Where tools with needs run when there is no cluster: in this process."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
 
-from actors.errors.user_code import in_thread
+from actors.errors.user_code import UserFunction, UserResult, in_thread
+from actors.messages.json_types import JsonMapping
 
 
-async def in_process(function: Callable[..., Any], arguments: Mapping[str, Any], needs: Mapping[str, Any]) -> Any:
-    """Implements `actors.interfaces.context.Offload`: in a thread, whatever it needs."""
+async def in_process(function: UserFunction, arguments: JsonMapping, needs: JsonMapping) -> UserResult:
+    """Implements `actors.interfaces.context.Offload` with a thread of this process; `needs` are ignored.
+
+    Raises:
+        BaseException: whatever the function raises.
+    """
     result = await in_thread(function, **arguments)
     return await result if inspect.isawaitable(result) else result

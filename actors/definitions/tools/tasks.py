@@ -1,23 +1,25 @@
-"""The controller's own tools: to finish a task, to give it up, to hand over, and to make more tasks (semantics.md section 7).
+"""The tools by which an agent finishes tasks, gives them up, hands over and creates new ones (semantics.md section 7).
 
-They work on the `RoundDecisions` of one round: what they note there is stored with the event that answers the calls.
+They write into the `RoundDecisions` of one round, which are stored with the event that answers the calls.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import pydantic
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.json_schema import json_schema
+from actors.definitions.tools.validation import problems
 from actors.errors.suggestions import did_you_mean
 from actors.messages.flow import TaskChange, TaskNode
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration
-from actors.rules.flow.board import Board, cycle
+from actors.rules.flow.board import Board
+from actors.rules.flow.task_graph import cycle
 from actors.rules.flow.tool_names import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, is_controllers, succeed_tool
 
 
@@ -25,13 +27,15 @@ class RoundDecisions:
     """What an agent decides in one round about its tasks.
 
     Args:
-        tasks: those that it works on.
+        tasks: the tasks that it works on.
         board: how far the flow is.
         agents: all agents of the flow.
 
     Attributes:
-        changes, created: new statuses, and new tasks.
-        ends_turn, next_agent: the turn is ended, and who was named as the next.
+        changes: new statuses, by task.
+        created: new tasks, by name.
+        ends_turn: the agent ends its turn.
+        next_agent: the agent that it named to go on; None when it named none.
     """
 
     def __init__(self, tasks: Sequence[str], board: Board, agents: Sequence[str]) -> None:
@@ -44,7 +48,7 @@ class RoundDecisions:
         self.next_agent: str | None = None
 
     def finish(self, task: str, change: TaskChange) -> None:
-        """Note how a task has ended. Raises ValueError, when it has ended already or has new parts."""
+        """Record how a task has ended. Raises ValueError when it has ended already or was given parts in this round."""
         if task in self.changes:
             raise ValueError(f"task {task!r} is {self.changes[task].status} already")
         parts = [node.name for node in self.created.values() if node.parent == task]
@@ -57,14 +61,22 @@ class SucceedTool(Tool):
     """Finishes a task with its result.
 
     Args:
+        decisions: where the result is recorded.
+        task: the name of the task.
         schema: the JSON schema of the result; None for a task without one.
-        check: gives the result as it is stored. Raises ValueError, when it does not fit.
+        check: returns the result in the form in which it is stored. Raises ValueError when it does not fit.
     """
 
-    def __init__(self, desk: RoundDecisions, task: str, schema: Mapping[str, Any] | None, check: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        decisions: RoundDecisions,
+        task: str,
+        schema: JsonMapping | None,
+        check: Callable[[JsonValue], JsonValue],
+    ) -> None:
         self.name = succeed_tool(task)
         self.description = f"The task `{task}` is done" + (": give its result." if schema is not None else ".")
-        self._desk = desk
+        self._decisions = decisions
         self._task = task
         self._schema = schema
         self._check = check
@@ -80,62 +92,62 @@ class SucceedTool(Tool):
             parameters["$defs"] = definitions
         return FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
 
-    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
-        """Check the result and note it. Raises ValueError."""
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonObject:
+        """Check the result and record it. Raises ValueError when it is missing or does not fit."""
         if self._schema is not None and "result" not in args:
             raise ValueError(f"{self.name} needs the argument result")
-        self._desk.finish(self._task, TaskChange(status="successful", result=self._check(args.get("result"))))
+        self._decisions.finish(self._task, TaskChange(status="successful", result=self._check(args.get("result"))))
         return {"status": "successful"}
 
 
 class FailTool(Tool):
     """Gives a task up."""
 
-    def __init__(self, desk: RoundDecisions, task: str) -> None:
+    def __init__(self, decisions: RoundDecisions, task: str) -> None:
         self.name = fail_tool(task)
         self.description = f"The task `{task}` cannot be done: say why."
-        self._desk = desk
+        self._decisions = decisions
         self._task = task
 
     def declaration(self) -> FunctionDeclaration:
-        """One text, `reason`."""
+        """One required text, `reason`."""
         reason = {"type": "string", "description": "Why it cannot be done."}
         parameters = {"type": "object", "properties": {"reason": reason}, "required": ["reason"]}
         return FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
 
-    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
-        """Note the reason. Raises ValueError."""
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonObject:
+        """Record the reason. Raises ValueError without one."""
         reason = args.get("reason")
         if not isinstance(reason, str) or not reason:
             raise ValueError(f"{self.name} needs the argument reason, a text")
-        self._desk.finish(self._task, TaskChange(status="failed", reason=reason))
+        self._decisions.finish(self._task, TaskChange(status="failed", reason=reason))
         return {"status": "failed"}
 
 
 class EndTurnTool(Tool):
-    """Ends the agent's turn without finishing a task, and may name who goes on."""
+    """Ends the agent's turn without finishing a task, and may name the agent that goes on."""
 
     name = END_TURN
     description = "End your turn without finishing a task, and let another agent go on."
 
-    def __init__(self, desk: RoundDecisions, peers: Sequence[str]) -> None:
-        self._desk = desk
+    def __init__(self, decisions: RoundDecisions, peers: Sequence[str]) -> None:
+        self._decisions = decisions
         self._peers = tuple(peers)
 
     def declaration(self) -> FunctionDeclaration:
-        """One optional name out of those who can take over."""
+        """One optional name, out of the agents that can go on."""
         named = {"type": "string", "description": "Who goes on; leave it out if it does not matter.", "enum": list(self._peers)}
         parameters = {"type": "object", "properties": {"next_agent": named}}
         return FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
 
-    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
-        """Note it. Raises ValueError for a name that is none of the peers."""
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonObject:
+        """Record it. Raises ValueError when the agent named cannot go on."""
         named = args.get("next_agent")
         if named is not None and named not in self._peers:
             hint = did_you_mean(str(named), self._peers)
             raise ValueError(f"{named!r} cannot go on.{hint} These can: {', '.join(self._peers)}")
-        self._desk.ends_turn = True
-        self._desk.next_agent = named
+        self._decisions.ends_turn = True
+        self._decisions.next_agent = named
         return {"next_agent": named} if named is not None else {"status": "ended"}
 
 
@@ -164,67 +176,58 @@ class _NewTasks(pydantic.BaseModel):
 
 
 class CreateTasksTool(Tool):
-    """Makes more tasks while the flow runs. Give it to an agent that plans, or to a task that is to be planned."""
+    """Creates tasks while the flow runs. Give it to an agent that plans, or to a task that needs planning.
+
+    Args:
+        decisions: where the tasks are recorded; None outside of a round.
+    """
 
     name = CREATE_TASKS
     description = "Make new tasks for the agents of this flow. They are worked on at once, or as soon as what they need is done."
 
-    def __init__(self, desk: RoundDecisions | None = None) -> None:
-        self._desk = desk
+    def __init__(self, decisions: RoundDecisions | None = None) -> None:
+        self._decisions = decisions
 
-    def at(self, desk: RoundDecisions) -> CreateTasksTool:
-        """The same tool for one round."""
+    def at(self, decisions: RoundDecisions) -> CreateTasksTool:
+        """A copy of the tool that works in one round."""
         bound = copy.copy(self)
-        bound._desk = desk
+        bound._decisions = decisions
         return bound
 
     def declaration(self) -> FunctionDeclaration:
-        """The tasks, and what they are parts of."""
+        """A list of tasks, and the task that they are parts of, if any."""
         return FunctionDeclaration(name=self.name, description=self.description, parameters=json_schema(_NewTasks))
 
-    async def run(self, args: dict[str, Any], context: ToolContext) -> Any:
-        """Check the tasks and note them, all or none. Raises ValueError."""
-        desk = self._desk
-        if desk is None:
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonObject:
+        """Check the tasks and record them, all or none. Raises ValueError when one is wrong, or outside of a flow."""
+        decisions = self._decisions
+        if decisions is None:
             raise ValueError(f"{self.name} works only in a flow")
         try:
             asked = _NewTasks.model_validate(args)
         except pydantic.ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
-            raise ValueError(f"wrong arguments for {self.name}: {wrong}") from error
-        made = _checked(asked, desk)
-        desk.created.update((node.name, node) for node in made)
-        return {"created": [node.name for node in made]}
+            raise ValueError(f"wrong arguments for {self.name}: {problems(error)}") from error
+        created = _checked_nodes(asked, decisions)
+        decisions.created.update((node.name, node) for node in created)
+        return {"created": [node.name for node in created]}
 
 
-def _checked(asked: _NewTasks, desk: RoundDecisions) -> list[TaskNode]:
-    parent = asked.part_of
-    if parent is not None and (parent not in desk.tasks or parent in desk.changes):
-        raise ValueError(f"part_of must be a task that you work on: {', '.join(desk.tasks)}; not {parent!r}")
-    new = [task.name for task in asked.tasks]
-    if not new:
-        raise ValueError("there are no tasks to make")
-    known = {*desk.board.nodes, *desk.created, *new}
-    for task in asked.tasks:
-        if not (task.name.isidentifier() and task.name.isascii() and len(task.name) <= NAME_LENGTH):
-            raise ValueError(f"{task.name!r} cannot be a name: use up to {NAME_LENGTH} letters, digits and underscores")
-        if task.name in desk.board.nodes or task.name in desk.created or new.count(task.name) > 1:
-            raise ValueError(f"there is a task {task.name!r} already: use another name")
-        _refuse_unknown(task.agents, desk.agents, f"task {task.name!r}: agent")
-        _refuse_unknown(task.depends_on, known, f"task {task.name!r}: depends_on")
+def _checked_nodes(asked: _NewTasks, decisions: RoundDecisions) -> list[TaskNode]:
+    """The new tasks. Raises ValueError when a name, an agent or a dependency is wrong."""
+    _check_new_tasks(asked, decisions)
     nodes = [
         TaskNode(
             name=task.name,
             objective=task.objective,
-            agents=tuple(dict.fromkeys(task.agents)) or desk.agents,
+            agents=tuple(dict.fromkeys(task.agents)) or decisions.agents,
             depends_on=tuple(dict.fromkeys(task.depends_on)),
-            parent=parent,
+            parent=asked.part_of,
             labels=tuple(dict.fromkeys(task.labels)),
         )
         for task in asked.tasks
     ]
-    needs = {name: list(desk.board.needs(name)) for name in desk.board.nodes}
-    for node in (*desk.created.values(), *nodes):
+    needs = {name: list(decisions.board.needs(name)) for name in decisions.board.nodes}
+    for node in (*decisions.created.values(), *nodes):
         needs[node.name] = list(node.depends_on)
         if node.parent is not None:
             needs[node.parent].append(node.name)
@@ -232,6 +235,23 @@ def _checked(asked: _NewTasks, desk: RoundDecisions) -> list[TaskNode]:
     if found:
         raise ValueError(f"these tasks need each other in a circle: {' needs '.join(found)}")
     return nodes
+
+
+def _check_new_tasks(asked: _NewTasks, decisions: RoundDecisions) -> None:
+    parent = asked.part_of
+    if parent is not None and (parent not in decisions.tasks or parent in decisions.changes):
+        raise ValueError(f"part_of must be a task that you work on: {', '.join(decisions.tasks)}; not {parent!r}")
+    new = [task.name for task in asked.tasks]
+    if not new:
+        raise ValueError("there are no tasks to make")
+    known = {*decisions.board.nodes, *decisions.created, *new}
+    for task in asked.tasks:
+        if not (task.name.isidentifier() and task.name.isascii() and len(task.name) <= NAME_LENGTH):
+            raise ValueError(f"{task.name!r} cannot be a name: use up to {NAME_LENGTH} letters, digits and underscores")
+        if task.name in decisions.board.nodes or task.name in decisions.created or new.count(task.name) > 1:
+            raise ValueError(f"there is a task {task.name!r} already: use another name")
+        _refuse_unknown(task.agents, decisions.agents, f"task {task.name!r}: agent")
+        _refuse_unknown(task.depends_on, known, f"task {task.name!r}: depends_on")
 
 
 def _refuse_unknown(names: Iterable[str], known: Iterable[str], what: str) -> None:
@@ -242,11 +262,11 @@ def _refuse_unknown(names: Iterable[str], known: Iterable[str], what: str) -> No
 
 
 create_tasks = CreateTasksTool()
-"""Lets an agent that plans make tasks while the flow runs."""
+"""Lets an agent create tasks while the flow runs."""
 
 
 def refuse_taken_name(tool: Tool) -> None:
-    """See that a tool can stand beside the controller's own. Raises ValueError."""
+    """Check that a tool can be used in flows. Raises ValueError when its name is one of the flows' own tools."""
     if is_controllers(tool.name) and not isinstance(tool, CreateTasksTool):
         raise ValueError(
             f"the tool name {tool.name!r} is taken in flows: end_turn, create_tasks, and what begins with succeed_ or fail_"

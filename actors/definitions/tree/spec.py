@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from actors.definitions.agents.base import Agent, callbacks
+from actors.definitions.agents.llm import Instruction
 from actors.definitions.agents.plugin import Plugin, hooks
+from actors.errors.user_code import UserFunction
+from actors.interfaces.model import Model
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target
@@ -20,21 +22,21 @@ class AgentSpec:
 
     Attributes:
         definition: the agent, without its children.
-        children: their names, in order.
-        targets: to whom it may transfer.
-        tool_agents: the agents that it has as tools.
-        global_instruction: the root's; for an agent that is a tool, or is below one, that agent's.
-        model: the model's name or object, its own or inherited; "" for agents without one.
+        children: the names of its children, in order.
+        targets: the agents to which it may transfer.
+        tool_agents: the names of the agents that it has as tools.
+        global_instruction: the root's; for an agent that is a tool, or stands below one, that tool agent's.
+        model: the model's name or object, its own or inherited; "" for an agent that needs none.
         plugins: the deployment's.
-        limits: how large its events may be, and of how many targets its model is told.
+        limits: how large its events may be, and of how many targets its model is told by name.
     """
 
     definition: Agent
     children: tuple[str, ...] = ()
     targets: tuple[Target, ...] = ()
     tool_agents: tuple[str, ...] = ()
-    global_instruction: Any = ""
-    model: Any = field(default="")
+    global_instruction: Instruction = ""
+    model: str | Model = ""
     plugins: tuple[Plugin, ...] = ()
     limits: Limits = DEFAULT_LIMITS
 
@@ -44,10 +46,10 @@ class AgentSpec:
         return self.definition.name
 
     @cached_property
-    def reach(self) -> TransferMenu:
-        """The targets, as its model gets to know them."""
+    def transfer_menu(self) -> TransferMenu:
+        """The targets as the agent's model sees them."""
         return TransferMenu(self.name, self.targets, self.children, self.limits.max_listed_targets)
 
-    def hooks(self, name: str) -> Sequence[Callable[..., Any]]:
-        """What is called at a point such as `before_agent_callback`: the plugins' hooks, then the agent's own callbacks."""
+    def hooks(self, name: str) -> Sequence[UserFunction]:
+        """The functions to call at a point such as `before_agent_callback`: the plugins' first, then the agent's own."""
         return [*hooks(self.plugins, name), *callbacks(getattr(self.definition, name, None))]

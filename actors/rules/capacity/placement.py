@@ -1,7 +1,7 @@
-"""Whether an agent can live anywhere at all: what it asks for, against what the nodes have in total.
+"""Whether any node of the cluster can ever have an agent: its needs against the nodes' totals.
 
-A node fits when it has as much of every resource, and every label is as the selector wants it: `value`, `!value`, `in(a, b)` or
-`!in(a, b)`. What others on the node use at the moment does not count here: it may become free.
+A node fits when it has enough of every resource, and every label is as the selector wants it: `value`, `!value`, `in(a, b)` or
+`!in(a, b)`. Resources that others are using at the moment count too, since they may become free.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from actors.errors.suggestions import did_you_mean
 
-_RAYS_OWN = ("CPU", "GPU", "memory", "object_store_memory", "node:", "ray.io/")
-"""How the names begin that nobody has made up, and nobody means instead of another."""
+_RAY_NAMES = ("CPU", "GPU", "memory", "object_store_memory", "node:", "ray.io/")
+"""Names, or beginnings of names, that Ray itself gives: they are no misspellings, and are not suggested."""
 
 
 class Node(NamedTuple):
@@ -24,7 +24,7 @@ class Node(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What an agent asks for: so much of resources by Ray's names (CPU, GPU, memory or custom ones), and labels by selectors."""
+    """What an agent asks for: amounts by Ray's names of resources (CPU, GPU, memory in bytes, custom), and label selectors."""
 
     resources: Mapping[str, float]
     labels: Mapping[str, str]
@@ -35,19 +35,20 @@ class Needs(NamedTuple):
 
 
 def refusal(needs: Needs, nodes: Sequence[Node]) -> str | None:
-    """Why no node can ever have the agent, and what the nearest one lacks; None when there is one that can."""
+    """Why no node can ever have the agent, with what the nearest one lacks; None when a node can."""
     if not nodes:
         return "and there is no node"
     nearest, lacking = min(((node, _lacking(needs, node)) for node in nodes), key=lambda each: len(each[1]))
     if not lacking:
         return None
     which = "the only node" if len(nodes) == 1 else f"the nearest of {len(nodes)} nodes"
-    meant = _meant(needs.resources, (name for node in nodes for name in node.resources))
-    meant = meant or _meant(needs.labels, (name for node in nodes for name in node.labels))
-    return f"and {which}, {nearest.name}, has {' and '.join(lacking)}{meant and '.' + meant}"
+    hint = _suggestion(needs.resources, (name for node in nodes for name in node.resources))
+    hint = hint or _suggestion(needs.labels, (name for node in nodes for name in node.labels))
+    return f"and {which}, {nearest.name}, has {' and '.join(lacking)}{hint and '.' + hint}"
 
 
 def _lacking(needs: Needs, node: Node) -> list[str]:
+    """What a node has in place of each need that it does not meet."""
     resources = [
         f"{_amount(name, node.resources[name])} in all" if name in node.resources else f"no {name}"
         for name, number in needs.resources.items()
@@ -62,16 +63,18 @@ def _lacking(needs: Needs, node: Node) -> list[str]:
 
 
 def selects(selector: str, label: str | None) -> bool:
-    """True when a node may have that label, or none of the name, as far as a selector is concerned."""
+    """True when a selector admits a node with that label; None stands for a node without a label of the name."""
     wanted = selector.removeprefix("!")
     inside = wanted.removeprefix("in(").removesuffix(")") if wanted.startswith("in(") else wanted
     is_one_of = label in [each.strip() for each in inside.split(",")]
     return is_one_of != selector.startswith("!")
 
 
-def _meant(wanted: Iterable[str], known: Iterable[str]) -> str:
-    there = {name for name in known if not name.startswith(_RAYS_OWN)}
-    return next((hint for name in wanted if name not in {*there, *_RAYS_OWN} and (hint := did_you_mean(name, there))), "")
+def _suggestion(wanted: Iterable[str], known: Iterable[str]) -> str:
+    """A hint for the first unknown name that resembles a known one; "" without one."""
+    custom = {name for name in known if not name.startswith(_RAY_NAMES)}
+    unknown = (name for name in wanted if name not in {*custom, *_RAY_NAMES})
+    return next((hint for name in unknown if (hint := did_you_mean(name, custom))), "")
 
 
 def _amount(name: str, number: float) -> str:

@@ -1,1 +1,1 @@
-"""What may enter: ids, sizes, messages, state and model answers."""
+"""Checks of everything that enters: ids, sizes, messages, state and model responses."""

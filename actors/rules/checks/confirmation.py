@@ -1,19 +1,18 @@
-"""What the user's answer to a call that needs his consent means (semantics.md 5.6)."""
+"""What the user's answer to a call that needs confirmation means (semantics.md 5.6)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
+
+from actors.messages.json_types import JsonMapping
 
 CONFIRMED = "confirmed"
 
 
-def refusal(tool: str, answer: Mapping[str, Any]) -> str | None:
-    """Why the call is not run, told to the model; None when the user has said yes.
+def refusal(tool: str, answer: JsonMapping) -> str | None:
+    """Why the call is not run, in words for the model; None when the user has agreed.
 
-    Only a plain yes is one: whatever is not `{"confirmed": true}` counts as no.
+    Only `{"confirmed": true}` is an agreement; every other answer is a refusal.
     """
     confirmed = answer.get(CONFIRMED)
     if confirmed is True:

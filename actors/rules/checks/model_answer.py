@@ -1,39 +1,38 @@
-"""A model's answer made fit for the log: models, and the code between them and us, may say anything.
+"""Makes a model's response fit for the log: models, and the code between them and us, may say anything.
 
 Rules of this file:
 
-- What is said is kept where it can be: a call whose arguments are no JSON object stays a call, and is answered with what is wrong
-  with it, so that the model can mend it.
-- A model does not answer calls, users and tools do: function responses in its answer are dropped.
-- What is then still not of the declared types cannot be read again by anybody, so the answer as a whole is refused.
+- Whatever can be kept is kept: a call whose arguments are no JSON object stays a call, and is answered with the error, so that
+  the model can correct it.
+- Models do not answer calls, users and tools do: function responses in a model's response are dropped.
+- A response that still has fields of other types than declared could not be read again, so it is refused as a whole.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from actors.errors import ModelResponseError, NotEncodableError
-from actors.errors.user_code import told
+from actors.errors.user_code import error_text
 from actors.messages.codec import decode, encode, flaw, plain
 from actors.messages.content import Content, FunctionCall, Part
+from actors.messages.json_types import JsonObject
 from actors.messages.model import LlmResponse
 from actors.rules.checks.ids import is_id
 
-logger = logging.getLogger(__name__)
-
 MALFORMED = "malformed_arguments"
-"""The one argument of a call whose arguments are no JSON object: what is wrong with them."""
+"""The one argument of a call whose arguments are no JSON object; its value is what is wrong with them."""
 
 
-def fit(response: Any, model: str) -> LlmResponse:
-    """The answer with role `model`, calls with objects as arguments, and only what belongs into it.
+def checked_response(response: object, model: str, warn: Callable[[str], None]) -> LlmResponse:
+    """The response with role `model`, JSON objects as arguments of calls, and no function responses.
 
     Args:
+        response: what the model, or a callback in its place, returned.
         model: the model's name, for the error.
+        warn: called with a sentence for every part that is dropped.
 
     Raises:
         ModelResponseError: it is no LlmResponse, or a field in it is of another type than declared.
@@ -43,20 +42,21 @@ def fit(response: Any, model: str) -> LlmResponse:
     content = response.content
     try:
         if content is not None:
-            content = Content(role="model", parts=_parts(content.parts))
+            content = Content(role="model", parts=_parts(content.parts, warn))
             response = msgspec.structs.replace(response, content=None if content.is_empty() else content)
         return decode(encode(response), LlmResponse)
     except (NotEncodableError, msgspec.DecodeError, AttributeError, TypeError, RecursionError) as error:
         # Constructors check no types, so any attribute may be anything.
-        raise ModelResponseError(model, f"it is malformed: {told(error)}") from error
+        raise ModelResponseError(model, f"it is malformed: {error_text(error)}") from error
 
 
-def piece(content: Content | None, model: str, max_inline_bytes: int) -> Content | None:
-    """A piece of an answer that is delivered: without the data that will not stand in the whole one either, None if it is empty.
+def partial_content(content: Content | None, model: str, max_inline_bytes: int) -> Content | None:
+    """The content of a partial response without large data; None when nothing is left.
+
+    Only what has to be is looked at, for partial responses are many. Fields of wrong types are found when it is encoded.
 
     Raises:
-        ModelResponseError: it cannot be looked at. Otherwise fields of other types than declared are found when it is encoded:
-            there are many pieces, so each is looked at once.
+        ModelResponseError: its parts are no parts.
     """
     try:
         if content is None or content.is_empty():
@@ -66,16 +66,16 @@ def piece(content: Content | None, model: str, max_inline_bytes: int) -> Content
             parts = [part for part in parts if not _is_large(part, max_inline_bytes)]
         return Content(role="model", parts=parts) if parts else None
     except (AttributeError, TypeError) as error:
-        raise ModelResponseError(model, f"a piece of it is malformed: {told(error)}") from error
+        raise ModelResponseError(model, f"a piece of it is malformed: {error_text(error)}") from error
 
 
 def large_data(parts: Sequence[Part], max_inline_bytes: int) -> list[int]:
-    """The parts whose data is too large for the log, by their places."""
+    """The indexes of the parts whose inline data is too large for the log."""
     return [index for index, part in enumerate(parts) if _is_large(part, max_inline_bytes)]
 
 
 def placeholder(filename: str, part: Part) -> Part:
-    """What stands in the log instead of a part's data; its signature stays, since models want it back."""
+    """What the log has in place of a part's data. Its signature stays, since models want it back."""
     return msgspec.structs.replace(part, inline_data=None, text=f"Generated file: {filename}. It is saved into artifacts")
 
 
@@ -83,11 +83,11 @@ def _is_large(part: Part, max_inline_bytes: int) -> bool:
     return part.inline_data is not None and len(part.inline_data.data) > max_inline_bytes
 
 
-def _parts(given: Sequence[Part]) -> list[Part]:
+def _parts(given: Sequence[Part], warn: Callable[[str], None]) -> list[Part]:
     parts = []
     for part in given:
         if part.function_response is not None:
-            logger.warning("a model answered the call %r itself: that is left out", part.function_response.id)
+            warn(f"a model answered the call {part.function_response.id!r} itself: that is left out")
             part = msgspec.structs.replace(part, function_response=None)
             if part.is_empty():
                 continue
@@ -98,11 +98,11 @@ def _parts(given: Sequence[Part]) -> list[Part]:
 
 
 def _call(call: FunctionCall) -> FunctionCall:
-    # An id that cannot be one is replaced, as one that is missing is.
+    # An invalid id is removed; calls without one get a new id later.
     return msgspec.structs.replace(call, id=call.id if is_id(call.id) else None, args=_arguments(call.args))
 
 
-def _arguments(given: Any) -> dict[str, Any]:
+def _arguments(given: object) -> JsonObject:
     if given is None:
         return {}
     if isinstance(given, str):
@@ -115,7 +115,7 @@ def _arguments(given: Any) -> dict[str, Any]:
     if not given:
         return {}
     try:
-        args: dict[str, Any] = plain(given)
+        args: JsonObject = plain(given)
     except NotEncodableError as error:
         return {MALFORMED: str(error).encode(errors="backslashreplace").decode()}
     wrong = flaw(args, is_finite=True)

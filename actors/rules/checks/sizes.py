@@ -1,4 +1,4 @@
-"""What is too large, and how that is told (sizes: see Limits)."""
+"""What is too large, and the errors that say so (sizes: see Limits)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.messages.event import USER, Event
 from actors.messages.limits import KIB, Limits
 
 ENVELOPE = 8 * KIB
-"""Room in an event for what stands around the answers of tools."""
+"""Bytes of an event that are kept free for everything besides the results of tools."""
 
 
 def encoded(event: Event, limits: Limits) -> bytes:
@@ -26,7 +26,7 @@ def encoded(event: Event, limits: Limits) -> bytes:
 
 
 def check_event(author: str, size: int, limits: Limits) -> None:
-    """See that an event is not too large. Raises TooLargeError."""
+    """Check the size of an event in bytes. Raises TooLargeError."""
     if size > limits.max_event_bytes:
         if author == USER:
             what = "the event of the message"
@@ -37,34 +37,39 @@ def check_event(author: str, size: int, limits: Limits) -> None:
 
 
 def check_state(scope: str, size: int, limits: Limits) -> None:
-    """See that the state of a scope would not be too large. Raises TooLargeError."""
+    """Check the size in bytes that the state of a scope would have. Raises TooLargeError."""
     if size > limits.max_state_bytes:
         advice = "set keys that are not needed to something small, and save what is large as an artifact"
         raise TooLargeError(f"the {scope} state", size, "RAYGROVE_MAX_STATE_BYTES", limits.max_state_bytes, advice)
 
 
 def check_request(size: int, limit: int) -> None:
-    """See that what a driver sends is not too large. Raises TooLargeError."""
+    """Check the size of a driver's request in bytes. Raises TooLargeError."""
     if size > limit:
         advice = "save what is large with rt.artifacts.save, and say its name in the message"
         raise TooLargeError("the message", size, "RAYGROVE_MAX_MESSAGE_BYTES", limit, advice)
 
 
-def left_out(sizes: Sequence[int], limits: Limits) -> set[int]:
-    """Which answers of tools have to give way, so that the others fit into one event: the largest first, by their places."""
+def results_to_drop(sizes: Sequence[int], limits: Limits) -> set[int]:
+    """The indexes of the tool results to drop so that the others fit into one event: the largest first.
+
+    Args:
+        sizes: bytes of each result.
+        limits: the size of an event.
+    """
     room = limits.max_event_bytes - ENVELOPE
-    out: set[int] = set()
-    whole = sum(sizes)
+    dropped: set[int] = set()
+    total = sum(sizes)
     for index in sorted(range(len(sizes)), key=lambda index: sizes[index], reverse=True):
-        if whole <= room:
+        if total <= room:
             break
-        out.add(index)
-        whole -= sizes[index]
-    return out
+        dropped.add(index)
+        total -= sizes[index]
+    return dropped
 
 
-def told_too_large(tool: str, size: int, limits: Limits) -> str:
-    """What a model is told of an answer that had to give way."""
+def too_large_text(tool: str, size: int, limits: Limits) -> str:
+    """What a model gets in place of a tool result that was dropped."""
     return (
         f"the result of {tool} has {size} bytes, and with all that was called beside it an event may have "
         f"{limits.max_event_bytes}: ask for less, or have it saved as an artifact"

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from actors.errors import InvalidIdError, NotEncodableError
 from actors.messages.codec import flaw
-from actors.rules.checks.ids import MAX_ID, is_readable, shown
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue, StateDelta
+from actors.rules.checks.ids import MAX_ID, is_readable, printable
 
 APP = "app:"
 USER = "user:"
 TEMP = "temp:"
 _BARE = frozenset({APP, USER, TEMP})
 
-MISSING = object()
+Undo = dict[str, list[JsonValue]]
+"""What a delta overwrote: by key, the value in a list of one, or an empty list when there was none."""
 
 
 class Scopes(NamedTuple):
     """State by scope, keys without their prefix."""
 
-    session: dict[str, Any]
-    user: dict[str, Any]
-    app: dict[str, Any]
-    temp: dict[str, Any]
+    session: JsonObject
+    user: JsonObject
+    app: JsonObject
+    temp: JsonObject
 
 
-def check(delta: Mapping[str, Any]) -> None:
-    """See that state may be changed so.
+def check(delta: JsonMapping) -> None:
+    """Check a change of state.
 
     Raises:
-        InvalidIdError: a key cannot be one.
+        InvalidIdError: a key is not valid.
         NotEncodableError: a value is nested too deep.
     """
     for key in delta:
@@ -39,8 +41,13 @@ def check(delta: Mapping[str, Any]) -> None:
         raise NotEncodableError("state_delta", wrong)
 
 
-def split(delta: Mapping[str, Any]) -> Scopes:
-    """Sort prefixed keys into their scopes."""
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_ID or key in _BARE or not is_readable(key):
+        raise InvalidIdError("state key", printable(key), f"use a text of 1 to {MAX_ID} printable characters behind the prefix")
+
+
+def split(delta: JsonMapping) -> Scopes:
+    """Prefixed keys sorted into their scopes."""
     scopes = Scopes({}, {}, {}, {})
     for key, value in delta.items():
         if key.startswith(USER):
@@ -54,12 +61,7 @@ def split(delta: Mapping[str, Any]) -> Scopes:
     return scopes
 
 
-def _check_key(key: Any) -> None:
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_ID or key in _BARE or not is_readable(key):
-        raise InvalidIdError("state key", shown(key), f"use a text of 1 to {MAX_ID} printable characters behind the prefix")
-
-
-def merge(scopes: Scopes) -> dict[str, Any]:
+def merge(scopes: Scopes) -> JsonObject:
     """One mapping of all scopes, by prefixed keys."""
     merged = dict(scopes.session)
     merged.update((USER + key, value) for key, value in scopes.user.items())
@@ -68,24 +70,28 @@ def merge(scopes: Scopes) -> dict[str, Any]:
     return merged
 
 
-def without_temp(delta: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a delta that is stored in events."""
+def without_temp(delta: JsonMapping) -> StateDelta:
+    """The part of a delta that events store: everything but `temp:` keys."""
     return {key: value for key, value in delta.items() if not key.startswith(TEMP)}
 
 
-def only_temp(delta: Mapping[str, Any]) -> dict[str, Any]:
+def only_temp(delta: JsonMapping) -> JsonObject:
     """The `temp:` part of a delta, keys without their prefix."""
     return {key.removeprefix(TEMP): value for key, value in delta.items() if key.startswith(TEMP)}
 
 
-def overwritten(state: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """What a delta overwrites: per key its value in a list of one, or an empty list when it was not there."""
+def overwritten(state: JsonMapping, delta: JsonMapping) -> Undo:
+    """What a delta overwrites in a state."""
     return {key: [state[key]] if key in state else [] for key in delta}
 
 
-def take_back(undos: list[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
-    """What several deltas overwrote, as if they had been one. The undos come newest first; the oldest decides."""
-    whole: dict[str, list[Any]] = {}
+def take_back(undos: Sequence[Mapping[str, list[JsonValue]]]) -> Undo:
+    """What several deltas overwrote, as if they had been one delta.
+
+    Args:
+        undos: one per delta, newest first; for each key the oldest counts.
+    """
+    whole: Undo = {}
     for undo in undos:
         whole.update(undo)
     return whole

@@ -1,4 +1,4 @@
-"""The names of the controller's own tools."""
+"""The names of the tools by which agents work on tasks of a flow."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ _SUCCEED = "succeed_"
 _FAIL = "fail_"
 
 NAME_LENGTH = 48
-"""How long a task's name may be: models take 64 characters of a tool's name."""
+"""Characters of a task's name, which becomes part of a tool's name; models take 64 characters of that."""
 
 
 def succeed_tool(task: str) -> str:
-    """The tool that finishes a task with its result."""
+    """The name of the tool that finishes a task with its result."""
     return f"{_SUCCEED}{task}"
 
 
 def fail_tool(task: str) -> str:
-    """The tool that gives a task up."""
+    """The name of the tool that gives a task up."""
     return f"{_FAIL}{task}"
 
 
 def is_controllers(name: str) -> bool:
-    """True for names that no other tool may have in a flow."""
+    """True for the name of such a tool, which no other tool may have in a flow."""
     return name in (END_TURN, CREATE_TASKS) or name.startswith((_SUCCEED, _FAIL))

@@ -1,14 +1,13 @@
-"""Who works next, and on what (semantics.md section 7): candidates, turn strategies, agents side by side.
+"""Which agent works next, and on which tasks (semantics.md section 7).
 
-A turn of an agent lasts until it finishes one of its tasks, or ends the turn itself; it has any number of rounds, of one model
-call each. Who has a turn keeps it while there is something for it to do. What nobody works on goes to another agent,
-which works beside the first: tasks that can be worked on at the same time never need each other.
+An agent's turn lasts until it finishes one of its tasks or ends the turn itself. It has any number of rounds, each of one model
+call. An agent keeps its turn while it has ready tasks. Ready tasks without an agent go to another agent, which works beside the
+first: tasks that are ready at the same time never need each other.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Literal
 
 import msgspec
@@ -17,22 +16,25 @@ from actors.rules.flow.board import Board
 
 Strategy = Literal["round_robin", "single", "popcorn", "moderated", "random", "most_busy"]
 
+Draw = Callable[[str, Sequence[str]], str]
+"""Draws one of several names by chance. For the same seed and names it must draw the same name in every process."""
+
 
 class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
     """How a flow chooses agents.
 
     Attributes:
-        agents: all of the flow, in order.
-        strategy: who comes next when nobody was named.
-            round_robin: the next candidate behind the last active one.
-            single, popcorn: whoever was active last stays, until somebody else is named.
+        agents: all agents of the flow, in order.
+        strategy: which candidate comes next when none was named.
+            round_robin: the next one after the agent that began last.
+            single, popcorn: the agent that began last, until another one is named.
             moderated: the moderator, if it is a candidate.
-            random: anybody.
+            random: any.
             most_busy: the one with most ready tasks.
-            Where that leaves a choice, or nobody, it is the first candidate.
+            The first candidate, where a strategy finds none or several.
         moderator: for "moderated"; "" is the first agent.
-        max_parallel: so many agents work at the same time; None is any number.
-        seed: what chance depends on.
+        max_parallel: number of agents that may work at the same time; None is no limit.
+        seed: the seed of "random".
     """
 
     agents: tuple[str, ...]
@@ -43,7 +45,13 @@ class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """An agent's next round: on these tasks; `begins`: it is the first of a turn."""
+    """An agent's next round.
+
+    Attributes:
+        agent: the agent.
+        tasks: the tasks that it works on.
+        begins: the round is the first of a turn.
+    """
 
     agent: str
     tasks: tuple[str, ...]
@@ -51,7 +59,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 def candidates(board: Board, tasks: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Who may work on some of the tasks, each with those that are meant; first those who may work on the first."""
+    """The agents that may work on some of the tasks, each with those tasks; agents of the first task come first."""
     found: dict[str, list[str]] = {}
     for task in tasks:
         for agent in board.nodes[task].agents:
@@ -60,66 +68,70 @@ def candidates(board: Board, tasks: Sequence[str]) -> dict[str, tuple[str, ...]]
 
 
 def peers(board: Board, agent: str, tasks: Sequence[str]) -> tuple[str, ...]:
-    """Who else may work on an agent's tasks: to them it can hand over."""
+    """The other agents that may work on an agent's tasks, so that it can hand over to them."""
     return tuple(other for other in candidates(board, tasks) if other != agent)
 
 
-def choose(rules: TurnRules, board: Board, pool: Mapping[str, Sequence[str]]) -> str:
-    """The agent whose turn begins, out of the candidates with their tasks."""
-    if board.named in pool:
-        return str(board.named)
+def choose(rules: TurnRules, board: Board, pool: Mapping[str, Sequence[str]], draw: Draw) -> str:
+    """The agent whose turn begins, out of a pool of candidates with their tasks."""
+    if board.next_agent in pool:
+        return str(board.next_agent)
     names = list(pool)
     match rules.strategy:
         case "single" | "popcorn":
-            return board.last if board.last in pool else names[0]
+            return board.last_agent if board.last_agent in pool else names[0]
         case "moderated":
             moderator = rules.moderator or rules.agents[0]
             return moderator if moderator in pool else names[0]
         case "random":
-            return random.Random(f"{rules.seed}/{board.rounds}/{len(board.turns)}").choice(names)
+            return draw(f"{rules.seed}/{board.rounds}/{len(board.turns)}", names)
         case "most_busy":
             return max(names, key=lambda name: len(pool[name]))
         case "round_robin":
-            return _behind(board.last, names, rules.agents)
+            return _next_after(board.last_agent, names, rules.agents)
 
 
-def _behind(last: str, names: Sequence[str], agents: Sequence[str]) -> str:
-    """The next candidate; of one that is none itself, the next in the order of the flow's agents."""
+def _next_after(last: str, names: Sequence[str], agents: Sequence[str]) -> str:
+    """The candidate after `last`; if `last` is none itself, the first candidate after it among the flow's agents."""
     if last in names:
         return names[(names.index(last) + 1) % len(names)]
     if last not in agents:
         return names[0]
-    place = agents.index(last)
-    return next((agent for agent in (*agents[place:], *agents[:place]) if agent in names), names[0])
+    index = agents.index(last)
+    return next((agent for agent in (*agents[index:], *agents[:index]) if agent in names), names[0])
 
 
 def next_rounds(
-    rules: TurnRules, board: Board, at_work: Sequence[Assignment] = (), waiting: Set[str] = frozenset()
+    rules: TurnRules, board: Board, draw: Draw, at_work: Sequence[Assignment] = (), waiting: Set[str] = frozenset()
 ) -> list[Assignment]:
     """The rounds that can begin now.
 
     Args:
-        at_work: the rounds that are under way; nobody else gets their tasks.
-        waiting: agents that wait for the user in the middle of a turn; nobody else gets theirs.
+        rules: how the flow chooses agents.
+        board: the state of the run.
+        draw: how the "random" strategy chooses.
+        at_work: the rounds under way; no other agent gets their tasks.
+        waiting: the agents that wait for the user in the middle of a turn; no other agent gets their tasks.
     """
-    return TurnScheduler(rules, board, at_work, waiting).deal()
+    return TurnScheduler(rules, board, draw, at_work, waiting).assign()
 
 
 class TurnScheduler:
-    """Deals the free ready tasks of one moment to agents."""
+    """Assigns the free ready tasks of one moment to agents. The arguments are those of `next_rounds`."""
 
-    def __init__(self, rules: TurnRules, board: Board, at_work: Sequence[Assignment], waiting: Set[str]) -> None:
+    def __init__(self, rules: TurnRules, board: Board, draw: Draw, at_work: Sequence[Assignment], waiting: Set[str]) -> None:
         self._rules = rules
         self._board = board
+        self._draw = draw
         self._busy = {each.agent for each in at_work} | waiting
         held = {task for each in at_work for task in each.tasks}
         held.update(task for agent in waiting for task in board.turns.get(agent, ()))
         self._free = [task for task in board.ready() if task not in held]
         self._slots = len(rules.agents) if rules.max_parallel is None else rules.max_parallel - len(at_work)
-        self._dealt: dict[str, Assignment] = {}
+        self._assigned: dict[str, Assignment] = {}
 
-    def deal(self) -> list[Assignment]:
-        """The rounds to start now."""
+    def assign(self) -> list[Assignment]:
+        """The rounds to start now: first those of turns that go on, then new turns."""
         going_on = [agent for agent in self._board.turns if agent not in self._busy]
         kept = {agent: [task for task in self._board.turns[agent] if task in self._free] for agent in going_on}
         others = {task for tasks in kept.values() for task in tasks}
@@ -128,33 +140,33 @@ class TurnScheduler:
             wanted = {*kept[agent], *more}
             self._take(agent, [task for task in self._free if task in wanted], begins=False)
         while self._free and self._slots > 0 and (pool := self._pool()):
-            agent = choose(self._rules, self._now(), pool)
+            agent = choose(self._rules, self._board_after_new_turns(), pool, self._draw)
             self._take(agent, pool[agent], begins=True)
-        return list(self._dealt.values())
+        return list(self._assigned.values())
 
     def _is_for(self, task: str, agent: str) -> bool:
-        """True when the agent may work on it, and it was not handed over to another who will come to it."""
-        meant = self._board.handed.get(task, agent)
-        return agent in self._board.nodes[task].agents and meant == agent
+        """True when the agent may work on the task, and the task was not handed over to another agent."""
+        return agent in self._board.nodes[task].agents and self._board.handed_over.get(task, agent) == agent
 
     def _take(self, agent: str, tasks: Sequence[str], *, begins: bool) -> None:
         if tasks:
-            self._dealt[agent] = Assignment(agent, tuple(tasks), begins)
+            self._assigned[agent] = Assignment(agent, tuple(tasks), begins)
             self._free = [task for task in self._free if task not in tasks]
             self._slots -= 1
 
     def _pool(self) -> dict[str, tuple[str, ...]]:
+        """The idle agents that may begin a turn, with their tasks."""
         pool = candidates(self._board, self._free)
-        able = ((agent, tasks) for agent, tasks in pool.items() if agent not in self._busy and agent not in self._dealt)
-        for_each = ((agent, tuple(task for task in tasks if self._is_for(task, agent))) for agent, tasks in able)
+        idle = ((agent, tasks) for agent, tasks in pool.items() if agent not in self._busy and agent not in self._assigned)
+        for_each = ((agent, tuple(task for task in tasks if self._is_for(task, agent))) for agent, tasks in idle)
         return {agent: tasks for agent, tasks in for_each if tasks}
 
-    def _now(self) -> Board:
-        """The board as it is when those that were dealt have begun: who comes behind the last is behind them."""
-        begun = [each.agent for each in self._dealt.values() if each.begins]
+    def _board_after_new_turns(self) -> Board:
+        """What `choose` reads of the board, as it will be when the turns assigned so far have begun."""
+        begun = [each.agent for each in self._assigned.values() if each.begins]
         if not begun:
             return self._board
         after = Board()
-        after.last = begun[-1]
+        after.last_agent = begun[-1]
         after.rounds, after.turns = self._board.rounds + len(begun), self._board.turns
         return after

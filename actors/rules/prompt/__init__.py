@@ -1,1 +1,1 @@
-"""What a model is shown: history, instructions, and the agents that it may transfer to."""
+"""What a model is given to read: history, instructions, and the agents that it may transfer to."""

@@ -1,8 +1,8 @@
-"""Which of many agents fit some words best: what `find_agents` answers (seed 002; semantics.md section 3).
+"""Finds the agents that fit some words best, for `find_agents` (semantics.md section 3).
 
-Words are compared with names and descriptions. A whole word counts more than a part of one, a part more than a common beginning
-(so that "refunds" finds "refund"), a name more than a description, and a word that few agents have more than one that many
-have. Equal agents stay in their order, so that the same question always gets the same answer.
+Words are compared with names and descriptions. A whole word scores more than a part of one, and a part more than a common
+beginning, by which "refunds" finds "refund". A name scores more than a description, and a word that few agents have more than
+one that many have. Agents with the same score keep their order, so the same question always gets the same answer.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-FOUND = 10
-"""Agents that a search tells, at most."""
+MAX_FOUND = 10
+"""Agents that a search returns."""
 
-MOST_WORDS = 32
+MAX_WORDS = 32
 """Words of a question that are looked for."""
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
@@ -29,47 +29,47 @@ class AgentSearch:
     """Finds agents by words.
 
     Args:
-        names: of the agents.
-        descriptions: theirs, in the same order.
+        names: the agents' names.
+        descriptions: their descriptions, in the same order.
     """
 
     def __init__(self, names: Sequence[str], descriptions: Sequence[str]) -> None:
         self._names = names
-        # Between spaces, so that a whole word is told from a part of one.
+        # Between spaces, so that a whole word differs from a part of one.
         self._texts = ([_spaced(name) for name in names], [_spaced(each) for each in descriptions])
 
-    def find(self, question: str, most: int = FOUND) -> list[int]:
-        """The places of the agents that fit best, the best first; the one whose name was given comes before all others."""
+    def find(self, question: str, limit: int = MAX_FOUND) -> list[int]:
+        """Indexes of the agents that fit best, the best first. One whose name is the question comes before all others."""
         scores: dict[int, float] = {}
-        for word in list(dict.fromkeys(words(question)))[:MOST_WORDS]:
+        for word in list(dict.fromkeys(words(question)))[:MAX_WORDS]:
             hits = self._hits(word)
             weight = math.log(1 + len(self._names) / len(hits)) if hits else 0.0
-            for place, hit in hits.items():
-                scores[place] = scores.get(place, 0.0) + weight * hit
+            for index, hit in hits.items():
+                scores[index] = scores.get(index, 0.0) + weight * hit
         wanted = question.strip()
         folded = wanted.casefold()
-        named = {place: 1 + (name == wanted) for place, name in enumerate(self._names) if name.casefold() == folded}
-        ranked = sorted({*scores, *named}, key=lambda place: (-named.get(place, 0), -scores.get(place, 0.0), place))
-        return ranked[:most]
+        named = {index: 1 + (name == wanted) for index, name in enumerate(self._names) if name.casefold() == folded}
+        ranked = sorted({*scores, *named}, key=lambda index: (-named.get(index, 0), -scores.get(index, 0.0), index))
+        return ranked[:limit]
 
     def _hits(self, word: str) -> dict[int, float]:
-        """How well a word fits each agent that it fits at all."""
+        """The score of a word for each agent that it fits, by index."""
         whole = f" {word} "
-        # A letter or two are a part of almost everything, where letters are not words; and a number means no other.
+        # One or two Latin letters are a part of almost every text, and a number is no part of another number.
         part = whole if word.isdigit() or (len(word) < 3 and word.isascii()) else word
         beginning = f" {word[: math.ceil(0.7 * len(word))]}" if len(word) > 3 and not word.isdigit() else part
         hits: dict[int, float] = {}
         for texts, field in zip(self._texts, (_IN_NAME, _IN_DESCRIPTION), strict=True):
-            for place, text in enumerate(texts):
+            for index, text in enumerate(texts):
                 if part in text:
-                    hits[place] = hits.get(place, 0.0) + field * (_WHOLE if whole in text else _PART)
+                    hits[index] = hits.get(index, 0.0) + field * (_WHOLE if whole in text else _PART)
                 elif beginning in text:
-                    hits[place] = hits.get(place, 0.0) + field * _BEGINNING
+                    hits[index] = hits.get(index, 0.0) + field * _BEGINNING
         return hits
 
 
 def words(text: str) -> list[str]:
-    """The words of a text or a name, without regard to case: `RefundClerk_2` has three."""
+    """The words of a text or a name, case folded: `RefundClerk_2` has three."""
     return [word.casefold() for word in _WORD.findall(_HUMP.sub(" ", text))]
 
 

@@ -1,19 +1,19 @@
-"""Branches: dotted paths that say which events agents at work side by side see of each other (semantics.md 4, 5.4)."""
+"""Branches: dotted paths that say which events parallel agents see of each other (semantics.md section 4, 5.4)."""
 
 from __future__ import annotations
 
 TOOL_MARK = "@"
-"""Begins the last segment of the branch on which an agent runs that is asked as a tool."""
+"""Begins the last segment of a tool branch: the branch of an agent that runs as a tool."""
 
 
 def tool_branch(branch: str | None, agent: str, call_id: str) -> str:
-    """The branch on which the agent runs that `agent`, itself on `branch`, asks by that call."""
+    """The branch of `agent` when an agent on `branch` calls it as a tool with that call."""
     segment = f"{TOOL_MARK}{agent}:{call_id.replace('.', '_')}"
     return f"{branch}.{segment}" if branch else segment
 
 
 def tool_root(branch: str | None) -> str | None:
-    """The innermost tool branch that `branch` is on or below; None outside of any."""
+    """The innermost tool branch that `branch` is or is below; None when there is none."""
     if not branch or TOOL_MARK not in branch:
         return None
     segments = branch.split(".")
@@ -23,15 +23,16 @@ def tool_root(branch: str | None) -> str | None:
 
 
 def is_below_branch(branch: str | None, above: str) -> bool:
-    """True when `branch` is `above` or begins with it, by dotted path."""
+    """True when `branch` is `above` or below it."""
     return branch is not None and (branch == above or branch.startswith(above + "."))
 
 
 def is_visible(event_branch: str | None, branch: str | None) -> bool:
-    """True when an event of `event_branch` belongs to what is seen on `branch`.
+    """True when an agent on `branch` sees events on `event_branch`.
 
-    It is the same, or an ancestor by dotted path, or one of them is empty. A tool branch is a world of its own: nobody
-    outside sees what is on or below it, and who is there sees nothing of outside.
+    It sees its own branch, the branches above it, and events without a branch; an agent without a branch sees all. A tool
+    branch is
+    closed: what is on or below it is not seen outside, and an agent on it sees nothing of outside.
     """
     if tool_root(event_branch) != tool_root(branch):
         return False

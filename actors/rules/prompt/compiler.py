@@ -1,8 +1,8 @@
-"""One event of the log as one agent sees it (semantics.md 5.4): filtered, and told from that agent's point of view."""
+"""One event of the log as one agent sees it (semantics.md 5.4): filtered, and quoted where another agent made it."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -11,22 +11,27 @@ from actors.messages.event import USER, Event
 from actors.rules.prompt.branches import is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
-logger = logging.getLogger(__name__)
-
 FOREIGN_MARK = "For context:"
-"""The first part of every content that tells what another agent did."""
+"""The first part of every content that quotes another agent."""
+
+
+Warn = Callable[[str], None]
+"""Takes a warning about the log, one sentence; for instance the `warning` method of a logger."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One event as one agent sees it.
 
     Attributes:
-        content: what is shown in its place, without the agent's own function responses; None when that is nothing.
-        own: the agent made it.
-        calls: ids of the agent's own calls in it, "" for one that has none and can never be answered.
-        long_running: those of `calls` that may stay unanswered.
-        responses: answers in it to the agent's own calls.
-        opens: it may begin the slice of include_contents="none".
+        invocation_id: the turn of the event.
+        content: the event's content as the model is shown it, without responses to the agent's own calls; None when that is
+            empty.
+        own: the agent made the event.
+        by_user: the user made the event.
+        calls: ids of the agent's own calls in it; "" stands for a call without an id, which can never be answered.
+        long_running: those of `calls` that may stay without a response.
+        responses: responses in it to the agent's own calls.
+        opens: the slice of include_contents="none" may begin here.
     """
 
     invocation_id: str
@@ -40,16 +45,26 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Compiler:
-    """Turns events into entries, in the order of the log, for one agent on one branch."""
+    """Turns events into entries, in the order of the log, for one agent on one branch.
 
-    def __init__(self, agent: str, branch: str | None = None) -> None:
+    Args:
+        agent: the agent that sees the log.
+        branch: its branch; None outside of any.
+        warn: called for every function response that is dropped; None ignores them.
+
+    Attributes:
+        own_calls: ids of all calls that the agent has made so far.
+    """
+
+    def __init__(self, agent: str, branch: str | None = None, warn: Warn | None = None) -> None:
         self._agent = agent
         self._branch = branch
+        self._warn = warn
         self.own_calls: set[str] = set()
         self._others_calls: set[str] = set()
 
     def entry(self, event: Event) -> Entry | None:
-        """The event as the agent sees it; None when it does not."""
+        """The event as the agent sees it; None when the agent does not see it."""
         content = event.content
         if content is None or event.partial or content.is_empty() or not is_visible(event.branch, self._branch):
             return None
@@ -57,16 +72,16 @@ class Compiler:
             return self._own(event, content)
         if event.author == USER:
             return self._user(event, content)
-        return self._foreign(event, content)
+        return self._other_agents(event, content)
 
-    def _own(self, event: Event, content: Content) -> Entry | None:
+    def _own(self, event: Event, content: Content) -> Entry:
         calls = tuple(call.id or "" for call in content.function_calls())
         self.own_calls.update(filter(None, calls))
         self._others_calls.difference_update(calls)
-        responses, others = self._sorted(content)
+        responses, others = self._split_responses(content)
         return Entry(
             invocation_id=event.invocation_id,
-            content=_of_parts(content.role or "model", others),
+            content=content_of(content.role or "model", others),
             own=True,
             calls=calls,
             long_running=frozenset(event.long_running_tool_ids),
@@ -74,17 +89,20 @@ class Compiler:
         )
 
     def _user(self, event: Event, content: Content) -> Entry:
-        responses, others = self._sorted(content)
+        responses, others = self._split_responses(content)
         return Entry(
             invocation_id=event.invocation_id,
-            content=_of_parts(USER, others),
+            content=content_of(USER, others),
             by_user=True,
             responses=responses,
             opens=any(part.function_response is None for part in content.parts),
         )
 
-    def _sorted(self, content: Content) -> tuple[tuple[FunctionResponse, ...], list[Part]]:
-        """The answers to own calls; and what else there is, others' answers quoted and answers to nothing dropped."""
+    def _split_responses(self, content: Content) -> tuple[tuple[FunctionResponse, ...], list[Part]]:
+        """The responses to own calls; and the other parts.
+
+        Among the latter, responses to other agents' calls are quoted. Responses to calls that the agent does not see are dropped.
+        """
         responses: list[FunctionResponse] = []
         others: list[Part] = []
         for part in content.parts:
@@ -95,38 +113,42 @@ class Compiler:
                 others.append(quote(USER, part))
             elif response.id in self.own_calls:
                 responses.append(response)
-            else:
-                logger.warning("agent %r: dropped the response %r, which answers no call that it sees", self._agent, response.id)
+            elif self._warn is not None:
+                self._warn(f"agent {self._agent!r}: dropped the response {response.id!r}, which answers no call that it sees")
         return tuple(responses), others
 
-    def _foreign(self, event: Event, content: Content) -> Entry | None:
+    def _other_agents(self, event: Event, content: Content) -> Entry | None:
         self._others_calls.update(call.id for call in content.function_calls() if call.id)
-        told = [quote(event.author, part) for part in content.parts if is_told(part)]
-        if not told:
+        quoted = [quote(event.author, part) for part in content.parts if self._is_quoted(event, part)]
+        if not quoted:
             return None
-        is_transfer = event.actions.transfer_to_agent is not None or any(
-            call.name == TRANSFER_TOOL for call in content.function_calls()
-        )
-        is_transfer = is_transfer or any(response.name == TRANSFER_TOOL for response in content.function_responses())
         return Entry(
             invocation_id=event.invocation_id,
-            content=Content(role=USER, parts=[Part(text=FOREIGN_MARK), *told]),
-            opens=not is_transfer,
+            content=Content(role=USER, parts=[Part(text=FOREIGN_MARK), *quoted]),
+            opens=not _is_transfer(event, content),
         )
 
+    def _is_quoted(self, event: Event, part: Part) -> bool:
+        """True when the agent is shown this part of another agent's event: no thought, and no bare signature."""
+        return not part.thought and bool(part.text or not part.carries_only_text())
 
-def _of_parts(role: str, parts: list[Part]) -> Content | None:
+
+def _is_transfer(event: Event, content: Content) -> bool:
+    return (
+        event.actions.transfer_to_agent is not None
+        or any(call.name == TRANSFER_TOOL for call in content.function_calls())
+        or any(response.name == TRANSFER_TOOL for response in content.function_responses())
+    )
+
+
+def content_of(role: str, parts: list[Part]) -> Content | None:
+    """A content of these parts; None when they say nothing."""
     content = Content(role=role, parts=parts)
     return None if content.is_empty() else content
 
 
-def is_told(part: Part) -> bool:
-    """True when others are told of it: it is no thought, and more than its model's signature."""
-    return not part.thought and bool(part.text or not part.carries_only_text())
-
-
 def quote(author: str, part: Part) -> Part:
-    """What another did, told in words. Images and the like stay as they are."""
+    """What another agent or the user did, in words; images and other data stay as they are."""
     if part.function_call is not None:
         call = part.function_call
         return Part(text=f"[{author}] called tool `{call.name}` with parameters: {_json(call.args)}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from actors.errors import TemplateError
+from actors.messages.json_types import JsonMapping, JsonValue
 
 _PLACEHOLDER = re.compile(
     r"[$\\]\{+[^{}]*\}*"  # ${x} and \{x} stay as they are
@@ -17,14 +17,14 @@ _SCOPE = re.compile(r"^(?:app|user|temp):")
 _ARTIFACT = "artifact."
 
 
-def render(template: str, state: Mapping[str, Any], artifacts: Mapping[str, str | None], agent: str) -> str:
-    """Fill a template in; filled-in values are not looked at again.
+def render(template: str, state: JsonMapping, artifacts: Mapping[str, str | None], agent: str) -> str:
+    """Fill in a template. Placeholders in the values that are filled in stay as they are.
 
     Args:
         template: the text with its placeholders.
         state: all scopes by prefixed keys.
-        artifacts: the text of every artifact that `artifact_names` tells, None for one that is not there.
-        agent: whose instruction it is, for the message of the error.
+        artifacts: the text of every artifact in `artifact_names(template)`, None for one that does not exist.
+        agent: the agent whose instruction it is, for the error.
 
     Raises:
         TemplateError: a name that is not optional has no value.
@@ -36,7 +36,7 @@ def render(template: str, state: Mapping[str, Any], artifacts: Mapping[str, str 
             return match[0]
         if name.startswith(_ARTIFACT):
             filename = name.removeprefix(_ARTIFACT)
-            value: Any = artifacts.get(filename)
+            value: JsonValue = artifacts.get(filename)
             if value is None and not optional:
                 raise TemplateError(agent, name, f"the session has no artifact {filename!r}")
         else:
@@ -49,13 +49,13 @@ def render(template: str, state: Mapping[str, Any], artifacts: Mapping[str, str 
 
 
 def artifact_names(template: str) -> list[str]:
-    """The artifacts that a template wants, in order."""
+    """The names of the artifacts that a template asks for, in order."""
     names = (_name(match)[0] for match in _PLACEHOLDER.finditer(template))
     return [name.removeprefix(_ARTIFACT) for name in names if name is not None and name.startswith(_ARTIFACT)]
 
 
 def _name(match: re.Match[str]) -> tuple[str | None, bool]:
-    """The variable that a placeholder names, or None when it is just text; and whether it may be missing."""
+    """The name in a placeholder, None when it is plain text; and whether its value may be missing."""
     inside = match["double"] if match["double"] is not None else match["single"]
     if inside is None:
         return None, False
@@ -69,11 +69,11 @@ def _name(match: re.Match[str]) -> tuple[str | None, bool]:
 
 
 def identity(name: str, description: str) -> str:
-    """What an agent is told about itself."""
-    told = f'You are an agent. Your internal name is "{name}".'
-    return f'{told} The description about you is "{description}".' if description else told
+    """The part of the system instruction that names the agent."""
+    text = f'You are an agent. Your internal name is "{name}".'
+    return f'{text} The description about you is "{description}".' if description else text
 
 
 def join(parts: Iterable[str]) -> str:
-    """The system instruction out of its parts, in order; empty parts are left out."""
+    """The system instruction made of its parts, in order; empty parts are left out."""
     return "\n\n".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""What an agent is told about its tasks, in its system instruction."""
+"""The part of the system instruction that describes an agent's tasks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from actors.rules.flow.tool_names import END_TURN, fail_tool, succeed_tool
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
-    """One task of an agent.
+    """One task that an agent works on.
 
     Attributes:
-        objective: filled in.
-        result: what its result is to be, in words; "" for a task without one.
-        parent: the name and objective of the task that it is a part of, "" without one.
+        name: the task's name.
+        objective: what to achieve, with its placeholders filled in.
+        result: what the result has to be, in words; "" for a task without one.
+        parent: the name and objective of the task that it is a part of; "" without one.
     """
 
     name: str
@@ -24,18 +25,31 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     parent: str = ""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that is complete and was needed for the agent's own; `told`: what came of it, as text."""
+class CompleteTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete task upstream of the agent's tasks.
+
+    Attributes:
+        name: the task's name.
+        objective: what was to be achieved, with its placeholders filled in.
+        status: successful, failed or skipped.
+        text: its result, or the reason why it has none; "" when there is neither.
+    """
 
     name: str
     objective: str
     status: str
-    told: str = ""
+    text: str = ""
 
 
-def briefing(briefs: Sequence[Brief], known: Sequence[Known], peers: Sequence[str]) -> str:
-    """The text: the tasks, what came of those before them, and how to go on."""
-    return "\n\n".join(filter(None, [_tasks(briefs), _before(known), _rules(briefs, peers)]))
+def briefing(briefs: Sequence[Brief], complete: Sequence[CompleteTask], peers: Sequence[str]) -> str:
+    """The text: the agent's tasks, the results of tasks upstream, and how to finish a task or hand over.
+
+    Args:
+        briefs: the agent's tasks.
+        complete: the complete tasks upstream of them.
+        peers: the agents that can go on when the agent ends its turn.
+    """
+    return "\n\n".join(filter(None, [_tasks(briefs), _upstream(complete), _rules(briefs, peers)]))
 
 
 def _tasks(briefs: Sequence[Brief]) -> str:
@@ -44,32 +58,32 @@ def _tasks(briefs: Sequence[Brief]) -> str:
 
 
 def _task(brief: Brief) -> str:
-    told = f"- `{brief.name}`: {brief.objective or 'no objective is given beyond its name'}"
-    told += f"\n  It is a part of {brief.parent}" if brief.parent else ""
-    return told + (f"\n  Its result: {brief.result}" if brief.result else "\n  It has no result.")
+    text = f"- `{brief.name}`: {brief.objective or 'no objective is given beyond its name'}"
+    text += f"\n  It is a part of {brief.parent}" if brief.parent else ""
+    return text + (f"\n  Its result: {brief.result}" if brief.result else "\n  It has no result.")
 
 
-def _before(known: Sequence[Known]) -> str:
-    if not known:
+def _upstream(complete: Sequence[CompleteTask]) -> str:
+    if not complete:
         return ""
-    listed = "\n".join(f"- `{task.name}` ({task.status}): {task.objective}" + _result(task) for task in known)
+    listed = "\n".join(f"- `{task.name}` ({task.status}): {task.objective}" + _result(task) for task in complete)
     return f"These tasks were done before, for yours:\n{listed}"
 
 
-def _result(task: Known) -> str:
-    if not task.told:
+def _result(task: CompleteTask) -> str:
+    if not task.text:
         return ""
-    return f"\n  {'Result' if task.status == 'successful' else 'Reason'}: {task.told}"
+    return f"\n  {'Result' if task.status == 'successful' else 'Reason'}: {task.text}"
 
 
 def _rules(briefs: Sequence[Brief], peers: Sequence[str]) -> str:
     succeed = ", ".join(f"`{succeed_tool(brief.name)}`" for brief in briefs)
     fail = ", ".join(f"`{fail_tool(brief.name)}`" for brief in briefs)
-    told = (
+    text = (
         f"A task is done only when you have called its function: {succeed}. "
         f"When a task cannot be done, call {fail} and say why. What you write beside such calls is seen by the agents that work "
         "on these tasks after you."
     )
     if peers:
-        told += f" To let somebody else go on, call `{END_TURN}`; these can: {', '.join(peers)}."
-    return told
+        text += f" To let somebody else go on, call `{END_TURN}`; these can: {', '.join(peers)}."
+    return text

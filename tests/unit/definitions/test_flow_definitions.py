@@ -1,4 +1,4 @@
-"""What cannot be a task or a flow is refused when it is defined, with words that help."""
+"""Wrong tasks and flows are refused when they are defined, with an error that helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python functions as tools: what the model is told of them, and what they are called with (semantics.md 5.6)."""
+"""Python functions as tools: their declarations, and the arguments that they are called with (semantics.md 5.6)."""
 
 from __future__ import annotations
 

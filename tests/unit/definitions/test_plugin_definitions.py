@@ -1,4 +1,4 @@
-"""What can be a plugin."""
+"""Which objects can be plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From definitions to the tree: what is refused, and what each agent is given (semantics.md section 2)."""
+"""Definitions become a tree: which ones are refused, and what each agent is given (semantics.md section 2)."""
 
 from __future__ import annotations
 
@@ -141,12 +141,12 @@ def test_the_name_of_the_search_tool_is_taken_where_an_agent_has_more_targets_th
     def root(children: int) -> Agent:
         return llm("root", *(llm(f"a{number}") for number in range(children)), tools=[find_agents], model="m")
 
-    assert AgentTree(root(64)).spec("root").reach.is_listed
+    assert AgentTree(root(64)).spec("root").transfer_menu.is_listed
     with pytest.raises(
         AgentTreeError, match=r"'root' may transfer to 65 agents, more than the 64 .* call its own tool otherwise"
     ):
         AgentTree(root(65))
-    assert AgentTree(root(65), limits=Limits(max_listed_targets=65)).spec("root").reach.is_listed
+    assert AgentTree(root(65), limits=Limits(max_listed_targets=65)).spec("root").transfer_menu.is_listed
     with pytest.raises(AgentTreeError, match="'a0' may transfer to 66 agents"):
         AgentTree(llm("root", llm("a0", tools=[find_agents]), *(llm(f"a{number}") for number in range(1, 66))))
 

@@ -1,4 +1,4 @@
-"""The name that was probably meant is found among any number of names."""
+"""The nearest valid name is found among any number of names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.errors.suggestions import FEW, did_you_mean
+from actors.errors.suggestions import MAX_COMPARED, did_you_mean
 
 names = st.lists(st.text("abcde_1", min_size=1, max_size=8), max_size=40)
 
@@ -28,6 +28,6 @@ def test_of_thousands_it_is_one_that_differs_in_no_more_than_was_mistyped(number
 
 
 def test_of_thousands_none_is_named_when_none_is_near() -> None:
-    valid = [f"clerk_{each}" for each in range(10 * FEW)]
+    valid = [f"clerk_{each}" for each in range(10 * MAX_COMPARED)]
     for name in ("", "z", "an entirely different thing", "x" * 10_000):
         assert did_you_mean(name, valid) == ""

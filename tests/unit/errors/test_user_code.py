@@ -1,4 +1,4 @@
-"""Foreign code may raise anything: how it is told from a cancellation, and how its errors are put into words."""
+"""User code may raise anything: how its errors differ from cancellations, and which text is kept of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.errors import InvalidIdError
-from actors.errors.user_code import LONGEST_TOLD, in_thread, is_cancellation, told
+from actors.errors.user_code import MAX_ERROR_TEXT, error_text, in_thread, is_cancellation
 from actors.messages.codec import encode
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
@@ -62,12 +62,12 @@ def test_a_coroutine_that_no_task_runs_may_be_closed() -> None:
         (ValueError("no"), "no"),
         (UnprintableError(), ""),
         (ValueError("\ud800"), "\\ud800"),
-        (ValueError("x" * 10**6), "x" * LONGEST_TOLD + "…"),
+        (ValueError("x" * 10**6), "x" * MAX_ERROR_TEXT + "…"),
         (SystemExit(), ""),
     ],
 )
 def test_an_error_is_told_in_words_that_can_be_stored(error: BaseException, words: str) -> None:
-    assert told(error) == words
+    assert error_text(error) == words
     failed = failure(error)
     assert failed == Failed(error_code=type(error).__name__, error_message=words, error_args=None)
     encode(failed)

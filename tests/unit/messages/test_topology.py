@@ -1,4 +1,4 @@
-"""The parent map."""
+"""The shape of a tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fakes that ship."""
+"""Fake models, which users get too."""
 
 from __future__ import annotations
 

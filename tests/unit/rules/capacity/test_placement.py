@@ -1,4 +1,4 @@
-"""What an agent asks for against what nodes have, and what is said when none has it."""
+"""An agent's needs against what the nodes have, and the error when no node has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is served by which replica, who makes room, and how many processes wait."""
+"""Which replica serves a session, which process is shared, and how many spare processes are kept."""
 
 from __future__ import annotations
 

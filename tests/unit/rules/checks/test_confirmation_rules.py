@@ -38,10 +38,10 @@ def test_decisions_are_those_on_calls_made_together_with_what_became_of_them() -
         view.add(each)
     decided = [
         (made.id, answer.response["result"], settled.response["result"] if settled is not None else None)
-        for made, answer, settled in view.decided(["c1"])
+        for made, answer, settled in view.user_replies(["c1"])
     ]
     assert decided == [("c1", 3, None), ("c2", 1, 2)]
-    assert view.decided(["nobody", None]) == []
+    assert view.user_replies(["nobody", None]) == []
 
 
 def test_a_tool_cannot_wait_for_consent_and_for_a_late_result() -> None:

@@ -1,4 +1,4 @@
-"""Names and ids: what can be one, and what is told of one that cannot."""
+"""Names and ids: which are valid, and what the error says of one that is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models' answers made fit for the log: pure decisions, over whatever a model may say."""
+"""Models' responses are made fit for the log, whatever a model may say."""
 
 from __future__ import annotations
 
@@ -12,28 +12,32 @@ from actors import Blob, Content, FunctionCall, FunctionResponse, LlmResponse, P
 from actors.errors import ModelResponseError, NotEncodableError
 from actors.messages.codec import decode, encode, encode_event
 from actors.messages.event import Event
-from actors.rules.checks.model_answer import MALFORMED, fit, large_data, piece, placeholder
+from actors.rules.checks.model_answer import MALFORMED, checked_response, large_data, partial_content, placeholder
 from tests.support import fuzz_values as fuzzing
+
+
+def checked(response: Any, warnings: list[str] | None = None) -> LlmResponse:
+    return checked_response(response, "m", (warnings if warnings is not None else []).append)
 
 
 @settings(max_examples=500, suppress_health_check=list(HealthCheck))
 @given(fuzzing.answers)
 def test_what_is_fit_can_be_stored_and_is_fit_already(answer: Any) -> None:
     try:
-        made = fit(answer, "m")
+        made = checked(answer)
     except ModelResponseError as error:
         encode(str(error))
         return
     # By their bytes: a number that is none is not equal to itself.
-    assert encode(fit(made, "m")) == encode(decode(encode(made), LlmResponse)) == encode(made)
+    assert encode(checked(made)) == encode(decode(encode(made), LlmResponse)) == encode(made)
     if made.content is not None:
         assert made.content.role == "model"
         assert not list(made.content.function_responses())
         assert all(isinstance(call.args, dict) for call in made.content.function_calls())
 
 
-def said(*parts: Part) -> list[Part]:
-    made = fit(LlmResponse(content=Content(role="user", parts=parts)), "m")
+def said(*parts: Part, warnings: list[str] | None = None) -> list[Part]:
+    made = checked(LlmResponse(content=Content(role="user", parts=parts)), warnings)
     return list(made.content.parts) if made.content is not None else []
 
 
@@ -68,22 +72,23 @@ def test_arguments_become_an_object_or_tell_why_not(given_args: Any, args: dict[
 
 def test_a_response_of_a_model_is_left_out_and_what_stands_beside_it_is_not() -> None:
     response = FunctionResponse(id="c1", name="f", response={"a": 1})
-    assert said(Part(text="x"), Part(function_response=response), Part(text="y", function_response=response)) == [
-        Part(text="x"),
-        Part(text="y"),
-    ]
+    warnings: list[str] = []
+    parts = [Part(text="x"), Part(function_response=response), Part(text="y", function_response=response)]
+    assert said(*parts, warnings=warnings) == [Part(text="x"), Part(text="y")]
+    assert warnings == ["a model answered the call 'c1' itself: that is left out"] * 2
     assert said(Part(function_response=response)) == []
 
 
 def test_only_data_that_is_too_large_is_large() -> None:
     parts = [Part(inline_data=Blob(data=b"x" * size)) for size in (0, 10, 11)] + [Part(text="x" * 100)]
     assert large_data(parts, 10) == [2]
-    small = piece(Content(role="user", parts=parts), "m", 10)
+    small = partial_content(Content(role="user", parts=parts), "m", 10)
     assert small == Content(role="model", parts=[*parts[:2], parts[3]])
-    assert piece(Content(parts=parts[2:3]), "m", 10) is piece(Content(), "m", 10) is piece(None, "m", 10) is None
+    for nothing in (Content(parts=parts[2:3]), Content(), None):
+        assert partial_content(nothing, "m", 10) is None
     for wrong in ("text", Content(parts="text"), Content(parts=[Part(inline_data="x")])):  # type: ignore[arg-type]
         with pytest.raises(ModelResponseError, match="a piece of it is malformed"):
-            piece(wrong, "m", 10)  # type: ignore[arg-type]
+            partial_content(wrong, "m", 10)  # type: ignore[arg-type]
     signed = Part(inline_data=Blob(data=b"x" * 20), thought_signature=b"s")
     assert placeholder("f", signed) == Part(text="Generated file: f. It is saved into artifacts", thought_signature=b"s")
 

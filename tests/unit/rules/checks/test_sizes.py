@@ -1,4 +1,4 @@
-"""Limits: which answers give way, and when the state of a scope is full."""
+"""Sizes: which tool results are dropped, and when the state of a scope is full."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from actors.messages.event import Event, EventActions
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
-from actors.rules.checks.sizes import ENVELOPE, left_out
+from actors.rules.checks.sizes import ENVELOPE, results_to_drop
 from actors.session.admission import Admission
 from actors.session.log.event_scan import new_event
 from actors.session.log.session_log import SessionLog
@@ -26,7 +26,7 @@ KEY = SessionKey("app", "ada", "s1")
 
 @given(st.lists(st.integers(0, 2_000), max_size=12), st.integers(0, 4_000))
 def test_the_largest_answers_give_way_and_no_more_than_have_to(sizes: list[int], room: int) -> None:
-    out = left_out(sizes, Limits(max_event_bytes=ENVELOPE + room))
+    out = results_to_drop(sizes, Limits(max_event_bytes=ENVELOPE + room))
     kept = [size for index, size in enumerate(sizes) if index not in out]
     assert sum(kept) <= room or not kept
     if out:

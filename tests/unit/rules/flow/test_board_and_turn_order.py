@@ -1,4 +1,4 @@
-"""Tasks and turns of a flow: states, failure spread, candidates, strategies, and that a flow always gets somewhere."""
+"""Tasks and turns of a flow: states, effects of failures, candidates, strategies; and every flow makes progress."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.behaviours.flow.chance import seeded_draw
 from actors.messages.flow import COMPLETE, FlowMark, TaskChange, TaskNode
-from actors.rules.flow.board import Board, cycle
+from actors.rules.flow.board import Board
+from actors.rules.flow.task_graph import cycle
 from actors.rules.flow.turn_order import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
 
 AGENTS = ("a", "b", "c")
@@ -53,14 +55,14 @@ def test_failure_spreads_to_everything_that_needs_it_but_not_to_tasks_that_do_no
     minds_not = task("t3", "t2", on_failed_dependency="run")
     board = board_of(task("t1"), task("t2", "t1"), minds_not, task("t4", "t2"))
     board.add("a", mark(tasks=("t1",), changes=changed("t1", "failed", reason="no")))
-    skipped = board.spread()
+    skipped = board.skipped_by_failures()
     assert {name: change.reason for name, change in skipped.items()} == {
         "t2": "it needs 't1', which was failed",
         "t4": "it needs 't2', which was skipped",
     }
     board.add("flow", mark(changes=skipped))
     assert board.ready() == ["t3"]
-    assert board.spread() == {}
+    assert board.skipped_by_failures() == {}
 
 
 def test_a_task_that_is_complete_never_changes_again() -> None:
@@ -73,10 +75,10 @@ def test_a_task_that_is_complete_never_changes_again() -> None:
 def test_a_task_fails_when_its_model_calls_are_used_up() -> None:
     board = board_of(task("t1", max_llm_calls=2), task("t2"))
     for number in (1, 2):
-        assert board.used_up() == {}
+        assert board.out_of_calls() == {}
         board.add("a", mark(tasks=("t1", "t2"), round=number, llm_calls=1))
-    assert list(board.used_up()) == ["t1"]
-    assert "2 model calls" in board.used_up()["t1"].reason
+    assert list(board.out_of_calls()) == ["t1"]
+    assert "2 model calls" in board.out_of_calls()["t1"].reason
 
 
 def test_a_cycle_is_named() -> None:
@@ -103,8 +105,12 @@ def after(board: Board, agent: str, *, named: str | None = None) -> Board:
     return board
 
 
+def begin_rounds(how: TurnRules, board: Board, *, at_work: Sequence[Assignment] = ()) -> list[Assignment]:
+    return next_rounds(how, board, seeded_draw, at_work)
+
+
 def chosen(board: Board, how: TurnRules) -> str:
-    return next_rounds(how, board)[0].agent
+    return begin_rounds(how, board)[0].agent
 
 
 @pytest.mark.parametrize(
@@ -139,12 +145,18 @@ def test_chance_is_the_same_for_the_same_run() -> None:
     assert set(picks.values()) == set(AGENTS)
 
 
+def test_a_seed_draws_for_ever_what_it_drew_at_first() -> None:
+    board = board_of(task("t1"))
+    picks = "".join(chosen(board, rules("random", seed=str(seed))) for seed in range(20))
+    assert picks == "caabbbaabbbbacacabcb"
+
+
 def test_an_agent_keeps_its_turn_until_it_finishes_a_task() -> None:
     board = board_of(task("t1", agents=["a", "b"]), task("t2", agents=["a", "b"]))
     board.add("a", mark(tasks=("t1", "t2"), round=1))
-    assert [(each.agent, each.tasks, each.begins) for each in next_rounds(rules(), board)] == [("a", ("t1", "t2"), False)]
+    assert [(each.agent, each.tasks, each.begins) for each in begin_rounds(rules(), board)] == [("a", ("t1", "t2"), False)]
     board.add("a", mark(tasks=("t1", "t2"), round=2, changes=changed("t1", "successful")))
-    assert [(each.agent, each.tasks, each.begins) for each in next_rounds(rules(), board)] == [("b", ("t2",), True)]
+    assert [(each.agent, each.tasks, each.begins) for each in begin_rounds(rules(), board)] == [("b", ("t2",), True)]
 
 
 def test_tasks_that_are_handed_over_wait_for_whom_they_were_handed_to() -> None:
@@ -152,27 +164,27 @@ def test_tasks_that_are_handed_over_wait_for_whom_they_were_handed_to() -> None:
     board.add("flow", mark(turns={"a": ("t1",), "b": ("t2",)}))
     board.add("a", mark(tasks=("t1",), round=1, ends_turn=True, next_agent="b"))
     how = rules(max_parallel=None)
-    assert next_rounds(how, board, at_work=[Assignment("b", ("t2",), begins=True)]) == []
+    assert begin_rounds(how, board, at_work=[Assignment("b", ("t2",), begins=True)]) == []
     board.add("b", mark(tasks=("t2",), round=2))
-    assert [(each.agent, each.tasks) for each in next_rounds(how, board)] == [("b", ("t1", "t2"))]
+    assert [(each.agent, each.tasks) for each in begin_rounds(how, board)] == [("b", ("t1", "t2"))]
 
 
 def test_nobody_gets_the_tasks_of_a_round_under_way_even_when_its_turn_is_over() -> None:
     board = board_of(task("whole", agents=["a"]), task("t2", agents=["a", "b"]), task("part", agents=["b"], parent="whole"))
     board.add("flow", mark(turns={"a": ("whole", "t2"), "b": ("part",)}))
     board.add("b", mark(tasks=("part",), changes=changed("part", "failed")))
-    board.add("flow", mark(changes=board.spread()))
+    board.add("flow", mark(changes=board.skipped_by_failures()))
     assert "a" not in board.turns
     under_way = Assignment("a", ("whole", "t2"), begins=True)
-    assert next_rounds(rules(max_parallel=None), board, at_work=[under_way]) == []
-    assert [each.agent for each in next_rounds(rules(max_parallel=None), board)] == ["a"]
+    assert begin_rounds(rules(max_parallel=None), board, at_work=[under_way]) == []
+    assert [each.agent for each in begin_rounds(rules(max_parallel=None), board)] == ["a"]
 
 
 def test_agents_whose_tasks_are_ready_work_side_by_side() -> None:
     board = board_of(task("t1", agents=["a"]), task("t2", agents=["a", "b"]), task("t3", agents=["c"]), task("t4", agents=["b"]))
-    dealt = next_rounds(rules(max_parallel=None), board)
+    dealt = begin_rounds(rules(max_parallel=None), board)
     assert [(each.agent, each.tasks) for each in dealt] == [("a", ("t1", "t2")), ("b", ("t4",)), ("c", ("t3",))]
-    assert len(next_rounds(rules(max_parallel=2), board)) == 2
+    assert len(begin_rounds(rules(max_parallel=2), board)) == 2
     assert peers(board, "a", ["t1", "t2"]) == ("b",)
 
 
@@ -209,9 +221,9 @@ def test_every_flow_gets_on_or_is_done_whatever_agents_do(
     finished: list[str] = []
     rounds = 0
     while board.incomplete():
-        while settled := {**board.used_up(), **board.spread()}:
+        while settled := {**board.out_of_calls(), **board.skipped_by_failures()}:
             board.add("flow", mark(changes=settled))
-        dealt = next_rounds(how, board)
+        dealt = begin_rounds(how, board)
         assert dealt or not board.incomplete(), "tasks are left to do and nobody works"
         assert len({name for each in dealt for name in each.tasks}) == sum(len(each.tasks) for each in dealt)
         for each in dealt:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.prompt.agent_search import FOUND, AgentSearch, words
+from actors.rules.prompt.agent_search import MAX_FOUND, AgentSearch, words
 
 AGENTS = {
     "refund_clerk": "Pays money back for orders.",
@@ -75,14 +75,14 @@ def test_everybody_is_found_first_by_its_own_name(agents: Sequence[tuple[str, st
 @given(trees, st.text("abcAB_ 1é.X", max_size=20))
 def test_at_most_ten_are_found_each_once_and_always_the_same(agents: Sequence[tuple[str, str]], question: str) -> None:
     first = found(question, dict(agents))
-    assert len(first) == len(set(first)) <= FOUND
+    assert len(first) == len(set(first)) <= MAX_FOUND
     assert first == found(question, dict(agents))
 
 
 @given(st.integers(1, 40), st.sampled_from(["room", "books", "hotel"]))
 def test_equal_agents_stay_in_their_order(count: int, question: str) -> None:
     agents = {f"hotel_{chr(97 + number % 26)}{'x' * number}": "Books rooms." for number in range(count)}
-    assert found(question, agents) == list(agents)[:FOUND]
+    assert found(question, agents) == list(agents)[:MAX_FOUND]
 
 
 @given(trees, st.text("abcAB_ 1é.X", max_size=20))

@@ -1,4 +1,4 @@
-"""A view that keeps the latest contents only shows the same as one that keeps everything, or says that it cannot."""
+"""A history that keeps only the latest entries gives the same contents as one that keeps all, or says that it cannot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_what_is_left_shows_the_same_or_says_that_it_lacks_something(
         if not cut.lacks(answered):
             assert cut.contents("none") == whole.contents("none")
             assert cut.still_open(answered) == whole.still_open(answered)
-            assert cut.decided(answered) == whole.decided(answered)
+            assert cut.user_replies(answered) == whole.user_replies(answered)
 
 
 @settings(max_examples=200)

@@ -1,4 +1,4 @@
-"""The view that is kept event by event is the one that is made from scratch, after every event of any log."""
+"""After every event of any log, a history that was built step by step equals one that is built from scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents that work in a flow see: their own tasks' past, never that of independent ones."""
+"""Agents that work in a flow see the past of their own tasks, and nothing of independent tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told about its targets is bounded, however many there are."""
+"""The text about transfer targets in a request is bounded, however many targets there are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.transfer import transfer_tools
 from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS
-from actors.rules.prompt.agent_search import FOUND
+from actors.rules.prompt.agent_search import MAX_FOUND
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target
 from tests.support.tool_contexts import tool_context
@@ -139,7 +139,7 @@ def test_a_search_tells_names_and_descriptions_of_the_best_and_transfers_nothing
     answer, transfer = asked(targets, "find_agents", query="pays money back about it")
     assert transfer is None
     assert answer["agents"][0] == {"name": "refunds", "description": "Pays money back."}
-    assert len(answer["agents"]) == FOUND
+    assert len(answer["agents"]) == MAX_FOUND
     assert asked(targets, "find_agents", query="clerk_7")[0]["agents"][0]["name"] == "clerk_7"
 
 

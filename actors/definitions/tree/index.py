@@ -1,0 +1,109 @@
+"""All agents of a deployment by name, collected from their definitions and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.definitions.agents.agent_tool import AgentTool
+from actors.definitions.agents.base import Agent
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.agents.workflow import Controller
+from actors.errors import AgentTreeError
+from actors.messages.event import USER
+from actors.rules.checks.ids import MAX_ID
+from actors.rules.routing.transfer import FIND_TOOL
+
+
+class AgentIndex:
+    """The agents of the tree, then the agents that are tools with those below them, then the controller of flows.
+
+    Parents come before their children, and an agent that has another one as a tool comes before that one.
+
+    Args:
+        root: the root of the tree.
+
+    Attributes:
+        agents: every agent by name.
+        parents: the name of each agent's parent; None for the root, for tool agents and for the controller.
+        tops: for every agent the one without a parent that it is or stands below.
+        tool_agents: for every agent that has others as tools: those, in order.
+        asked_by: for every agent that is a tool: the first agent that has it.
+        searchers: LLM agents that bring along a tool called `find_agents`.
+
+    Raises:
+        AgentTreeError: a name is not allowed or given twice, or an agent has two parents; the message names the agent.
+    """
+
+    def __init__(self, root: Agent) -> None:
+        self.agents: dict[str, Agent] = {}
+        self.parents: dict[str, str | None] = {}
+        self.tops: dict[str, Agent] = {}
+        self.tool_agents: dict[str, list[Agent]] = {}
+        self.asked_by: dict[str, str] = {}
+        self.searchers: list[str] = []
+        for agent, parent in _walk(root):
+            self._add(agent, parent)
+        self._add_tool_agents()
+        # For flows that are run without being part of the tree. No agent of a user can have its name.
+        self._put(Controller(), None)
+
+    def _add_tool_agents(self) -> None:
+        """Add the agents that are tools and those below them, each once, however many agents have it."""
+        in_tree = set(self.agents)
+        owners = list(self.agents.values())
+        # The list grows while it is walked: tool agents may have tool agents.
+        for owner in owners:
+            for asked in self.tool_agents.get(owner.name, ()):
+                if asked.name in in_tree and self.agents[asked.name] is asked:
+                    raise AgentTreeError(
+                        f"agent {asked.name!r} is in the tree and a tool of {owner.name!r}: make one object for each"
+                    )
+                if asked.name in self.asked_by and self.agents[asked.name] is asked:
+                    continue
+                for agent, parent in _walk(asked):
+                    self._add(agent, parent)
+                    owners.append(agent)
+                self.asked_by[asked.name] = owner.name
+
+    def _add(self, agent: Agent, parent: Agent | None) -> None:
+        _check_name(agent.name)
+        self._check_new(agent, parent)
+        self._put(agent, parent)
+        for tool in getattr(agent, "tools", ()):
+            if isinstance(tool, AgentTool):
+                self.tool_agents.setdefault(agent.name, []).append(tool.agent)
+            if isinstance(agent, LlmAgent) and tool.name == FIND_TOOL:
+                self.searchers.append(agent.name)
+
+    def _check_new(self, agent: Agent, parent: Agent | None) -> None:
+        name = agent.name
+        if name not in self.agents:
+            return
+        first, second = self.parents[name], parent.name if parent is not None else None
+        if self.agents[name] is not agent:
+            raise AgentTreeError(f"the name {name!r} is given twice, below {first!r} and below {second!r}")
+        if first == second:
+            raise AgentTreeError(f"agent {name!r} is listed twice below {first!r}")
+        raise AgentTreeError(f"agent {name!r} has two parents, {first!r} and {second!r}: make one object for each place")
+
+    def _put(self, agent: Agent, parent: Agent | None) -> None:
+        self.agents[agent.name] = agent
+        self.parents[agent.name] = parent.name if parent is not None else None
+        self.tops[agent.name] = self.tops[parent.name] if parent is not None else agent
+
+
+def _check_name(name: str) -> None:
+    if name == USER:
+        raise AgentTreeError(f"an agent is called {name!r}, which is the author of the user's messages")
+    if not name.isidentifier():
+        raise AgentTreeError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
+    if len(name) > MAX_ID:
+        raise AgentTreeError(f"the name {name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")
+
+
+def _walk(root: Agent) -> Iterator[tuple[Agent, Agent | None]]:
+    """Every agent with its parent, parents first. In a cycle the caller raises at the first repeated name, so the walk ends."""
+    waiting: list[tuple[Agent, Agent | None]] = [(root, None)]
+    for agent, parent in waiting:
+        yield agent, parent
+        waiting += [(child, agent) for child in agent.sub_agents]

@@ -1,0 +1,42 @@
+"""`actors` does not know `runtime`: no import of it, not even by a name in a string."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import actors
+
+ROOT = Path(next(iter(actors.__path__)))
+MODULE = re.compile(r"runtime(\.\w+)*")
+BY_NAME = {"importlib", "import_module", "__import__", "pkgutil", "runpy"}
+
+
+def test_no_text_in_actors_names_a_module_of_runtime() -> None:
+    assert [found for path in sorted(ROOT.rglob("*.py")) for found in named(path)] == []
+
+
+def test_a_module_named_in_a_text_or_imported_by_name_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text('"""See `runtime.models`."""\nfrom importlib import import_module\nimport_module("runtime.models.gemini")\n')
+    assert {line.partition(": ")[2] for line in named(path)} == {"importlib", "import_module", "runtime.models.gemini"}
+
+
+def named(path: Path) -> list[str]:
+    """The modules of runtime that stand in texts of a file, and its ways to import by name."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Constant(value=str(text)) if MODULE.fullmatch(text):
+                names = [text]
+            case ast.Import(names=aliases):
+                names = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=module, names=aliases):
+                names = [module or "", *(alias.name for alias in aliases)]
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                names = [name]
+            case _:
+                continue
+        found += [f"{path.name}:{node.lineno}: {name}" for name in names if name in BY_NAME or MODULE.fullmatch(name)]
+    return found
