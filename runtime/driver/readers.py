@@ -47,7 +47,7 @@ class TurnReaders:
         self._open.append(backlog)
         if self._keeps_pieces:
             self._keeps_pieces = False
-            self._kept.drop_pieces()
+            self._kept.drop_partials()
         return backlog
 
     def close(self, backlog: EventBuffer) -> None:

@@ -25,9 +25,9 @@ from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
-from actors.rules.capacity.sharding import shard_name, shares
+from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.actor import RunnerActor
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.deployment import Deployment, model_names, obstacles
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
@@ -136,24 +136,23 @@ class LocalEngine:
         if model_limits:
             self.permits = LimiterRef(LocalLink(LimiterActor(model_limits)))
             self._gate = LimiterClient(self.permits, model_limits)
-        self.session = session_client([self._made_session(share) for share in shares(deployment.settings.session_shards)])
-        self.runner = runner_client([self._made_runner(share) for share in shares(deployment.settings.runners)])
+        self.session = session_client([self._made_session(shard) for shard in all_shards(deployment.settings.session_shards)])
+        self.runner = runner_client([self._made_runner(shard) for shard in all_shards(deployment.settings.runners)])
 
-    def _made_session(self, share: Shard) -> SessionRef:
+    def _made_session(self, shard: Shard) -> SessionRef:
         deployment = self._deployment
         settings = deployment.settings
         # As on Ray, where each has a copy of stores that are given as objects.
         stores = deployment.session_store, deployment.memory_store
-        session_store, memory_store = stores if share.of == 1 else deepcopy(stores)
-        actor = SessionActor(
+        session_store, memory_store = stores if shard.of == 1 else deepcopy(stores)
+        environment = SessionEnvironment(
             open_session_store(session_store, settings),
             deployment.tree.topology,
-            shard_name("session", share),
             memory=open_memory_store(memory_store, settings),
-            limits=settings.limits,
             store_timeout_s=settings.store_timeout_s,
-            share=share,
+            limits=settings.limits,
         )
+        actor = SessionActor(environment, shard_name("session", shard), shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
 
     def _made_runner(self, share: Shard) -> RunnerRef:

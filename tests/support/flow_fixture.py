@@ -21,7 +21,7 @@ from actors.messages.content import Content, Part
 from actors.messages.event import USER
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.support.session_fixture import KEY, FailingStore
@@ -88,7 +88,7 @@ class FlowHouse:
         self._tree = AgentTree(FlowAgent(flow))
         self._plan = plan or flow.plan
         self._artifacts = FsspecArtifactStore(f"file://{folder}/artifacts")
-        self.session = SessionRef(LocalLink(SessionActor(FailingStore("sqlite://"), self._tree.topology)))
+        self.session = SessionRef(LocalLink(SessionActor(SessionEnvironment(FailingStore("sqlite://"), self._tree.topology))))
         self._runner = RunnerRef(LocalLink(Switchboard(self)))
         self.agents: dict[str, AgentActor] = {}
         self._asked = p.StoredEvent(0, b"")

@@ -14,7 +14,7 @@ from actors.messages.codec import decode_event
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.support.session_fixture import KEY, FailingStore
@@ -27,7 +27,7 @@ class House:
         tree = AgentTree(root, plugins)
         self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
         self.artifacts = artifacts or FsspecArtifactStore(f"file://{folder}/artifacts")
-        self.session = SessionRef(LocalLink(SessionActor(self.store, tree.topology)))
+        self.session = SessionRef(LocalLink(SessionActor(SessionEnvironment(self.store, tree.topology))))
         self.directory = LocalDirectory(tree, self.session, self.artifacts)
         self.runner = RunnerRef(LocalLink(RunnerActor(self.session, self.directory, self.artifacts, plugins=plugins)))
         self.directory.runner = self.runner

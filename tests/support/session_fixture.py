@@ -16,7 +16,7 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import AgentNode, Topology
 from actors.refs.session import SessionRef
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 
@@ -96,12 +96,13 @@ class SessionFixture:
         limits: Limits = DEFAULT_LIMITS,
         *,
         store: type[FailingStore] = FailingStore,
-        share: Shard = ONLY_SHARD,
+        shard: Shard = ONLY_SHARD,
     ) -> None:
         self.folder = folder
         self.store = store(f"sqlite:///{folder}/sessions.db")
         self.clock = Clock()
-        self.actor = SessionActor(self.store, TREE, clock=self.clock, limits=limits, store_timeout_s=store_timeout_s, share=share)
+        environment = SessionEnvironment(self.store, TREE, store_timeout_s=store_timeout_s, limits=limits, clock=self.clock)
+        self.actor = SessionActor(environment, shard=shard)
         self.ref = SessionRef(LocalLink(self.actor))
         self._events = 0
 

@@ -16,7 +16,8 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.limits import KIB, Limits
 from actors.messages.session import SessionKey
-from actors.session.log.logs import FRESH_S, IDLE_S, PAGE, PAGE_BYTES
+from actors.session.log.logs import FRESH_S, IDLE_S
+from actors.session.log.reader import PAGE, PAGE_BYTES
 from actors.session.log.session_log import TAIL, TAIL_BYTES
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 

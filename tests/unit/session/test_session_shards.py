@@ -13,7 +13,7 @@ from actors.errors import StoreError, TurnCancelledError
 from actors.interfaces.records import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
-from actors.rules.capacity.sharding import shares
+from actors.rules.capacity.sharding import all_shards
 from tests.support.session_fixture import KEY, OTHER, FailingStore, SessionFixture, state_of
 from tests.support.sharded_runtimes import one_on_each
 
@@ -43,7 +43,7 @@ class Held(FailingStore):
 
 @pytest.fixture
 async def shard(tmp_path: Path) -> AsyncIterator[SessionFixture]:
-    desk = SessionFixture(tmp_path, store=Held, share=ONE_OF_TWO)
+    desk = SessionFixture(tmp_path, store=Held, shard=ONE_OF_TWO)
     yield desk
     desk.store.gate.set()  # type: ignore[attr-defined]
     await desk.ref.stop()
@@ -125,7 +125,7 @@ async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_n
         await desk.open("e-1", key=key)
     waiting = [asyncio.create_task(desk.open("e-2", key=key)) for key in (FIRST, SECOND)]
     await asyncio.sleep(0)
-    ask = p.ListOpenTurns(app="app", runner="another", share=Shard(0, 2))
+    ask = p.ListOpenTurns(app="app", runner="another", shard=Shard(0, 2))
     assert await desk.ref.list_open_turns(ask) == [(FIRST, "e-1")]
     with pytest.raises(TurnCancelledError):
         await waiting[0]
@@ -140,7 +140,7 @@ async def test_each_tells_of_its_own_sessions_in_a_store_that_has_them_all(tmp_p
     for key in (FIRST, SECOND, KEY):
         await before.open("e-1", key=key)
     await before.ref.stop()
-    desks = [SessionFixture(tmp_path, share=share) for share in shares(2)]
+    desks = [SessionFixture(tmp_path, shard=shard) for shard in all_shards(2)]
     told = [await desk.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another")) for desk in desks]
     assert [len({FIRST, SECOND} & {key for key, _ in each}) for each in told] == [1, 1]
     assert sorted(key for each in told for key, _ in each) == sorted({FIRST, SECOND, KEY})

@@ -297,9 +297,9 @@ async def test_nobody_follows_a_turn_that_has_ended() -> None:
     followers = Subscriptions(nothing, Clock())
     followers.add("d", KEY, "e-1", 0)
     followers.add("", KEY, "e-1", 0)
-    followers.tell_end(KEY, "e-1", p.Finished())
-    followers.tell(KEY, "e-1", [p.StoredEvent(9, raw("late"))])
-    followers.tell_end(KEY, "e-1", p.Cancelled())
+    followers.publish_end(KEY, "e-1", p.Finished())
+    followers.publish(KEY, "e-1", [p.StoredEvent(9, raw("late"))])
+    followers.publish_end(KEY, "e-1", p.Cancelled())
     news = await followers.poll(p.Poll(subscriber="d"))
     assert [(turn.events, turn.outcome) for turn in news.turns] == [([], p.Finished())]
 

@@ -111,7 +111,7 @@ def test_what_came_before_is_passed_over() -> None:
 
 
 def test_complete_events_without_room_are_left_to_the_log_with_all_behind_them() -> None:
-    backlog = EventBuffer(most_bytes=1_000)
+    backlog = EventBuffer(max_bytes=1_000)
     log = [whole(seq, "x" * 300) for seq in range(1, 8)]
     for event in log:
         backlog.put(event)
@@ -129,7 +129,7 @@ def test_complete_events_without_room_are_left_to_the_log_with_all_behind_them()
 
 
 def test_an_event_larger_than_everything_is_told_alone() -> None:
-    backlog = EventBuffer(most_bytes=100)
+    backlog = EventBuffer(max_bytes=100)
     backlog.put(whole(1, "x" * 1_000))
     backlog.put(whole(2, "x" * 1_000))
     assert [event.seq for event in backlog.take()] == [1]
@@ -139,7 +139,7 @@ def test_an_event_larger_than_everything_is_told_alone() -> None:
 
 
 def test_an_answer_that_lost_a_piece_is_told_again_only_when_it_is_complete() -> None:
-    backlog = EventBuffer(most_bytes=1_000)
+    backlog = EventBuffer(max_bytes=1_000)
     backlog.put(piece("begin"))
     assert told(backlog.take()) == [(0, "a", "begin")]
     backlog.put(piece("x" * 2_000))
@@ -151,7 +151,7 @@ def test_an_answer_that_lost_a_piece_is_told_again_only_when_it_is_complete() ->
 
 
 def test_ten_thousand_small_pieces_take_no_more_room_than_there_is_and_keep_every_word() -> None:
-    backlog = EventBuffer(most_bytes=100_000)
+    backlog = EventBuffer(max_bytes=100_000)
     for number in range(10_000):
         backlog.put(piece(f"{number} "))
         assert backlog.size <= 100_000
@@ -344,7 +344,7 @@ async def test_a_piece_that_comes_while_its_reader_is_behind_takes_the_rest_of_i
 
 
 def test_an_answer_stays_cut_off_whatever_was_complete_before_it() -> None:
-    backlog = EventBuffer(most_bytes=2_000)
+    backlog = EventBuffer(max_bytes=2_000)
     log = [whole(seq, "x" * 600) for seq in (1, 2, 3, 4)]
     for event in log:
         backlog.put(event)
