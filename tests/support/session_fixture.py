@@ -165,7 +165,7 @@ class SessionFixture:
         await self.close(turn, key=key)
 
     async def log(self, key: SessionKey = KEY, **options: Any) -> list[tuple[int, str, str]]:
-        """Place, author and text of every visible event."""
+        """Position, author and text of every visible event."""
         found = (await self.ref.get_session(p.GetSessionRequest(key=key, **options))).session
         assert found is not None
         events = [decode_event(stored.raw, stored.seq) for stored in found.events]
@@ -176,7 +176,7 @@ class SessionFixture:
         return decode((await self.ref.fetch(p.Fetch(key=key, state_only=True))).state, dict)
 
     async def news(self, subscriber: str, ack: int = 0) -> tuple[int, list[tuple[int, str]], list[str]]:
-        """Number of the news, the events told as (place, text), and the kinds of the outcomes."""
+        """Number of the news, the events as (position, text), and the kinds of the outcomes."""
         news = await self.ref.poll(p.Poll(subscriber=subscriber, ack=ack))
         assert news.known
         told = [decode_event(stored.raw, stored.seq) for turn in news.turns for stored in turn.events]
@@ -187,8 +187,8 @@ class SessionFixture:
         """The actor's figures."""
         return dict((await self.ref.statistics()).counts)
 
-    def places(self, key: SessionKey = KEY) -> list[int]:
-        """The places in the log as the store has them, rewound ones left out."""
+    def positions(self, key: SessionKey = KEY) -> list[int]:
+        """The positions in the log as the store has them, rewound ones left out."""
         return [seq for seq, _ in self.store.events(key)]
 
 

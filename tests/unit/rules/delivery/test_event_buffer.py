@@ -227,7 +227,7 @@ steps = st.lists(
 
 
 class Play:
-    """A turn with its log, a mailbox, and a driver that follows it."""
+    """A turn with its log, an outbox, and a driver that follows it."""
 
     def __init__(self) -> None:
         self.log: list[p.StoredEvent] = []
