@@ -15,11 +15,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
 
 
 class TurnRef(msgspec.Struct, frozen=True, array_like=True):
-    """Fencing token: a turn, its epoch, and the run that writes. Writes with an older epoch or by an abandoned run are refused.
+    """Fencing token: a turn, its epoch, and the run that writes. Writes of an older epoch or of an abandoned run are refused.
 
     Attributes:
-        epoch: how often the turn was opened or resumed.
-        run: the number of an agent's run in this epoch; 0: the Runner itself.
+        epoch: starts at 1; each time the turn is resumed or continued after a pause, it gets the next one.
+        run: the number of an agent's run in that epoch; 0: the Runner itself.
     """
 
     key: SessionKey
