@@ -56,7 +56,7 @@ class TurnRecovery:
 
     async def _recover_from(self, session: SessionRef) -> None:
         """Resume those of this Runner's turns that are open at one Session actor."""
-        message = p.ListOpenTurns(app=self._app, runner=self._runner_id, share=self._shard)
+        message = p.ListOpenTurns(app=self._app, runner=self._runner_id, shard=self._shard)
         for key, invocation_id in await session.list_open_turns(message):
             await self.resume((key, invocation_id))
 

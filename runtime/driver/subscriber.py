@@ -76,12 +76,12 @@ class Subscriber:
     async def _poll(self) -> None:
         try:
             while self._turns or self._is_permanent:
-                news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack, mailbox=self._mailbox))
+                news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack, outbox=self._mailbox))
                 self._ack = news.number
                 for of_turn in news.turns:
                     self._feed(of_turn)
-                if not news.known or news.mailbox != self._mailbox:
-                    self._mailbox = news.mailbox
+                if not news.known or news.outbox != self._mailbox:
+                    self._mailbox = news.outbox
                     await self._subscribe_again()
             await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
         except RaygroveError as error:

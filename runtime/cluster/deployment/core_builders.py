@@ -16,7 +16,7 @@ from actors.messages.topology import Topology
 from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.cluster.deployment.names import actor_name, actor_names, host_name, limiter_name
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.directory import RayDirectory
@@ -76,16 +76,14 @@ class RunnerSpec:
 
 def build_session(spec: SessionSpec) -> Actor:
     """Build a Session actor."""
-    settings = spec.settings
-    return SessionActor(
-        open_session_store(spec.session_store, settings),
+    environment = SessionEnvironment(
+        open_session_store(spec.session_store, spec.settings),
         decode(spec.topology, Topology),
-        spec.name,
-        memory=open_memory_store(spec.memory_store, settings),
-        limits=settings.limits,
-        store_timeout_s=settings.store_timeout_s,
-        share=spec.shard,
+        memory=open_memory_store(spec.memory_store, spec.settings),
+        store_timeout_s=spec.settings.store_timeout_s,
+        limits=spec.settings.limits,
     )
+    return SessionActor(environment, spec.name, spec.shard)
 
 
 def build_runner(spec: RunnerSpec) -> tuple[Actor, Callable[[], None]]:

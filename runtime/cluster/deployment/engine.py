@@ -14,7 +14,7 @@ from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.limiter.actor import LimiterActor
 from actors.messages.codec import encode
 from actors.messages.session import Shard
-from actors.rules.capacity.sharding import shares
+from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.core_builders import RunnerSpec, SessionSpec, build_runner, build_session
@@ -97,12 +97,12 @@ class RayEngine(DeployedEngine):
 
     def _start_actors(self) -> None:
         deployment, settings = self._deployment, self._settings
-        sessions = [self._start_session(shard) for shard in shares(settings.session_shards)]
+        sessions = [self._start_session(shard) for shard in all_shards(settings.session_shards)]
         self._refuse_other_shards()
         limiter = self._start_limiter() if settings.model_limits else None
         packed = self._packed_tree()
         plans = {flow: pickled_plan(flow, plan) for flow, plan in deployment.plans().items()}
-        runners = [self._start_runner(shard, packed, plans) for shard in shares(settings.runners)]
+        runners = [self._start_runner(shard, packed, plans) for shard in all_shards(settings.runners)]
         self.connect(CoreHandles(sessions, runners, limiter), settings)
 
     def _start_session(self, shard: Shard) -> Handle:

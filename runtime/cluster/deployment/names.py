@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.rules.capacity.sharding import shard_name, shares
+from actors.rules.capacity.sharding import all_shards, shard_name
 
 
 def actor_name(app_name: str, part: str) -> str:
@@ -12,7 +12,7 @@ def actor_name(app_name: str, part: str) -> str:
 
 def actor_names(app_name: str, part: str, number: int) -> list[str]:
     """The names of all actors of a kind: `<app>/session` for a single one, else `<app>/session-0` and so on."""
-    return [actor_name(app_name, shard_name(part, shard)) for shard in shares(number)]
+    return [actor_name(app_name, shard_name(part, shard)) for shard in all_shards(number)]
 
 
 def limiter_name(app_name: str) -> str:
