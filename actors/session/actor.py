@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from actors.actor import Actor, Handler
-from actors.interfaces.stores import MemoryStore, SessionStore
 from actors.messages import protocol as p
-from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import ONLY_SHARD, Shard
-from actors.messages.topology import Topology
 from actors.session.admission import Admission
+from actors.session.environment import SessionEnvironment
 from actors.session.log.logs import SessionLogs
 from actors.session.log.queries import LogQueries
 from actors.session.log.reader import LogReader
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.writer import LogWriter
 from actors.session.memory import Memory
+from actors.session.services import SessionServices
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.ending import TurnEnder
@@ -35,29 +33,7 @@ from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
-from actors.session.turns.services import SessionServices
 from actors.session.turns.writing import TurnWriter
-
-
-@dataclass(frozen=True)
-class SessionEnvironment:
-    """What a Session actor works with.
-
-    Attributes:
-        store: where logs last.
-        topology: the parent map.
-        memory: where memory lasts; None: the app has none.
-        store_timeout_s: how long either store may be away before requests that need it fail with StoreUnavailableError.
-        limits: sizes that the actor admits, and the room that it has.
-        clock: seconds that only go forward; None: those of the event loop.
-    """
-
-    store: SessionStore
-    topology: Topology
-    memory: MemoryStore | None = None
-    store_timeout_s: float = 30.0
-    limits: Limits = DEFAULT_LIMITS
-    clock: Callable[[], float] | None = None
 
 
 class SessionActor(Actor):

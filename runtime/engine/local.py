@@ -27,7 +27,8 @@ from actors.refs.sharded import runner_client, session_client
 from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor, SessionEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
 from runtime.engine.deployment import Deployment, model_names, obstacles
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store

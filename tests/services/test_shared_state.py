@@ -19,7 +19,8 @@ from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from actors.refs.sharded import session_client
 from actors.rules.capacity.sharding import all_shards
-from actors.session.actor import SessionActor, SessionEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads

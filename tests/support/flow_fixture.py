@@ -22,7 +22,8 @@ from actors.messages.content import Content, Part
 from actors.messages.event import USER
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.session.actor import SessionActor, SessionEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore

@@ -26,7 +26,8 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor, SessionEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
 from actors.testing import ManualClock
 from runtime import Runtime
 from runtime.engine.deployment import Deployment

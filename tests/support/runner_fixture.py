@@ -16,7 +16,8 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor, SessionEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
 from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore

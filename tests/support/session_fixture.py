@@ -16,7 +16,8 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import AgentNode, Topology
 from actors.refs.session import SessionRef
-from actors.session.actor import SessionActor, SessionEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 

@@ -16,7 +16,8 @@ from actors.messages.topology import Topology
 from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor, SessionEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.names import actor_name, actor_names, host_name, limiter_name
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.directory import RayDirectory

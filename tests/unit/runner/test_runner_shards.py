@@ -23,7 +23,8 @@ from actors.refs.sharded import ShardedRunnerRef, ShardedSessionRef, runner_clie
 from actors.rules.capacity.sharding import all_shards
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor, SessionEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
 from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore

@@ -1,0 +1,31 @@
+"""What a Session actor works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.topology import Topology
+
+
+@dataclass(frozen=True)
+class SessionEnvironment:
+    """The stores, the parent map and the limits of a Session actor.
+
+    Attributes:
+        store: where logs last.
+        topology: the parent map.
+        memory: where memory lasts; None: the app has none.
+        store_timeout_s: how long either store may be away before requests that need it fail with StoreUnavailableError.
+        limits: sizes that the actor admits, and the room that it has.
+        clock: seconds that only go forward; None: those of the event loop.
+    """
+
+    store: SessionStore
+    topology: Topology
+    memory: MemoryStore | None = None
+    store_timeout_s: float = 30.0
+    limits: Limits = DEFAULT_LIMITS
+    clock: Callable[[], float] | None = None
