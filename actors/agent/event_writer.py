@@ -42,7 +42,7 @@ class EventWriter:
     Attributes:
         has_escalated: an event of the run had `actions.escalate`.
         has_closed: the run's last event has closed the turn.
-        is_stopped: the run was told to stop, so that it can write nothing more.
+        is_stopped: the run is being stopped, and can write nothing more.
         state_seq: the place of the run's last event that changed the state, 0 without one.
     """
 

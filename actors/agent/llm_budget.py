@@ -16,14 +16,14 @@ class LlmBudget:
         counts: the actor's figures.
 
     Attributes:
-        made: calls made out of the allowance.
+        used: calls out of the allowance.
     """
 
     def __init__(self, message: p.Invoke, runner: RunnerRef, counts: dict[str, int]) -> None:
         self._message = message
         self._runner = runner
         self._counts = counts
-        self.made = 0
+        self.used = 0
 
     async def take(self) -> None:
         """Count one call. Raises LlmCallsLimitExceededError, FencedError."""
@@ -31,7 +31,7 @@ class LlmBudget:
         self._counts["llm_calls"] += 1
         if message.llm_calls is None:
             await self._runner.take_llm_call(p.TakeLlmCall(turn=message.turn, agent=message.agent))
-        elif self.made >= message.llm_calls:
+        elif self.used >= message.llm_calls:
             raise LlmCallsLimitExceededError(message.agent, message.llm_limit)
         else:
-            self.made += 1
+            self.used += 1

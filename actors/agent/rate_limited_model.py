@@ -169,7 +169,7 @@ class RateLimitedModel:
                             yield response
                     answered = True
                 except Exception as error:
-                    # The model's client may be any: what its errors mean is told by their types and attributes.
+                    # The model's client may be any: what its errors mean follows from their types and attributes.
                     attempt += 1
                     failed = _failed_attempt(error, attempt)
                     if has_begun or failed is None:

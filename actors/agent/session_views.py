@@ -19,7 +19,7 @@ IDLE_S = 600.0
 TOOL_SHARE = 16
 """One part in so many of the cache is for views of tool branches: most of these are used once."""
 
-Place = tuple[SessionKey, str | None, bool]
+ViewKey = tuple[SessionKey, str | None, bool]
 """What a view is of: a session, seen from a branch, for work on tasks or not."""
 
 
@@ -32,10 +32,10 @@ class SessionViews:
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
-        self._views: dict[Place, SessionView] = {}
+        self._views: dict[ViewKey, SessionView] = {}
         max_bytes = spec.limits.max_cache_bytes
-        self._of_turns: CacheEviction[Place] = CacheEviction(max_bytes, IDLE_S)
-        self._of_tools: CacheEviction[Place] = CacheEviction(max_bytes // TOOL_SHARE, IDLE_S)
+        self._of_turns: CacheEviction[ViewKey] = CacheEviction(max_bytes, IDLE_S)
+        self._of_tools: CacheEviction[ViewKey] = CacheEviction(max_bytes // TOOL_SHARE, IDLE_S)
 
     def __len__(self) -> int:
         return len(self._views)
@@ -47,12 +47,12 @@ class SessionViews:
 
     def of(self, message: p.Invoke) -> SessionView:
         """Return the view for a run, an empty one if there is none."""
-        place = _place(message)
-        view = self._views.get(place)
+        key = _key(message)
+        view = self._views.get(key)
         if view is None:
             compiled = History if message.work is None else TaskHistory
             latest_only = message.work is None and getattr(self._spec.definition, "include_contents", "") == "none"
-            view = self._views[place] = SessionView(self._spec.name, message.branch, compiled, latest_only=latest_only)
+            view = self._views[key] = SessionView(self._spec.name, message.branch, compiled, latest_only=latest_only)
             if tool_root(message.branch) is not None:
                 # Nothing before the question is seen there, so it need not be read.
                 view.skip_before(message.user_event, message.generation)
@@ -60,21 +60,21 @@ class SessionViews:
 
     def end_run(self, message: p.Invoke) -> None:
         """Keep what a run has made of its view for the next one, and evict others to make room."""
-        place = _place(message)
-        view = self._views.get(place)
+        key = _key(message)
+        view = self._views.get(key)
         if view is None:
             return
         view.end_run()
         cache = self._of_turns if tool_root(message.branch) is None else self._of_tools
         now_s = asyncio.get_running_loop().time()
-        cache.use(place, view.weight, now_s)
+        cache.use(key, view.weight, now_s)
         for other in cache.surplus(now_s):
-            if other == place:
+            if other == key:
                 # A session may be larger than the cache: the latest one stays all the same.
                 return
             cache.drop(other)
             del self._views[other]
 
 
-def _place(message: p.Invoke) -> Place:
+def _key(message: p.Invoke) -> ViewKey:
     return message.turn.key, message.branch, message.work is not None

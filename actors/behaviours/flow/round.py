@@ -117,28 +117,28 @@ class _Round:
         waiting: list[str] = []
         calls: list[FunctionCall] = []
         decided: dict[str, JsonObject | None] = {}
-        for made in (await self._context.task_view()).open_calls(self._work.run):
-            call_id = made.call.id or ""
-            if self._is_over(made):
+        for open_call in (await self._context.task_view()).open_calls(self._work.run):
+            call_id = open_call.call.id or ""
+            if self._is_over(open_call):
                 continue
-            if self._tools.may_wait(made.call) and made.answer is None:
+            if self._tools.may_wait(open_call.call) and open_call.answer is None:
                 waiting.append(call_id)
                 continue
-            calls.append(made.call)
-            if made.answer is not None:
-                refused = confirmation.refusal(made.call.name, made.answer.response)
+            calls.append(open_call.call)
+            if open_call.answer is not None:
+                refused = confirmation.refusal(open_call.call.name, open_call.answer.response)
                 decided[call_id] = {"error": refused} if refused is not None else None
         if calls:
             outcome = await self._run_calls(calls, decided)
             return Paused(call_ids=tuple(waiting)) if waiting else outcome
         return Paused(call_ids=tuple(waiting)) if waiting else None
 
-    def _is_over(self, made: OpenCall) -> bool:
+    def _is_over(self, open_call: OpenCall) -> bool:
         """True for a long-running call that the user has answered for good, or whose tasks were completed without the answer."""
-        if all(map(self._board.is_complete, made.origin.tasks)):
+        if all(map(self._board.is_complete, open_call.origin.tasks)):
             return True
-        tool = self._tools.by_name.get(made.call.name)
-        return made.answer is not None and not (tool is not None and tool.require_confirmation)
+        tool = self._tools.by_name.get(open_call.call.name)
+        return open_call.answer is not None and not (tool is not None and tool.require_confirmation)
 
     async def _run_calls(
         self, calls: Sequence[FunctionCall], decided: Decisions, together_with: Event | None = None
