@@ -1,17 +1,17 @@
-"""A session as its readers see it, and the key by which everybody finds it."""
+"""A session as its readers see it, the key that names it, and the shard that serves it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from actors.messages.event import Event
+from actors.messages.json_types import JsonObject
 
 
 class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Which session: by app, user and id."""
+    """Names a session: app, user and the session's id."""
 
     app: str
     user: str
@@ -19,14 +19,19 @@ class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Shard(msgspec.Struct, frozen=True, array_like=True):
-    """The sessions that one of several actors of a kind serves: which of how many it is. By default it is the only one."""
+    """The part of all sessions that one of several actors of a kind serves.
+
+    Attributes:
+        index: the number of the shard, from 0.
+        of: how many shards there are.
+    """
 
     index: int = 0
     of: int = 1
 
 
 ONLY_SHARD = Shard()
-"""The share of the only one of its kind."""
+"""All sessions: the shard of an actor that is the only one of its kind."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -41,6 +46,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     app_name: str
     user_id: str
     id: str
-    state: dict[str, Any] = {}
+    state: JsonObject = {}
     events: Sequence[Event] = ()
     last_update_time: float = 0.0

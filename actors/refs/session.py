@@ -12,15 +12,15 @@ from actors.refs.base import Ref
 
 
 class SessionRef(Ref):
-    """A client of the Session actor."""
+    """Sends messages to the Session actor, one method each."""
 
     @property
     def shards(self) -> Sequence[SessionRef]:
-        """A client of each Session actor of the deployment: see `actors.refs.sharded`. Of one alone, this."""
+        """A client of each Session actor of the deployment; this one alone, unless it is a `ShardedSessionRef`."""
         return (self,)
 
     def of(self, key: SessionKey) -> SessionRef:
-        """A client of the Session actor that keeps a session."""
+        """A client of the Session actor that serves a session."""
         return self
 
     async def topology(self) -> Topology:
@@ -28,23 +28,29 @@ class SessionRef(Ref):
         return (await self._ask(p.GetTopology(), p.TopologyReply)).topology
 
     async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
-        """Who could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
+        """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
         return await self._ask(message, p.TurnFound)
 
     async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
-        """Begin a turn, once none runs. Raises SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, StoreError."""
+        """Begin a turn, as soon as no other turn of the session runs.
+
+        Raises:
+            SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, RequestError: the turn cannot begin.
+            TurnCancelledError: it was cancelled while it waited in the queue.
+            StoreError: it could not be stored.
+        """
         return await self._ask(message, (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.InterruptFirst, p.ResumeFirst))
 
     async def list_open_turns(self, message: p.ListOpenTurns) -> Sequence[tuple[SessionKey, str]]:
-        """The turns that a Runner's predecessor has left open."""
+        """The turns that a Runner's predecessor has left open. Raises StoreError."""
         return (await self._ask(message, p.OpenTurnsReply)).turns
 
     async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
-        """Go on with a turn whose Runner was lost. Raises StoreError."""
+        """Give an open turn to the Runner that asks. Raises StoreError."""
         return await self._ask(message, (p.TurnResumed, p.TurnKept, p.NothingToResume))
 
     async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
-        """Give up runs that were lost, and learn how far their turn is. Raises FencedError when it has ended."""
+        """Fence off runs that were lost, and return how far their turn is. Raises FencedError when it has ended."""
         return await self._ask(message, p.TurnProgress)
 
     async def close_turn(self, message: p.CloseTurn) -> None:
@@ -52,7 +58,7 @@ class SessionRef(Ref):
         await self._ask(message, p.Ack)
 
     async def cancel_turn(self, message: p.CancelTurn) -> None:
-        """Take a turn that has not begun out of the line."""
+        """Remove a turn from the queue, or seal one that no Runner runs. Raises SessionBusyError, StoreError."""
         await self._ask(message, p.Ack)
 
     async def append(self, message: p.Append) -> p.Appended:
@@ -60,15 +66,15 @@ class SessionRef(Ref):
         return await self._ask(message, p.Appended)
 
     async def tell_partial(self, message: p.TellPartial) -> None:
-        """Deliver pieces of an answer."""
+        """Deliver partial events. Raises FencedError."""
         await self._ask(message, p.Ack)
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
-        """What is new in a log. Raises SessionNotFoundError."""
+        """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""
         return await self._ask(message, p.Fetched)
 
     async def subscribe(self, message: p.Subscribe) -> p.TurnStatus:
-        """Follow a turn, and say where it is. Raises InvocationNotFoundError, SessionNotFoundError."""
+        """Follow a turn, and return where it is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self._ask(message, p.Subscribed)).status
 
     async def poll(self, message: p.Poll) -> p.News:
@@ -76,11 +82,11 @@ class SessionRef(Ref):
         return await self._ask(message, p.News)
 
     async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
-        """What a turn's agents have said, a page of it. Raises SessionNotFoundError, StoreError."""
+        """A page of the agents' events in a turn. Raises SessionNotFoundError, StoreError."""
         return await self._ask(message, p.TurnRead)
 
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
-        """Go away."""
+        """Follow nothing any more."""
         await self._ask(message, p.Ack)
 
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
@@ -88,23 +94,23 @@ class SessionRef(Ref):
         return await self._ask(message, p.SessionReply)
 
     async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
-        """Read a session, None when there is none."""
+        """Read a session; None when there is none. Raises StoreError."""
         return await self._ask(message, p.SessionReply)
 
     async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
-        """List sessions, the one written last first."""
+        """List sessions, the one written last first. Raises StoreError."""
         return await self._ask(message, p.SessionsReply)
 
     async def delete_session(self, message: p.DeleteSessionRequest) -> None:
-        """Delete a session. Raises SessionBusyError."""
+        """Delete a session. Raises SessionBusyError, StoreError."""
         await self._ask(message, p.Ack)
 
     async def append_event(self, message: p.AppendEventRequest) -> int:
-        """Add an event outside of turns and return its place. Raises SessionNotFoundError, SessionBusyError."""
+        """Append an event outside of turns and return its position. Raises SessionNotFoundError, SessionBusyError, StoreError."""
         return (await self._ask(message, p.Appended)).first_seq
 
     async def rewind(self, message: p.RewindRequest) -> None:
-        """See a session as before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
+        """Hide a turn and all after it. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError."""
         await self._ask(message, p.Ack)
 
     async def remember(self, message: p.RememberSession) -> None:
@@ -112,17 +118,17 @@ class SessionRef(Ref):
         await self._ask(message, p.Ack)
 
     async def forget(self, message: p.ForgetSession) -> None:
-        """Take a session out of memory. Raises NoMemoryError, StoreError."""
+        """Delete a session from memory. Raises NoMemoryError, StoreError."""
         await self._ask(message, p.Ack)
 
     async def search_memory(self, message: p.SearchMemory) -> list[MemoryEntry]:
-        """What is remembered of a user, the best first. Raises NoMemoryError, StoreError."""
+        """Search the memory of a user, the best match first. Raises NoMemoryError, StoreError."""
         return list((await self._ask(message, p.MemoriesReply)).entries)
 
     async def statistics(self) -> p.Statistics:
-        """What it has done."""
+        """Its figures."""
         return await self._ask(p.GetStatistics(), p.Statistics)
 
     async def stop(self) -> None:
-        """Write what waits, close the store."""
+        """Write what waits, then close the store."""
         await self._ask(p.Stop(), p.Ack)

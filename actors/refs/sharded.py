@@ -1,6 +1,6 @@
-"""Clients of several Session actors, or of several Runners, that share the sessions between them.
+"""Clients of several Session actors, or of several Runners, that serve one shard of the sessions each.
 
-Each is used as if there were one actor. Where there is only one, its plain client is used: that costs nothing more.
+A client of several is used as if there were one actor. Where there is only one, its plain client is used, at no extra cost.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ M = TypeVar("M", bound=p.Message)
 class ShardedSessionRef(SessionRef):
     """A client of several Session actors.
 
-    What concerns a session goes to the one that keeps it, what concerns them all to each. A subscriber is known to that which it
-    has asked: `of` gives a client of one.
+    A message about a session goes to the actor that serves it; a message for all of them goes to each. A subscriber is known only
+    to the actor to which it has subscribed, so it uses `of` for a client of that one.
 
     Args:
         shards: their clients, in order.
@@ -36,11 +36,11 @@ class ShardedSessionRef(SessionRef):
 
     @property
     def shards(self) -> Sequence[SessionRef]:
-        """A client of each."""
+        """A client of each, in order."""
         return self._shards
 
     def of(self, key: SessionKey) -> SessionRef:
-        """A client of the one that keeps a session."""
+        """A client of the actor that serves a session."""
         return self._shards[shard_of(key, len(self._shards))]
 
     async def _ask(self, message: p.Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
@@ -51,16 +51,16 @@ class ShardedSessionRef(SessionRef):
         return await self._shards[0].topology()
 
     async def statistics(self) -> p.Statistics:
-        """What they have done."""
+        """Their figures, summed up."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
 
     async def stop(self) -> None:
-        """Write what waits, close the stores."""
+        """Stop all of them. Raises the first error, after all have replied."""
         await _all(shard.stop() for shard in self._shards)
 
 
 class ShardedRunnerRef(RunnerRef):
-    """A client of several Runners. What concerns a session goes to the one that runs its turns, what concerns them all to each.
+    """A client of several Runners: a message about a session goes to the Runner of its shard, one for all of them to each.
 
     Args:
         shards: their clients, in order.
@@ -74,26 +74,26 @@ class ShardedRunnerRef(RunnerRef):
         return await self._shards[shard_of(key, len(self._shards))]._ask(message, reply_type, once=once)
 
     async def statistics(self) -> p.Statistics:
-        """What they have done, and what every live agent has."""
+        """Their figures, summed up, and those of every live agent."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
 
     async def stop(self) -> None:
-        """Cancel the turns that run, and stop every agent."""
+        """Stop all of them. Raises the first error, after all have replied."""
         await _all(shard.stop() for shard in self._shards)
 
 
 def session_client(shards: Sequence[SessionRef]) -> SessionRef:
-    """The client of a deployment's Session actors, by those of each."""
+    """The client of a deployment's Session actors, made of a client of each."""
     return shards[0] if len(shards) == 1 else ShardedSessionRef(shards)
 
 
 def runner_client(shards: Sequence[RunnerRef]) -> RunnerRef:
-    """The client of a deployment's Runners, by those of each."""
+    """The client of a deployment's Runners, made of a client of each."""
     return shards[0] if len(shards) == 1 else ShardedRunnerRef(shards)
 
 
 def _session_of(message: p.Message) -> SessionKey:
-    """Whose session a message is about. What is about a user is anybody's, so it is shared out in the same way."""
+    """The session by which a message is routed. Any actor can serve a message about a user: the user's key spreads those."""
     match message:
         case p.SearchMemory(app=app, user=user) | p.ListSessionsRequest(app=app, user=user):
             return SessionKey(app, user or "", "")
@@ -105,7 +105,6 @@ def _session_of(message: p.Message) -> SessionKey:
 
 
 async def _all(asked: Iterable[Awaitable[None]]) -> None:
-    """Wait for all, also when one fails; then raise what the first of these has."""
     errors = [error for error in await asyncio.gather(*asked, return_exceptions=True) if error is not None]
     if errors:
         raise errors[0]

@@ -1,4 +1,4 @@
-"""What several actors of a kind tell, in one."""
+"""Sums of the statistics of several actors of a kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.messages.protocol.base import Statistics
 
 
 def total(parts: Sequence[Statistics]) -> Statistics:
-    """What several actors have done together: the sums, under their name without its number. One alone is told as it is."""
+    """The sums of several actors, under their name without its number. One alone stays as it is."""
     if len(parts) == 1:
         return parts[0]
     counts: Counter[str] = Counter()
@@ -29,7 +29,7 @@ def total(parts: Sequence[Statistics]) -> Statistics:
 
 
 def by_agent(statistics: Iterable[Statistics]) -> dict[str, Statistics]:
-    """What agents tell, by their names. An agent may have several actors."""
+    """The statistics of agents by their names. An agent may have several actors."""
     found: dict[str, list[Statistics]] = {}
     for each in statistics:
         found.setdefault(each.agent, []).append(each)

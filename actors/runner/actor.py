@@ -331,7 +331,7 @@ class RunnerActor(Actor):
 
     async def _take_over_from(self, session: SessionRef) -> None:
         """Go on with the turns that are open in the sessions of one Session actor, as far as they are this Runner's."""
-        open_turns = await session.list_open_turns(p.ListOpenTurns(app=self._app, runner=self._me, share=self._share))
+        open_turns = await session.list_open_turns(p.ListOpenTurns(app=self._app, runner=self._me, shard=self._share))
         for key, invocation_id in open_turns:
             await self._take_up(key, invocation_id)
 

@@ -1,64 +1,85 @@
-"""The memory of the app's users: what the Session actor keeps of sessions beyond their logs, and finds again.
+"""The memory of an app's users: texts of sessions, kept beyond their logs and found again by words.
 
-The store works in a thread of its own: neither a search nor the remembering of a long session keeps a commit waiting.
+The store works in a thread of its own: neither a search nor the storing of a long session keeps a commit waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from actors.errors import NoMemoryError
 from actors.interfaces.stores import MemoryStore
+from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
+from actors.session.log.logs import SessionLogs
+from actors.session.log.reader import LogReader
 from actors.session.store.store_thread import StoreThread
 
-MOST_RESULTS = 10
+MAX_RESULTS = 10
 """Entries that a search finds at most."""
 
 
 class Memory:
-    """A memory store, which is opened when it is first used.
+    """Answers RememberSession, ForgetSession and SearchMemory. The store is opened when it is first used.
 
     Args:
-        store: None when the app has no memory; every call raises NoMemoryError then.
-        timeout_s: how long it may be away: see `StoreThread`.
+        store: None when the app has no memory; every message raises NoMemoryError then.
+        timeout_s: how long the store may be away: see `StoreThread`.
+        logs: the sessions. `reader`: reads their events.
     """
 
-    def __init__(self, store: MemoryStore | None, timeout_s: float) -> None:
+    def __init__(self, store: MemoryStore | None, timeout_s: float, logs: SessionLogs, reader: LogReader) -> None:
         self._store = store
         self._thread = StoreThread(store, "memory", timeout_s) if store is not None else None
+        self._logs = logs
+        self._reader = reader
 
-    async def add_session(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
-        """Remember a session by its entries, and by nothing else. Raises NoMemoryError, StoreError."""
-        store, thread = self.require(key.app)
-        await thread.call(store.add_session, key, entries, writing=True)
+    async def remember(self, message: p.RememberSession) -> p.Ack:
+        """Store the texts of a session in place of earlier ones. Raises SessionNotFoundError, NoMemoryError, StoreError."""
+        store, thread = self._required(message.key.app)
+        log = await self._logs.load(message.key)
+        generation = ""
+        while generation != log.generation:
+            # Again if it is rewound meanwhile: events read before that may not be visible any more.
+            generation = log.generation
+            entries = await self._entries(message.key)
+        await thread.call(store.add_session, message.key, entries, writing=True)
+        return p.Ack()
 
-    async def search(self, app: str, user: str, query: str) -> list[MemoryEntry]:
-        """What is remembered of a user that has to do with the query, the best first. Raises NoMemoryError, StoreError."""
-        store, thread = self.require(app)
-        return await thread.call(store.search, app, user, query, MOST_RESULTS)
+    async def forget(self, message: p.ForgetSession) -> p.Ack:
+        """Delete a session from memory. Raises NoMemoryError, StoreError."""
+        store, thread = self._required(message.key.app)
+        await thread.call(store.delete_session, message.key, writing=True)
+        return p.Ack()
 
-    async def delete_session(self, key: SessionKey) -> None:
-        """Forget what is remembered of a session. Raises NoMemoryError, StoreError."""
-        store, thread = self.require(key.app)
-        await thread.call(store.delete_session, key, writing=True)
+    async def search_memory(self, message: p.SearchMemory) -> p.MemoriesReply:
+        """Find entries of a user, the best match first. Raises NoMemoryError, StoreError."""
+        store, thread = self._required(message.app)
+        return p.MemoriesReply(entries=await thread.call(store.search, message.app, message.user, message.query, MAX_RESULTS))
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._thread is not None:
             await self._thread.close()
 
-    def require(self, app: str) -> tuple[MemoryStore, StoreThread]:
-        """The store and its thread. Raises NoMemoryError when there is none."""
+    async def _entries(self, key: SessionKey) -> list[MemoryEntry]:
+        """The entries of a log. Whole events, which may be large beside their text, are held for one page only."""
+        entries: list[MemoryEntry] = []
+        after_seq = 0
+        while page := await self._reader.page(key, after_seq):
+            entries += [entry for stored in page if (entry := entry_of(key.session, stored.raw)) is not None]
+            after_seq = page[-1].seq
+        return entries
+
+    def _required(self, app: str) -> tuple[MemoryStore, StoreThread]:
+        """The store and its thread. Raises NoMemoryError."""
         if self._store is None or self._thread is None:
             raise NoMemoryError(app)
         return self._store, self._thread
 
 
 def entry_of(session_id: str, raw: bytes) -> MemoryEntry | None:
-    """What is to be remembered of an event; None when it says nothing in words."""
+    """The entry of an event; None when it has no text."""
     event = decode_event(raw, 0)
     if not event.text.strip():
         return None

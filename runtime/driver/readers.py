@@ -47,7 +47,7 @@ class TurnReaders:
         self._open.append(buffer)
         if self._keeps_partials:
             self._keeps_partials = False
-            self._kept.drop_pieces()
+            self._kept.drop_partials()
         return buffer
 
     def close(self, buffer: EventBuffer) -> None:

@@ -24,9 +24,9 @@ from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
-from actors.rules.capacity.sharding import shard_name, shares
+from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.actor import RunnerActor
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.deployment import Deployment, model_names, obstacles
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
@@ -124,8 +124,8 @@ class LocalEngine:
         if settings.model_limits:
             self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits)))
             self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
-        self.session = session_client([self._create_session(shard) for shard in shares(settings.session_shards)])
-        self.runner = runner_client([self._create_runner(shard) for shard in shares(settings.runners)])
+        self.session = session_client([self._create_session(shard) for shard in all_shards(settings.session_shards)])
+        self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
 
     def _create_session(self, shard: Shard) -> SessionRef:
         deployment = self._deployment
@@ -133,15 +133,14 @@ class LocalEngine:
         # As on Ray, each of several Session actors has its own copy of stores that are given as objects.
         stores = deployment.session_store, deployment.memory_store
         session_store, memory_store = stores if shard.of == 1 else deepcopy(stores)
-        actor = SessionActor(
+        environment = SessionEnvironment(
             open_session_store(session_store, settings),
             deployment.tree.topology,
-            shard_name("session", shard),
             memory=open_memory_store(memory_store, settings),
-            limits=settings.limits,
             store_timeout_s=settings.store_timeout_s,
-            share=shard,
+            limits=settings.limits,
         )
+        actor = SessionActor(environment, shard_name("session", shard), shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
 
     def _create_runner(self, shard: Shard) -> RunnerRef:

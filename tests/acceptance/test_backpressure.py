@@ -17,7 +17,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
-from actors.rules.delivery.event_buffer import MOST_BYTES
+from actors.rules.delivery.event_buffer import MAX_BYTES
 from runtime import Runtime
 from runtime.cluster.transport.link import RayLink
 from runtime.driver.turn import Turn
@@ -69,7 +69,7 @@ def test_ten_thousand_pieces_that_nobody_reads_until_the_end_take_bounded_memory
     with local(Flood(name="root", pieces=10_000)) as rt:
         turn = start(rt)
         turn.result()
-        assert held(turn) <= MOST_BYTES
+        assert held(turn) <= MAX_BYTES
         assert rt.statistics().session.counts["bytes_untold"] == 0
         *pieces, last = list(turn)
         words = "".join(f"{number} " for number in range(10_000))
@@ -83,13 +83,13 @@ def test_complete_events_that_nobody_reads_are_read_from_the_log_by_whoever_come
     with local(Flood(name="root", pieces=3, events=60)) as rt:
         turn = start(rt)
         turn.result()
-        assert held(turn) <= MOST_BYTES
+        assert held(turn) <= MAX_BYTES
         for _ in range(2):
             told = list(turn)
             assert numbers(told) == list(range(60))
             assert [event.seq for event in told if not event.partial] == list(range(2, 63))
         assert numbers(turn.result().events) == list(range(60))
-        assert held(turn) <= MOST_BYTES
+        assert held(turn) <= MAX_BYTES
         joined = rt.attach(user_id="ada", session_id="s1", invocation_id=turn.invocation_id, after_seq=20)
         assert numbers(list(joined)) == list(range(18, 60))
 
@@ -100,7 +100,7 @@ def test_a_reader_that_stops_in_the_middle_and_goes_on_later_misses_nothing(loca
         reading = iter(turn)
         told = [next(reading)]
         turn.result()
-        assert held(turn) <= 2 * MOST_BYTES
+        assert held(turn) <= 2 * MAX_BYTES
         told += reading
         assert numbers(told) == list(range(60))
         complete = [event.seq for event in told if not event.partial]
@@ -182,7 +182,7 @@ def test_a_driver_that_does_not_ask_holds_up_nobody_and_is_told_everything_when_
         rt._client.run(stalled(rt._client.session, turn.invocation_id))
         turn.result()
         counts = rt.statistics().session.counts
-        assert 0 < counts["bytes_untold"] <= MOST_BYTES
+        assert 0 < counts["bytes_untold"] <= MAX_BYTES
         events, outcome = rt._client.run(everything(rt._client.session))
         assert isinstance(outcome, p.Finished)
         assert numbers(events) == list(range(60))
@@ -200,7 +200,7 @@ def test_a_driver_process_that_hangs_does_not_hold_the_turn_up_and_misses_nothin
         rt._client.call_soon(partial(hang, hangs, may_go_on))
         try:
             assert hangs.wait(60)
-            assert asyncio.run(untold_at_the_end(events=62)) <= MOST_BYTES
+            assert asyncio.run(untold_at_the_end(events=62)) <= MAX_BYTES
         finally:
             may_go_on.set()
         told += reading

@@ -9,7 +9,7 @@ import pytest
 
 from actors import Content, Event, LlmAgent, MemoryEntry, Part, load_memory
 from actors.errors import InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
-from actors.session.log.logs import PAGE
+from actors.session.log.reader import PAGE
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.stores.memory import SqlMemoryStore

@@ -18,8 +18,8 @@ from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from actors.refs.sharded import session_client
-from actors.rules.capacity.sharding import shares
-from actors.session.actor import SessionActor
+from actors.rules.capacity.sharding import all_shards
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
@@ -54,7 +54,7 @@ class Pair:
 
     def __init__(self, url: str) -> None:
         self.loop = asyncio.Runner()
-        actors = [SessionActor(SqlSessionStore(url), TREE, share=share) for share in shares(SHARDS)]
+        actors = [SessionActor(SessionEnvironment(SqlSessionStore(url), TREE), shard=shard) for shard in all_shards(SHARDS)]
         self.session = session_client([SessionRef(LocalLink(actor)) for actor in actors])
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from actors.messages.content import Content, Part
 from actors.messages.event import USER
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
@@ -90,7 +90,7 @@ class FlowHouse:
         self._tree = AgentTree(FlowAgent(flow))
         self._plan = plan or flow.plan
         self._artifacts = FsspecArtifactStore(f"file://{folder}/artifacts")
-        self.session = SessionRef(LocalLink(SessionActor(FailingStore("sqlite://"), self._tree.topology)))
+        self.session = SessionRef(LocalLink(SessionActor(SessionEnvironment(FailingStore("sqlite://"), self._tree.topology))))
         self._runner = RunnerRef(LocalLink(Switchboard(self)))
         self.agents: dict[str, AgentActor] = {}
         self._asked = p.StoredEvent(0, b"")

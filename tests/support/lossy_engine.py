@@ -25,7 +25,7 @@ from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from actors.testing import ManualClock
 from runtime import Runtime
 from runtime.engine.deployment import Deployment
@@ -186,7 +186,7 @@ class LossyEngine(LocalEngine):
     def _start_session(self) -> None:
         process = Process("session")
         store = open_session_store(self._deployment.session_store, self._deployment.settings)
-        process.actor = SessionActor(store, self._deployment.tree.topology)
+        process.actor = SessionActor(SessionEnvironment(store, self._deployment.tree.topology))
         self._session = process
 
     def _start_runner(self) -> None:

@@ -15,7 +15,7 @@ from actors.messages.codec import decode_event
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
@@ -29,7 +29,7 @@ class House:
         tree = AgentTree(root, plugins)
         self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
         self.artifacts = artifacts or FsspecArtifactStore(f"file://{folder}/artifacts")
-        self.session = SessionRef(LocalLink(SessionActor(self.store, tree.topology)))
+        self.session = SessionRef(LocalLink(SessionActor(SessionEnvironment(self.store, tree.topology))))
         self.directory = LocalDirectory(tree)
         self.runner = RunnerRef(LocalLink(RunnerActor(self.session, self.directory, self.artifacts, plugins=plugins)))
         self.directory.environment = AgentEnvironment(self.session, self.runner, self.artifacts, resolve)

@@ -16,7 +16,7 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import AgentNode, Topology
 from actors.refs.session import SessionRef
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 
@@ -96,12 +96,13 @@ class SessionFixture:
         limits: Limits = DEFAULT_LIMITS,
         *,
         store: type[FailingStore] = FailingStore,
-        share: Shard = ONLY_SHARD,
+        shard: Shard = ONLY_SHARD,
     ) -> None:
         self.folder = folder
         self.store = store(f"sqlite:///{folder}/sessions.db")
         self.clock = Clock()
-        self.actor = SessionActor(self.store, TREE, clock=self.clock, limits=limits, store_timeout_s=store_timeout_s, share=share)
+        environment = SessionEnvironment(self.store, TREE, store_timeout_s=store_timeout_s, limits=limits, clock=self.clock)
+        self.actor = SessionActor(environment, shard=shard)
         self.ref = SessionRef(LocalLink(self.actor))
         self._events = 0
 
@@ -164,7 +165,7 @@ class SessionFixture:
         await self.close(turn, key=key)
 
     async def log(self, key: SessionKey = KEY, **options: Any) -> list[tuple[int, str, str]]:
-        """Place, author and text of every visible event."""
+        """Position, author and text of every visible event."""
         found = (await self.ref.get_session(p.GetSessionRequest(key=key, **options))).session
         assert found is not None
         events = [decode_event(stored.raw, stored.seq) for stored in found.events]
@@ -175,7 +176,7 @@ class SessionFixture:
         return decode((await self.ref.fetch(p.Fetch(key=key, state_only=True))).state, dict)
 
     async def news(self, subscriber: str, ack: int = 0) -> tuple[int, list[tuple[int, str]], list[str]]:
-        """Number of the news, the events told as (place, text), and the kinds of the outcomes."""
+        """Number of the news, the events as (position, text), and the kinds of the outcomes."""
         news = await self.ref.poll(p.Poll(subscriber=subscriber, ack=ack))
         assert news.known
         told = [decode_event(stored.raw, stored.seq) for turn in news.turns for stored in turn.events]
@@ -186,8 +187,8 @@ class SessionFixture:
         """The actor's figures."""
         return dict((await self.ref.statistics()).counts)
 
-    def places(self, key: SessionKey = KEY) -> list[int]:
-        """The places in the log as the store has them, rewound ones left out."""
+    def positions(self, key: SessionKey = KEY) -> list[int]:
+        """The positions in the log as the store has them, rewound ones left out."""
         return [seq for seq, _ in self.store.events(key)]
 
 

@@ -16,7 +16,7 @@ Build = Callable[..., House]
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[SessionFixture]:
+async def session(tmp_path: Path) -> AsyncIterator[SessionFixture]:
     """A Session actor over a store in the test's own folder."""
     made = SessionFixture(tmp_path)
     yield made

@@ -1,25 +1,25 @@
-"""What all messages share, how a turn and its writer are named, and the replies that carry nothing of their own."""
+"""What all messages share, the fencing token of a turn, and the replies that carry nothing of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
+from actors.messages.json_types import JsonValue
 from actors.messages.session import SessionKey
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """Common shape of all messages."""
+    """Common shape of all messages: frozen, and tagged with the name of its class."""
 
 
 class TurnRef(msgspec.Struct, frozen=True, array_like=True):
-    """One taking-up of one turn, and one run in it. What is written with an older epoch, or by a run given up, is refused.
+    """Fencing token: a turn, its epoch, and the run that writes. Writes with an older epoch or by an abandoned run are refused.
 
     Attributes:
-        epoch: how often the turn was taken up.
-        run: the number of an agent's run in that taking-up; 0: the Runner itself.
+        epoch: how often the turn was opened or resumed.
+        run: the number of an agent's run in this epoch; 0: the Runner itself.
     """
 
     key: SessionKey
@@ -29,40 +29,44 @@ class TurnRef(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event in its wire form, with its place in the log."""
+    """An encoded event with its position in the log. Partial events, which are not stored, have position 0."""
 
     seq: int
     raw: bytes
 
 
-# ---------------------------------------------------------------------------------------------------------- small facts
 class Ack(Message, frozen=True, kw_only=True):
-    """The reply of whoever has nothing to tell."""
+    """Empty acknowledgement."""
 
 
 class ErrorReply(Message, frozen=True, kw_only=True):
-    """The reply of an actor that raised: one of this project's errors by its name and arguments."""
+    """The reply of an actor that raised.
+
+    Attributes:
+        error: the class name of one of this project's errors.
+        args: the arguments with which it is raised again on the other side.
+    """
 
     error: str
-    args: Sequence[Any] = ()
+    args: Sequence[JsonValue] = ()
 
 
 class GetStatistics(Message, frozen=True, kw_only=True):
-    """Ask an actor what it has done."""
+    """Ask an actor for its figures."""
 
 
 class Statistics(Message, frozen=True, kw_only=True):
-    """What an actor has done since it lives.
+    """What an actor has done since it was started.
 
     Attributes:
-        actor: its name; on Ray the one under which `ray.get_actor` finds it, of an agent that of the process in which it lives.
-        agent: the agent whose actor it is, "" for the others. Replicas but the first are `agent/1`, `agent/2` …
-        pid: its process; 0: these are the sums of several actors.
+        actor: its name; on Ray the name for `ray.get_actor`. An agent has the name of the process in which it lives.
+        agent: the agent whose actor it is, "" for other actors. Replicas after the first are `agent/1`, `agent/2` …
+        pid: its process; 0: the sums of several actors.
         counts: figures by name.
-        agents: on the Runner, what every live agent tells.
-        models: on the actor that limits models, figures by name for each of them.
-        parts: what each of the several actors tells.
-        spare_pids: on the Runner, the processes that stand ready for agents.
+        agents: from a Runner, the statistics of every live agent.
+        models: from the actor that limits models, figures by name for each model.
+        parts: of sums, the statistics of each actor.
+        spare_pids: from a Runner, the processes that are ready for agents.
     """
 
     actor: str
@@ -76,4 +80,4 @@ class Statistics(Message, frozen=True, kw_only=True):
 
 
 class Stop(Message, frozen=True, kw_only=True):
-    """Finish what is under way, let go of everything, take nothing more."""
+    """Finish what is under way, release everything, and take no more messages."""

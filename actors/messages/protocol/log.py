@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
+from actors.messages.json_types import StateDelta
 from actors.messages.protocol.base import Message, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 
 
-# ------------------------------------------------------------------------------------------------- agent -> Session
 class Append(Message, frozen=True, kw_only=True):
     """Store events of a turn, in this order, all or none.
 
     Attributes:
         temp: changes of `temp:` state, without the prefix.
-        outcome: set when the turn ends with these events: its end is stored with them, and nobody has to send a CloseTurn.
-        selected: the agent selected for a turn that ends so.
+        outcome: set when the turn ends with these events: its end is stored with them, and no CloseTurn follows.
+        selected: with `outcome`, the agent that was selected for the turn.
     """
 
     turn: TurnRef
     events: Sequence[bytes]
-    temp: dict[str, Any] = msgspec.field(default_factory=dict)
+    temp: StateDelta = msgspec.field(default_factory=dict)
     outcome: AnyOutcome | None = None
     selected: str = ""
 
 
 class Appended(Message, frozen=True, kw_only=True):
-    """The events are on disk, side by side.
+    """The events are on disk, at consecutive positions.
 
     Attributes:
-        first_seq: the place of the first.
-        state_seq: the place of the event before them that changed the session's state last.
+        first_seq: the position of the first.
+        state_seq: the position of the last event before them that changed the session's state.
     """
 
     first_seq: int
@@ -42,14 +41,18 @@ class Appended(Message, frozen=True, kw_only=True):
 
 
 class TellPartial(Message, frozen=True, kw_only=True):
-    """Pieces of a streamed answer, for the turn's subscribers; they are not stored."""
+    """Deliver partial events of a streamed model response to the turn's subscribers. They are not stored."""
 
     turn: TurnRef
     events: Sequence[bytes]
 
 
 class Fetch(Message, frozen=True, kw_only=True):
-    """Ask for what is new in a log behind `after_seq`; with `state_only` for the state alone."""
+    """Ask for the events of a log after `after_seq`; with `state_only` for the state alone.
+
+    Attributes:
+        generation: that of the log which the reader has; "" when it has none.
+    """
 
     key: SessionKey
     after_seq: int = 0
@@ -58,13 +61,13 @@ class Fetch(Message, frozen=True, kw_only=True):
 
 
 class Fetched(Message, frozen=True, kw_only=True):
-    """What is new.
+    """A page of new events, and the state.
 
     Attributes:
-        generation: when it is not what was asked with, `events` begin at the log's start.
-        more: there is more behind the last event; ask again.
+        generation: when it differs from the one in Fetch, the log was rewound, and `events` begin at its start.
+        more: there are events after the last one here; ask again.
         state: the session's state, all scopes with the turn's `temp:`, encoded.
-        state_seq: the place of the event that changed it last.
+        state_seq: the position of the event that changed it last.
     """
 
     events: Sequence[StoredEvent]

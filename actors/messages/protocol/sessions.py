@@ -1,12 +1,12 @@
-"""Sessions and memory as services: driver to Session actor."""
+"""Sessions and memory as services: driver and agents to Session actor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
+from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
@@ -16,7 +16,7 @@ class CreateSessionRequest(Message, frozen=True, kw_only=True):
     """Create a session with a state, all scopes by prefixed keys."""
 
     key: SessionKey
-    state: dict[str, Any] = msgspec.field(default_factory=dict)
+    state: StateDelta = msgspec.field(default_factory=dict)
 
 
 class GetSessionRequest(Message, frozen=True, kw_only=True):
@@ -41,14 +41,14 @@ class DeleteSessionRequest(Message, frozen=True, kw_only=True):
 
 
 class AppendEventRequest(Message, frozen=True, kw_only=True):
-    """Add an event to a session outside of any turn."""
+    """Append an event to a session outside of any turn."""
 
     key: SessionKey
     event: bytes
 
 
 class RewindRequest(Message, frozen=True, kw_only=True):
-    """See the session as before a turn."""
+    """Hide a turn and all that followed it, and restore the state as it was before."""
 
     key: SessionKey
     invocation_id: str
@@ -58,7 +58,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """One session: its merged state, the events asked for, and when it was last written (seconds since the epoch)."""
 
     key: SessionKey
-    state: dict[str, Any] = msgspec.field(default_factory=dict)
+    state: JsonObject = msgspec.field(default_factory=dict)
     events: Sequence[StoredEvent] = ()
     updated_s: float = 0.0
 
@@ -75,21 +75,20 @@ class SessionsReply(Message, frozen=True, kw_only=True):
     sessions: Sequence[SessionInfo] = ()
 
 
-# ----------------------------------------------------------------------------------------- driver and agents -> Session
 class RememberSession(Message, frozen=True, kw_only=True):
-    """Put what a session says now into memory, in place of what it said before."""
+    """Put the texts of a session into memory, in place of what memory has of it."""
 
     key: SessionKey
 
 
 class ForgetSession(Message, frozen=True, kw_only=True):
-    """Take a session out of memory. Its log stays."""
+    """Delete a session from memory. Its log stays."""
 
     key: SessionKey
 
 
 class SearchMemory(Message, frozen=True, kw_only=True):
-    """Ask what is remembered of a user."""
+    """Search the memory of a user."""
 
     app: str
     user: str
@@ -97,6 +96,6 @@ class SearchMemory(Message, frozen=True, kw_only=True):
 
 
 class MemoriesReply(Message, frozen=True, kw_only=True):
-    """What was found, the best first."""
+    """The entries found, the best match first."""
 
     entries: Sequence[MemoryEntry] = ()

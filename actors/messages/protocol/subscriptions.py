@@ -12,9 +12,8 @@ from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 
 
-# ------------------------------------------------------------------------------------------------- driver -> Session
 class Subscribe(Message, frozen=True, kw_only=True):
-    """Tell a subscriber of a turn's events behind `after_seq`."""
+    """Deliver a turn's events after `after_seq` to a subscriber. The reply is Subscribed."""
 
     subscriber: str
     key: SessionKey
@@ -23,32 +22,33 @@ class Subscribe(Message, frozen=True, kw_only=True):
 
 
 TurnStatus = Literal["waiting", "running", "lost", "ended"]
-"""Where a turn is: in the queue, in a Runner, open without a Runner that is known to run it, or ended (also: paused)."""
+"""Where a turn is: in the queue, in a Runner, open without a Runner that is known to run it, or ended (a paused one, too)."""
 
 
 class Subscribed(Message, frozen=True, kw_only=True):
-    """The subscriber follows the turn. One that is lost runs again only when its Runner is asked for it."""
+    """The subscriber follows the turn. A turn that is lost runs again only when its Runner is asked for it (RecoverTurn)."""
 
     status: TurnStatus
 
 
 class Poll(Message, frozen=True, kw_only=True):
-    """Wait for news of all turns that a subscriber follows.
+    """Wait for news of all turns that a subscriber follows. The reply is News.
 
     Attributes:
-        ack: the number of the last News that it has got. `mailbox`: see there.
+        ack: the number of the last News that the subscriber has received.
+        outbox: the outbox from which it came; "" before the first.
     """
 
     subscriber: str
     ack: int = 0
-    mailbox: str = ""
+    outbox: str = ""
 
 
 class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What happened in one turn since the last News: events and partials in the order in which they came.
 
     Attributes:
-        events: partial events have the place 0.
+        events: partial events have position 0.
         outcome: set when the turn has ended; nothing follows.
     """
 
@@ -59,21 +59,23 @@ class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 class News(Message, frozen=True, kw_only=True):
-    """News number `number`; `known` is False when the subscriber is not known (any more) and has to subscribe again.
+    """The next News of a subscriber.
 
     Attributes:
-        mailbox: where they come from. When it is another one than before, what that was to tell is lost, as the Session actor
-            was; and the subscriber has to subscribe again, although this one may know it already, by a turn that was begun since.
+        number: counts the News of one outbox, from 1.
+        outbox: the outbox from which it comes. When it changes, the Session actor was lost with all undelivered news: the
+            subscriber has to subscribe again, even if the new one knows it already by a turn that was begun since.
+        known: False when the Session actor does not know the subscriber (any more): it has to subscribe again.
     """
 
     number: int = 0
-    mailbox: str = ""
+    outbox: str = ""
     turns: Sequence[TurnNews] = ()
     known: bool = True
 
 
 class ReadTurn(Message, frozen=True, kw_only=True):
-    """Ask for what a turn's agents have said behind `after_seq`, a page of it."""
+    """Ask for a page of the agents' events in a turn after `after_seq`."""
 
     key: SessionKey
     invocation_id: str
@@ -84,8 +86,8 @@ class TurnRead(Message, frozen=True, kw_only=True):
     """A page of a turn.
 
     Attributes:
-        read_to_seq: the log was read to that place.
-        more: there is more behind it; ask again.
+        read_to_seq: the last position of the log that was looked at.
+        more: the log goes on after it; ask again.
     """
 
     events: Sequence[StoredEvent]

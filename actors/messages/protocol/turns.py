@@ -9,20 +9,21 @@ import msgspec
 
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
+from actors.messages.json_types import StateDelta
 from actors.messages.protocol.base import Message, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
 
 
-# --------------------------------------------------------------------------------------------------- driver -> Runner
 class StartTurn(Message, frozen=True, kw_only=True):
-    """Run a turn. `subscriber` is told of its events.
+    """Run a turn. The reply is TurnStarted.
 
     Attributes:
-        repeatable: a turn of this id may be there already, and is joined then: the caller gave the id, or asks again.
-        flow: under which the definition of a flow is found that the turn is to carry out; "": an agent is selected for it.
-        event_id: that of the user's event; who asks again asks with the same. "" leaves it to the Runner.
+        repeatable: a turn of this id may be there already and is joined then: the user chose the id, or the request is a retry.
+        event_id: the id for the user's event, the same in a retry; "" leaves it to the Runner.
+        subscriber: follows the turn from its opening on; "": no subscriber does.
+        flow: the name of the definition of the flow that the turn carries out; "": an agent is selected for it.
     """
 
     key: SessionKey
@@ -31,17 +32,19 @@ class StartTurn(Message, frozen=True, kw_only=True):
     event_id: str = ""
     content: Content
     config: RunConfig = RunConfig()
-    state_delta: dict[str, Any] = msgspec.field(default_factory=dict)
+    state_delta: StateDelta = msgspec.field(default_factory=dict)
     auto_create: bool = False
     subscriber: str = ""
     flow: str = ""
 
 
 class TurnStarted(Message, frozen=True, kw_only=True):
-    """The turn is open, or was already: then `attached`, and its events come from the first.
+    """The turn is open, or was already.
 
     Attributes:
-        seq: the place of the user's event, if it is the one that was asked with.
+        agent: the agent selected for it; "" when that is not known.
+        attached: the turn was there already; its events are delivered from the first.
+        seq: the position of the user's event, if it is the one that was asked with; else 0.
     """
 
     invocation_id: str
@@ -51,27 +54,26 @@ class TurnStarted(Message, frozen=True, kw_only=True):
 
 
 class RecoverTurns(Message, frozen=True, kw_only=True):
-    """The Runner's process was lost and started again: take up the turns that were open. It says so to itself."""
+    """Resume the turns that were open. A Runner whose process was lost and started again sends it to itself."""
 
 
 class RecoverTurn(Message, frozen=True, kw_only=True):
-    """See that a turn runs that is open in the log, if the Runner does not run it already."""
+    """Resume a turn that is open in the log, unless the Runner runs it already."""
 
     key: SessionKey
     invocation_id: str
 
 
 class CancelTurn(Message, frozen=True, kw_only=True):
-    """Stop a turn, wherever it is: the Runner stops one that runs, the Session actor one that waits in line.
+    """Stop a turn, wherever it is: the Runner stops a running one, the Session actor one that waits, is lost, or is paused.
 
-    One that has ended is left as it is.
+    A turn that has ended stays as it is.
     """
 
     key: SessionKey
     invocation_id: str
 
 
-# -------------------------------------------------------------------------------------------------- Runner -> Session
 class GetTopology(Message, frozen=True, kw_only=True):
     """Ask for the parent map."""
 
@@ -83,11 +85,12 @@ class TopologyReply(Message, frozen=True, kw_only=True):
 
 
 class FindTurn(Message, frozen=True, kw_only=True):
-    """Ask who could take a message, before anything is stored.
+    """Ask which agents could take a message, before anything is stored. The reply is TurnFound.
 
     Attributes:
-        call_ids: those of its function responses.
-        invocation_id: a turn that may be there already; "" does not ask for any.
+        call_ids: the ids of the message's function responses.
+        invocation_id: a turn that may be there already; "": do not look for one.
+        auto_create: the session may still have to be created.
     """
 
     key: SessionKey
@@ -100,10 +103,11 @@ class TurnFound(Message, frozen=True, kw_only=True):
     """What was found.
 
     Attributes:
-        authors: of the session's events, by recency, as far as they decide who is selected.
-        caller, invocation_id: who made the first of the calls, in which invocation; "" without calls.
-        is_there: the turn that was asked for runs, waits in line or has ended.
-        agent: who was selected for it, as far as it is known.
+        authors: the log's agents, the most recent first, as far as they decide which agent is selected.
+        caller: the agent that made the first of the calls; "" without calls.
+        invocation_id: the turn in which it made the call; "" without calls.
+        is_there: the turn asked for is open, waits in the queue, or has ended.
+        agent: the agent that was selected for it, if that is known.
     """
 
     authors: tuple[str, ...]
@@ -117,11 +121,12 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     """Begin a turn, or with `answers` continue a paused one. The reply is one of OpenTurnReply.
 
     Attributes:
-        event: the user's event, encoded.
-        answers: ids of the calls that it answers.
         repeatable: see StartTurn.
-        runner: who will run the turn.
-        interrupting: the running turn that this Runner is about to cancel for it; it is the next to run then.
+        event: the user's event, encoded.
+        answers: the ids of the calls that it answers.
+        subscriber: see StartTurn.
+        runner: the id of the Runner that will run the turn.
+        interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
     """
 
     key: SessionKey
@@ -129,7 +134,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     repeatable: bool = False
     event: bytes
     answers: tuple[str, ...] = ()
-    state_delta: dict[str, Any] = msgspec.field(default_factory=dict)
+    state_delta: StateDelta = msgspec.field(default_factory=dict)
     auto_create: bool = False
     config: RunConfig = RunConfig()
     subscriber: str = ""
@@ -174,7 +179,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
         epoch: stands in everything that is written for the turn.
         seq: the position of the user's event.
         generation: names the log; a rewind changes it, and what was compiled from the log before is void.
-        authors: the log's agents, the most recent first, as far as they decide who is selected.
+        authors: the log's agents, the most recent first, as far as they decide which agent is selected.
         state: the session's state, all scopes, encoded.
         progress: of a turn that continues after a pause; None for a new one.
     """
@@ -188,7 +193,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
 
 
 class TurnJoined(Message, frozen=True, kw_only=True):
-    """The turn was there already; `subscriber` follows it.
+    """The turn was there already; the subscriber follows it from its first event on.
 
     Attributes:
         seq: the position of the user's event, if it is the one that was asked with; else 0.
@@ -237,7 +242,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
         config: the options with which the turn was opened.
         caller: the agent that made the first call which the user's event answers; "" when it answers none.
         generation: names the log, as in TurnBegun.
-        authors: the log's agents before the event, the most recent first, as far as they decide who is selected.
+        authors: the log's agents before the event, the most recent first, as far as they decide which agent is selected.
         progress: how far the turn is.
     """
 
@@ -266,32 +271,33 @@ ResumeTurnReply = TurnResumed | TurnKept | NothingToResume
 
 
 class AbandonRuns(Message, frozen=True, kw_only=True):
-    """Runs of a turn were lost: they may write no more. The reply is TurnProgress."""
+    """Fence off runs of a turn that were lost: they may write no more. The reply is TurnProgress."""
 
     turn: TurnRef
     lost: tuple[int, ...]
 
 
 class ListOpenTurns(Message, frozen=True, kw_only=True):
-    """A Runner begins anew: what its predecessor had in line is given up, and it is told which turns of the app are open.
+    """A Runner was started again: drop the queued requests of its predecessor, and list the turns of the app that are open.
 
     Attributes:
-        share: the sessions whose turns it runs.
+        runner: the id of the new Runner.
+        shard: the sessions whose turns it runs.
     """
 
     app: str
     runner: str
-    share: Shard = ONLY_SHARD
+    shard: Shard = ONLY_SHARD
 
 
 class OpenTurnsReply(Message, frozen=True, kw_only=True):
-    """Turns that are open and not known to be run by the Runner that asks."""
+    """The turns that are open and that the asking Runner is not known to run."""
 
     turns: Sequence[tuple[SessionKey, str]] = ()
 
 
 class CloseTurn(Message, frozen=True, kw_only=True):
-    """End a turn: its record is written, its subscribers are told, the next in line may begin.
+    """End a turn: its record is stored, its subscribers get the outcome, and the next turn in the queue may begin.
 
     Attributes:
         agent: the agent that was selected for it.

@@ -1,8 +1,8 @@
-"""What a cache keeps, and what it lets go of first: by weight and by idleness. No clock, no effects: decisions only.
+"""What a cache keeps and what it evicts first: by weight and by idleness. No clock, no effects: decisions only.
 
-- What was used least recently goes first, as soon as all together are too heavy, or it has been idle for too long.
-- What is in use stays, and counts as just used. A cache may be too heavy when all that is in it is in use; it is looked
-  through again when as much has been used as it has entries, so that no use costs more than a few.
+- The least recently used entry goes first, as soon as all entries together are too heavy, or it has been idle for too long.
+- An entry in use stays, and counts as just used. A cache whose entries are all in use may be too heavy; it is looked through
+  again after as many uses as it has entries, so that no use costs more than a few steps.
 """
 
 from __future__ import annotations
@@ -14,60 +14,63 @@ from typing import Generic, NamedTuple, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 OVERHEAD = 4_096
-"""Bytes that a process needs for an entry beside what is in it."""
+"""Bytes that a process needs for an entry beside its content."""
 
 
-class _Kept(NamedTuple):
+class _Entry(NamedTuple):
     weight: int
     used_s: float
 
 
 class CacheEviction(Generic[K]):
-    """See the head of this file. It knows names and weights; whoever has the things themselves acts on what it says.
+    """Decides which entries of a cache go. It knows keys and weights only; the cache itself removes what this names.
 
     Args:
-        most: bytes of all together.
-        idle_s: seconds without use after which something goes, however light it is.
+        max_bytes: of all entries together.
+        idle_s: seconds without use after which an entry goes, however light it is.
 
     Attributes:
-        weight: bytes of all together, each with its overhead.
+        weight: bytes of all entries together, each with its overhead.
     """
 
-    def __init__(self, most: int, idle_s: float) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int, idle_s: float) -> None:
+        self._max_bytes = max_bytes
         self._idle_s = idle_s
-        self._kept: OrderedDict[K, _Kept] = OrderedDict()
-        self._rest = 0
+        self._entries: OrderedDict[K, _Entry] = OrderedDict()
+        self._uses_to_rest = 0
         self.weight = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def use(self, key: K, weight: int, now_s: float) -> None:
-        """Something is used now, and weighs so much."""
+        """Note that an entry of that weight is used now."""
         self.drop(key)
-        self._kept[key] = _Kept(weight + OVERHEAD, now_s)
+        self._entries[key] = _Entry(weight + OVERHEAD, now_s)
         self.weight += weight + OVERHEAD
-        self._rest -= 1
+        self._uses_to_rest -= 1
 
     def drop(self, key: K) -> None:
-        """It is kept no more."""
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self.weight -= kept.weight
+        """Note that an entry is no longer in the cache."""
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.weight -= entry.weight
 
     def surplus(self, now_s: float) -> Iterator[K]:
-        """What has to go, one after the other: `drop` it, or `use` it if it is in use. It ends when the rest may stay."""
+        """The entries that have to go, one after the other, until the rest may stay.
+
+        The caller has to `drop` each, or to `use` it when it is in use.
+        """
         if not self._is_due(now_s):
             return
-        for _ in range(len(self._kept)):
-            yield next(iter(self._kept))
+        for _ in range(len(self._entries)):
+            yield next(iter(self._entries))
             if not self._is_due(now_s):
                 return
-        self._rest = len(self._kept)
+        self._uses_to_rest = len(self._entries)
 
     def _is_due(self, now_s: float) -> bool:
-        if not self._kept:
+        if not self._entries:
             return False
-        is_heavy = self.weight > self._most and self._rest <= 0
-        return is_heavy or now_s - next(iter(self._kept.values())).used_s >= self._idle_s
+        is_heavy = self.weight > self._max_bytes and self._uses_to_rest <= 0
+        return is_heavy or now_s - next(iter(self._entries.values())).used_s >= self._idle_s

@@ -1,7 +1,7 @@
 """Which of several actors of a kind serves a session: the same answer in every process, and after every restart.
 
-By rendezvous hashing: every actor has a weight for a session, made of nothing but the session's key and the actor's number, and
-the heaviest serves it. With one actor more, or one fewer, only sessions of that one move.
+By rendezvous hashing: every shard has a weight for a session, computed from nothing but the session's key and the shard's number,
+and the heaviest serves it. With one shard more, or one fewer, only sessions of that shard move.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WORD = (1 << 64) - 1
 
 
 def shard_of(key: SessionKey, shards: int) -> int:
-    """The number of the actor that serves a session, below `shards`."""
+    """The number of the shard that serves a session, below `shards`."""
     if shards == 1:
         return 0
     # No id has such a character in it, so no two keys have the same text.
@@ -30,16 +30,16 @@ def _mixed(word: int) -> int:
     return word ^ (word >> 31)
 
 
-def shares(number: int) -> list[Shard]:
-    """The shares of so many actors."""
-    return [Shard(index, number) for index in range(number)]
+def all_shards(count: int) -> list[Shard]:
+    """The shards of so many actors, in order."""
+    return [Shard(index, count) for index in range(count)]
 
 
-def shard_name(name: str, share: Shard) -> str:
-    """The name of one of several actors of a kind: with its number, unless it is the only one."""
-    return name if share.of == 1 else f"{name}-{share.index}"
+def shard_name(name: str, shard: Shard) -> str:
+    """The name of the actor that serves a shard: with the shard's number, unless it is the only one."""
+    return name if shard.of == 1 else f"{name}-{shard.index}"
 
 
-def holds(share: Shard, key: SessionKey) -> bool:
-    """True when the session is one of the share."""
-    return shard_of(key, share.of) == share.index
+def holds(shard: Shard, key: SessionKey) -> bool:
+    """True when the session belongs to the shard."""
+    return shard_of(key, shard.of) == shard.index

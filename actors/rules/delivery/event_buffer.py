@@ -1,79 +1,78 @@
-"""What one reader of a turn has not been told yet, in bounded memory.
+"""The events of a turn that one reader has yet to get, in bounded memory.
 
-- Complete events are told in order, each once. Where there is no room for one, it and all behind it are left to the log,
-  and read from there when the reader has caught up: the backlog is *behind*.
-- Pieces of streamed answers have no place in the log. When they take too much room they are merged, and then left out. Of
-  an answer of which a piece was left out no later piece is told: what a reader hears of an answer before it is complete is
-  always how it begins.
+- Complete events are delivered in order, each once. Where there is no room for one, it and all later ones are left to the log,
+  and read from there when the reader has taken what is held: the buffer is *behind* until then.
+- Partials have no position in the log. When they take too much room they are merged, then dropped. After a dropped partial, later
+  partials of the same response are dropped, too: what a reader gets of a response before it is complete is always its beginning.
 """
 
 from __future__ import annotations
 
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.subscriptions import TurnRead
-from actors.rules.delivery.partials import Voice, merged, voice
+from actors.rules.delivery.partials import Stream, merged, stream_of
 
-MOST_BYTES = 1_000_000
-"""What a backlog may hold, unless a single event is larger."""
+MAX_BYTES = 1_000_000
+"""What a buffer may hold, unless a single event is larger."""
 
 OVERHEAD = 100
 """Bytes that an event takes beside its own."""
 
 
 class EventBuffer:
-    """See the head of this file.
+    """Holds the events of a turn for one reader, and knows what has to be read from the log.
 
     Args:
-        after_seq: the place of the last event that the reader knows.
-        most_bytes: what it may hold.
+        after_seq: the last position that the reader knows.
+        max_bytes: what it may hold.
 
     Attributes:
-        after_seq: the last place up to which everything was told or is held here.
-        told_seq: the last place up to which everything was told.
+        after_seq: every event up to this position was delivered or is held here.
+        delivered_seq: every event up to this position was delivered.
         size: bytes held.
     """
 
-    def __init__(self, after_seq: int = 0, most_bytes: int = MOST_BYTES) -> None:
-        self.after_seq = self.told_seq = after_seq
+    def __init__(self, after_seq: int = 0, max_bytes: int = MAX_BYTES) -> None:
+        self.after_seq = self.delivered_seq = after_seq
         self.size = 0
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._head_seq = after_seq
         self._events: list[StoredEvent] = []
-        self._cut_off: set[Voice] = set()
+        self._cut_off: set[Stream] = set()
 
     def __len__(self) -> int:
         return len(self._events)
 
     @property
     def head_seq(self) -> int:
-        """The last place that is known to be in the log."""
+        """The last position that is known to be in the log."""
         return self._head_seq
 
     @property
     def is_behind(self) -> bool:
-        """True when events have to be read from the log, those behind `after_seq`."""
+        """True when events after `after_seq` have to be read from the log."""
         return self.after_seq < self._head_seq
 
     def expect(self, head_seq: int) -> None:
-        """The log is known to reach to that place."""
+        """Note that the log reaches to that position."""
         self._head_seq = max(self._head_seq, head_seq)
 
     def put(self, event: StoredEvent, *, has_room: bool = True) -> None:
-        """An event that has just come: a complete one, or with the place 0 a piece. One that came before is passed over.
+        """Add a new event: a complete one, or with position 0 a partial. A complete one that came before is ignored.
 
         Args:
-            has_room: False leaves it to the log, or out.
+            has_room: False leaves a complete event to the log, and drops a partial.
         """
         if event.seq == 0:
-            if not has_room or self.is_behind or (self._cut_off and voice(event.raw) in self._cut_off):
-                self._cut_off.add(voice(event.raw))
+            if not has_room or self.is_behind or (self._cut_off and stream_of(event.raw) in self._cut_off):
+                self._cut_off.add(stream_of(event.raw))
                 return
             self._hold(event)
             return
         if event.seq <= self._head_seq:
             return
         if self._cut_off:
-            self._cut_off.discard(voice(event.raw))
+            self._cut_off.discard(stream_of(event.raw))
         holds = has_room and not self.is_behind
         self._head_seq = event.seq
         if holds:
@@ -83,30 +82,30 @@ class EventBuffer:
     def _hold(self, event: StoredEvent) -> None:
         self._events.append(event)
         self.size += cost(event)
-        if self.size > self._most_bytes:
+        if self.size > self._max_bytes:
             self._shrink()
 
     def _shrink(self) -> None:
         self._events = merged(self._events)
         self._measure()
-        if self.size > self._most_bytes * 3 // 4:
-            # Not merged again and again for the sake of ever fewer bytes.
-            self.drop_pieces()
-        while self.size > self._most_bytes and len(self._events) > 1:
+        if self.size > self._max_bytes * 3 // 4:
+            # Merging again and again would free fewer and fewer bytes.
+            self.drop_partials()
+        while self.size > self._max_bytes and len(self._events) > 1:
             self.size -= cost(self._events.pop())
             self.after_seq = self._events[-1].seq
 
-    def drop_pieces(self) -> None:
-        """Leave out every piece that is held; the rest of their answers too."""
+    def drop_partials(self) -> None:
+        """Drop every partial that is held, and with them the later partials of the same responses."""
         whole: list[StoredEvent] = []
-        # Only of these: a voice that is cut off already has lost a piece behind all that is held.
-        cut_off: set[Voice] = set()
+        # Only streams of held partials are looked at: one that is cut off already has lost a partial after all that is held.
+        cut_off: set[Stream] = set()
         for event in self._events:
             if event.seq:
-                cut_off.discard(voice(event.raw))
+                cut_off.discard(stream_of(event.raw))
                 whole.append(event)
             else:
-                cut_off.add(voice(event.raw))
+                cut_off.add(stream_of(event.raw))
         self._cut_off |= cut_off
         self._events = whole
         self._measure()
@@ -115,19 +114,18 @@ class EventBuffer:
         self.size = sum(map(cost, self._events))
 
     def catch_up(self, page: TurnRead, head_seq: int) -> None:
-        """Take in what was read from the log behind `after_seq`, as much as there is room for, but something.
+        """Take in events that were read from the log after `after_seq`: as many as there is room for, but at least one.
 
         Args:
-            page: what stands in the log up to its end and is not in it is not for the reader.
-            head_seq: what `head_seq` was when the page was asked for. Where a log ends that ought to reach there, the rest
-                cannot be seen any more.
+            page: events of the log that it leaves out are not for the reader.
+            head_seq: `head_seq` at the time when the page was asked for. If the log ends before it, the rest was rewound.
         """
         read_to_seq = page.read_to_seq if page.more else max(page.read_to_seq, head_seq)
         self._head_seq = max(self._head_seq, read_to_seq)
         for event in page.events:
             if event.seq <= self.after_seq:
                 continue
-            if self._events and self.size + cost(event) > self._most_bytes:
+            if self._events and self.size + cost(event) > self._max_bytes:
                 return
             self._events.append(event)
             self.size += cost(event)
@@ -135,29 +133,29 @@ class EventBuffer:
         self.after_seq = max(self.after_seq, read_to_seq)
 
     def skip(self, seq: int) -> None:
-        """The reader does not want to be told what stands up to that place."""
+        """Drop the events up to that position: the reader does not want them."""
         self._events = [event for event in self._events if not 0 < event.seq <= seq]
         self.after_seq = max(self.after_seq, seq)
-        self.told_seq = max(self.told_seq, seq)
+        self.delivered_seq = max(self.delivered_seq, seq)
         self._head_seq = max(self._head_seq, seq)
         self._measure()
 
     def give_up(self) -> None:
-        """What is in the log and not here will not be told."""
+        """Leave out the events that would have to be read from the log."""
         self.after_seq = self._head_seq
 
     def take(self) -> list[StoredEvent]:
-        """All that is held, which is told with this."""
+        """Remove and return all events that are held: they are delivered."""
         events, self._events = self._events, []
         self.size = 0
-        self.told_seq = self.after_seq
+        self.delivered_seq = self.after_seq
         return events
 
     def copy(self) -> EventBuffer:
-        """Another one with the same in it, for another reader."""
-        other = EventBuffer(self.after_seq, self._most_bytes)
+        """Another buffer with the same events, for another reader."""
+        other = EventBuffer(self.after_seq, self._max_bytes)
         other.size = self.size
-        other.told_seq = self.told_seq
+        other.delivered_seq = self.delivered_seq
         other._head_seq = self._head_seq
         other._events = list(self._events)
         other._cut_off = set(self._cut_off)
@@ -165,5 +163,5 @@ class EventBuffer:
 
 
 def cost(event: StoredEvent) -> int:
-    """Bytes that an event takes."""
+    """Bytes that an event takes in a buffer."""
     return len(event.raw) + OVERHEAD

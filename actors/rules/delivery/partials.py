@@ -1,9 +1,9 @@
-"""What may be left out of the pieces of streamed answers, so that a reader who is late gets fewer and misses no word.
+"""Which partials of streamed responses may be left out, so that a late reader gets fewer events and misses no word.
 
-- Pieces are for reading along. When an answer is complete, its pieces have nothing more to say.
-- Pieces that differ only in their text are one piece with all of it.
-- Agents on parallel branches speak at the same time: each has a voice of its own, and pieces of one are not kept apart by
-  those of another.
+- Partials are for reading along. Once a response is complete, its partials say nothing new.
+- Consecutive partials that differ only in their text are merged into one with all of the text.
+- Agents on parallel branches respond at the same time. Each author on a branch is a stream of its own, and partials of one stream
+  are merged even if partials of another came between them.
 """
 
 from __future__ import annotations
@@ -17,71 +17,72 @@ from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.protocol.base import StoredEvent
 
-Voice = tuple[str, str | None]
-"""Who speaks, and on which branch: what its pieces and its complete event have in common."""
+Stream = tuple[str, str | None]
+"""Author and branch: what the partials of a response and the complete event have in common."""
 
 
-class _Speaker(msgspec.Struct, gc=False):
+class _StreamScan(msgspec.Struct, gc=False):
     author: str = ""
     branch: str | None = None
 
 
-_speaker = msgspec.msgpack.Decoder(_Speaker)
+_scanner = msgspec.msgpack.Decoder(_StreamScan)
 
 
-def voice(raw: bytes) -> Voice:
-    """Whose event it is. The rest of its bytes is passed over."""
-    found = _speaker.decode(raw)
+def stream_of(raw: bytes) -> Stream:
+    """The stream of an encoded event. The decoder skips the rest of its bytes."""
+    found = _scanner.decode(raw)
     return found.author, found.branch
 
 
 def merged(events: Sequence[StoredEvent]) -> list[StoredEvent]:
-    """The same events in the same order, with fewer pieces."""
-    kept: list[StoredEvent | _Run | None] = []
-    said: dict[Voice, list[int]] = {}
-    runs: dict[Voice, _Run] = {}
+    """The same events in the same order, with fewer partials."""
+    kept: list[StoredEvent | _MergedPartial | None] = []
+    partials: dict[Stream, list[int]] = {}
+    growing: dict[Stream, _MergedPartial] = {}
     for stored in events:
         if stored.seq:
-            # The whole answer: what was said of it before is in it.
-            speaker = voice(stored.raw)
-            runs.pop(speaker, None)
-            for place in said.pop(speaker, ()):
-                kept[place] = None
+            # The complete response: it contains all its partials.
+            stream = stream_of(stored.raw)
+            growing.pop(stream, None)
+            for index in partials.pop(stream, ()):
+                kept[index] = None
             kept.append(stored)
             continue
         try:
             event = decode_event(stored.raw, 0)
         except RecursionError:
-            # Too deep for those who read it, too; that is theirs to tell.
+            # Nested too deep for its readers, too: they report that.
             kept.append(stored)
             continue
-        speaker = (event.author, event.branch)
-        run = runs.get(speaker)
-        if run is None or not run.takes(event):
-            said.setdefault(speaker, []).append(len(kept))
-            runs[speaker] = run = _Run(stored, event)
-            kept.append(run)
-    return [each.whole() if isinstance(each, _Run) else each for each in kept if each is not None]
+        stream = (event.author, event.branch)
+        partial = growing.get(stream)
+        if partial is None or not partial.takes(event):
+            partials.setdefault(stream, []).append(len(kept))
+            growing[stream] = partial = _MergedPartial(stored, event)
+            kept.append(partial)
+    return [each.whole() if isinstance(each, _MergedPartial) else each for each in kept if each is not None]
 
 
-class _Run:
-    """Pieces that become one."""
+class _MergedPartial:
+    """Partials that become one: a first one, and later ones that differ from it only in their text."""
 
     def __init__(self, stored: StoredEvent, event: Event) -> None:
         self._stored = stored
         self._event = event
-        self._like, text = _split(event)
+        self._without_text, text = _split(event)
         self._texts = [text]
 
     def takes(self, event: Event) -> bool:
-        """Add a piece; False when it does not belong to these."""
-        like, text = _split(event)
-        if like is None or like != self._like:
+        """Add a partial; False when it differs in more than its text."""
+        without_text, text = _split(event)
+        if without_text is None or without_text != self._without_text:
             return False
         self._texts.append(text)
         return True
 
     def whole(self) -> StoredEvent:
+        """All of them as one event."""
         content = self._event.content
         if len(self._texts) == 1 or content is None:
             return self._stored
@@ -91,7 +92,7 @@ class _Run:
 
 
 def _split(event: Event) -> tuple[Event | None, str]:
-    """The event but for its text, and its text; None for one that says anything else."""
+    """The event without its text, and the text; None for an event that is more than one text."""
     content = event.content
     if content is None or len(content.parts) != 1:
         return None, ""

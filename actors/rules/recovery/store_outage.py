@@ -1,11 +1,11 @@
 """How long a store that fails is waited for.
 
-- Somebody who finds the store away tries again, soon and then less often, until it has been away for its time. From then
-  on nobody waits: each request is tried once, and fails at once, until the store is back.
-- It is the outage that has a time, not the request: what is asked for in the middle of one waits for the rest of it. So
-  a turn that needs the store five times to come to its end does not wait five times.
-- A store that is full, or locked, can be read. So what has failed in writing is over only when something was written.
-- Nobody asks a store that nobody needs: when nothing has been heard for long, the next failure begins another outage.
+- A request that finds the store away is tried again, soon and then less often, until the store has been away for its time. From
+  then on each request is tried once and fails at once, until the store is back.
+- The outage has a time, not the request: a request in the middle of an outage waits for the rest of it. So a turn that needs the
+  store five times to come to its end does not wait five times.
+- A store that is full, or locked, can be read. So an outage that began with a write is over only after a write.
+- Without requests nothing is known of a store: a failure long after the last one begins another outage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ BACKOFF = Backoff(0.02, LONGEST_PAUSE_S)
 
 
 class Outage(NamedTuple):
-    """A store is away: since when, when it was last found so (both in seconds of one clock), and whether in writing."""
+    """A store is away.
+
+    Attributes:
+        began_s: since when, in seconds of the caller's clock.
+        last_s: when a request failed last.
+        writing: a write has failed.
+    """
 
     began_s: float
     last_s: float
@@ -40,7 +46,7 @@ def after_success(outage: Outage | None, *, writing: bool) -> Outage | None:
 
 
 def pause_s(outage: Outage, *, now_s: float, timeout_s: float) -> float | None:
-    """How long to wait before the next try; None when the store is given up."""
+    """Seconds to wait before the next attempt; None when the time of the outage is over."""
     left_s = outage.began_s + timeout_s - now_s
     if left_s <= 0:
         return None

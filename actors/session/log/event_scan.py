@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from actors.messages.codec import encode
 from actors.messages.event import Event
+from actors.messages.json_types import Progress, StateDelta
 
 
 class _CallScan(msgspec.Struct, gc=False):
@@ -27,13 +27,13 @@ class _ContentScan(msgspec.Struct, gc=False):
 
 
 class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
-    state_delta: dict[str, Any] = {}
+    state_delta: StateDelta = {}
     transfer_to_agent: str | None = None
-    agent_state: dict[str, Any] | None = None
+    agent_state: Progress | None = None
 
 
 class EventScan(msgspec.Struct, rename="camel", gc=False):
-    """As much of an event as its keeper must know. The rest of its bytes is passed over, not decoded."""
+    """The part of an event that the Session actor must know. The decoder skips the rest of its bytes."""
 
     id: str = ""
     invocation_id: str = ""
@@ -44,25 +44,25 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
     def calls(self) -> dict[str, str]:
-        """Names of the functions called, by the calls' ids."""
+        """The names of the functions called, by the ids of the calls."""
         parts = self.content.parts if self.content is not None else ()
         return {call.id: call.name for part in parts if (call := part.function_call) is not None and call.id}
 
     def answered(self) -> list[str]:
-        """Ids of the calls answered."""
+        """The ids of the calls to which the event has function responses."""
         parts = self.content.parts if self.content is not None else ()
-        return [answer.id for part in parts if (answer := part.function_response) is not None and answer.id]
+        return [response.id for part in parts if (response := part.function_response) is not None and response.id]
 
 
 _scanner = msgspec.msgpack.Decoder(EventScan)
 
 
 def scan(raw: bytes) -> EventScan:
-    """Look into an encoded event. Raises msgspec.ValidationError when it is none."""
+    """Read the fields of an encoded event. Raises msgspec.ValidationError when the bytes are no event."""
     return _scanner.decode(raw)
 
 
 def new_event(event: Event) -> tuple[bytes, EventScan]:
-    """An event that the Session actor itself makes, in the form that it handles."""
+    """An event that the Session actor itself creates, encoded and scanned."""
     raw = encode(event)
     return raw, scan(raw)

@@ -1,10 +1,9 @@
-"""What the Session actor keeps of a turn that runs, and the record of it that the store has."""
+"""The open turn of a session in memory, and its record in the store."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,14 +11,27 @@ from actors.interfaces.records import TurnRow
 from actors.messages.codec import decode, encode
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
+from actors.messages.json_types import JsonMapping, JsonObject, Progress
+from actors.messages.protocol import outcomes
 from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.session.log.event_scan import EventScan
 
 _DEFAULT = RunConfig()
 
+_STATUS: dict[type[outcomes.Outcome], str] = {
+    outcomes.Finished: "finished",
+    outcomes.Transfer: "finished",
+    outcomes.Paused: "paused",
+    outcomes.Failed: "failed",
+    outcomes.Cancelled: "cancelled",
+}
+
+OVER = frozenset({"finished", "failed", "cancelled"})
+"""Stored states of a turn in which no call of it waits for a function response."""
+
 
 class OpenCall(NamedTuple):
-    """A call without an answer: whose, on which branch, and of which function."""
+    """A function call without a response: the agent that made it, its branch, and the function's name."""
 
     author: str
     branch: str | None
@@ -27,22 +39,27 @@ class OpenCall(NamedTuple):
 
 
 class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
-    """What a turn's record carries for whoever goes on with it."""
+    """What a turn's record carries for the Runner that resumes or continues it."""
 
-    temp: dict[str, Any] = {}
+    temp: JsonObject = {}
     config: RunConfig = RunConfig()
 
 
 class OpenTurn:
-    """The turn that runs in a session.
+    """The turn that is open in a session.
 
     Attributes:
-        runner: who runs it; "" when the Session actor has been started anew and nobody has said so yet.
-        lost: numbers of runs that may write no more.
-        stored: places of its events, by id.
+        row: its record, without what changes at each event.
+        config: the options with which it was opened last.
+        runner: the id of the Runner that runs it; "" when that is not known, since an actor was restarted: the turn is lost.
+        temp: its `temp:` state, by keys without prefix.
+        lost: the numbers of runs that may write no more.
+        is_ending: its end is on the way to the disk; nothing else is accepted for it.
+        stored: the positions of its events, by id.
+        open_calls: its function calls without a response, by id.
     """
 
-    def __init__(self, row: TurnRow, config: RunConfig, runner: str = "", temp: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, row: TurnRow, config: RunConfig, runner: str = "", temp: JsonMapping | None = None) -> None:
         self.row = row
         self.config = config
         self.runner = runner
@@ -53,27 +70,38 @@ class OpenTurn:
 
     @classmethod
     def of(cls, row: TurnRow) -> OpenTurn:
-        """The turn of a record, with nothing known of its events yet."""
+        """The turn of a record. Its events have to be noted."""
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
         return cls(row, carried.config, temp=carried.temp)
 
     def forget(self) -> None:
-        """Nothing is known of its events: they have to be noted again, from the first."""
+        """Forget its events: they have to be noted again, from the first."""
         self.stored: dict[str, int] = {}
         self.open_calls: dict[str, OpenCall] = {}
         self._head_seq = self.row.first_seq
         self._callers: tuple[str, ...] = ()
-        self._progress: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._progress: dict[str, tuple[int, Progress]] = {}
         self._handovers: list[TransferRecord] = []
         self._said: Counter[str] = Counter()
 
     def record(self) -> TurnRow:
-        """Its record as it is now."""
+        """Its record, to be stored while it is open."""
         carries_nothing = not self.temp and self.config == _DEFAULT
         return msgspec.structs.replace(self.row, temp=b"" if carries_nothing else encode(_Carried(self.temp, self.config)))
 
+    def ended(self, agent: str, outcome: outcomes.AnyOutcome) -> TurnRow:
+        """Its record, to be stored when it ends. Only a paused turn still carries its `temp:` state and options.
+
+        Args:
+            agent: the agent that was selected for it.
+        """
+        status = _STATUS[type(outcome)]
+        row = self.record()
+        temp = row.temp if status == "paused" else b""
+        return msgspec.structs.replace(row, status=status, agent=agent, outcome=encode(outcome), temp=temp)
+
     def note(self, event: EventScan, seq: int) -> None:
-        """Keep in mind what an event of the turn leaves open, and how far the turn is with it."""
+        """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
         if event.author == USER and event.branch is None:
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
@@ -89,8 +117,8 @@ class OpenTurn:
         if event.actions.transfer_to_agent is not None:
             self._handovers.append(TransferRecord(seq, event.branch, event.author, event.actions.transfer_to_agent))
 
-    def so_far(self) -> TurnProgress:
-        """What the log tells of it."""
+    def progress(self) -> TurnProgress:
+        """How far the turn is."""
         return TurnProgress(
             first_seq=self.row.first_seq,
             opened_seq=self.row.opened_seq,

@@ -1,106 +1,116 @@
-"""The part of a session that the Session actor keeps in memory: state, authors by recency, the log's tail, its turn."""
+"""The part of a session that the Session actor keeps in memory: state, authors by recency, the log's tail, its open turn."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from actors.interfaces.records import AddEvent, EventHead, EventRow, PutState, PutTurn, SessionRow, TurnRow, Write
 from actors.messages.codec import encode
 from actors.messages.event import USER
+from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import EventScan
 from actors.session.log.open_turn import OpenTurn
-from actors.session.log.turn_queue import Waiter
+from actors.session.log.shared_state import SharedState
+from actors.session.log.turn_queue import TurnQueue
 
 TAIL = 128
-"""Events of a log that are kept in memory at most; readers that are further behind are served from the store."""
+"""Newest events of a log that are kept in memory; older ones are read from the store."""
 
 TAIL_BYTES = 1_000_000
-"""The same in bytes, unless a single event is larger."""
+"""Bytes of them, unless a single event is larger."""
 
 MEASURED_AGAIN = 64_000
 """Bytes of changes after which a state is measured, if that is more than it had."""
 
 
 class SessionLog:
-    """One session in memory. Everything it does is synchronous: it changes memory and returns what has to be written.
+    """One session in memory. Its methods are synchronous: they change memory and return what has to be written.
 
     Attributes:
+        turn: the open turn.
+        queue: the turns that wait for it.
+        head_seq: the position of the newest event, which may not be on disk yet.
+        state_seq: the position of the event that changed the state last.
+        generation: names the log; a rewind changes it.
+        app_state, user_state: one object each for all sessions that share it.
         unwritten: writes that are on their way to the disk.
-        used_s: when it was touched last, on its keeper's clock.
+        used_s: when it was used last, on the clock of `SessionLogs`.
     """
 
-    def __init__(self, row: SessionRow, app_state: dict[str, Any], user_state: dict[str, Any]) -> None:
+    def __init__(self, row: SessionRow, app_state: SharedState, user_state: SharedState) -> None:
         self.key: SessionKey = row.key
         self.turn: OpenTurn | None = None
-        self.is_taken = False
-        self.queue: deque[Waiter] = deque()
+        self.queue = TurnQueue()
         self.unwritten = 0
         self.used_s = 0.0
         self._tail: deque[StoredEvent] = deque()
         self.reload(row, app_state, user_state)
 
-    def reload(self, row: SessionRow, app_state: dict[str, Any], user_state: dict[str, Any]) -> None:
-        """Take over what the store has; the running turn and those in line stay."""
+    def reload(self, row: SessionRow, app_state: SharedState, user_state: SharedState) -> None:
+        """Replace all by what the store has; the open turn and the queue stay."""
         self.head_seq = row.head_seq
-        # Which event changed the state is not stored; the last one is as late as it can have been.
+        # Which event changed the state is not stored; this is the latest that it can have been.
         self.state_seq = row.head_seq
         self.generation = f"{row.created_s}/{row.rewinds}"
         self.updated_s = row.updated_s
-        self.state = row.state
+        self.state: JsonObject = row.state
         self._measure_state()
-        # Shared with all sessions of the app, or of the user.
         self.app_state = app_state
         self.user_state = user_state
-        self.set_authors(row.authors)
-        self.forget_tail()
-        self.is_stale = False
+        self._authors = dict.fromkeys(author for author, _ in reversed(row.authors))
+        self._tail.clear()
+        self._tail_size = 0
+        self._tail_after = self.head_seq
+        self._is_stale = False
 
-    # ------------------------------------------------------------------------------------------------------- reading
+    @property
+    def is_stale(self) -> bool:
+        """True when memory may be ahead of the store, since a write has failed: it has to be loaded again."""
+        return self._is_stale or self.app_state.is_stale or self.user_state.is_stale
+
+    def mark_stale(self) -> None:
+        """Have it loaded again when it is used next."""
+        self._is_stale = True
+
     def authors(self) -> Iterator[str]:
-        """Agents that have spoken, the most recent first."""
+        """The agents that have written events, the most recent first."""
         return (author for author in reversed(self._authors) if author != USER)
 
-    def set_authors(self, authors: Sequence[tuple[str, int]]) -> None:
-        """Take over the authors, the most recent first, with the places of their last events."""
-        self._authors = dict.fromkeys(author for author, _ in reversed(authors))
-
-    def merged_state(self) -> dict[str, Any]:
-        """All scopes by prefixed keys, with the running turn's `temp:`."""
+    def merged_state(self) -> JsonObject:
+        """All scopes by prefixed keys, with the open turn's `temp:`."""
         temp = self.turn.temp if self.turn is not None else {}
         return scopes.merge(scopes.Scopes(self.state, self.user_state, self.app_state, temp))
 
-    def behind(self, after_seq: int) -> list[StoredEvent] | None:
-        """The stored events behind `after_seq`, or None when they are not all in memory."""
-        if after_seq < self._tail_after:
+    def lasting_state(self) -> JsonObject:
+        """The same without `temp:`, which only the open turn may see."""
+        return scopes.merge(scopes.Scopes(self.state, self.user_state, self.app_state, {}))
+
+    def events_after(self, seq: int) -> list[StoredEvent] | None:
+        """The stored events after a position, or None when they are not all in memory."""
+        if seq < self._tail_after:
             return None
-        return [event for event in self._tail if event.seq > after_seq]
+        return [event for event in self._tail if event.seq > seq]
 
     @property
-    def settled_seq(self) -> int:
-        """The last place that is on disk."""
+    def committed_seq(self) -> int:
+        """The last position that is on disk."""
         return self._tail[-1].seq if self._tail else self._tail_after
-
-    def is_idle(self) -> bool:
-        """True when no turn runs or waits."""
-        return not self.is_taken and not self.queue
 
     @property
     def weight(self) -> int:
-        """About how many bytes it takes in memory, what it shares with other logs left out."""
+        """About how many bytes it takes in memory, without what it shares with other logs."""
         return self._tail_size + self._state_size
 
     def _measure_state(self) -> None:
         self._state_size = len(encode(self.state))
-        self._most_state = max(2 * self._state_size, MEASURED_AGAIN)
+        self._max_unmeasured = max(2 * self._state_size, MEASURED_AGAIN)
 
-    # ------------------------------------------------------------------------------------------------------- writing
     def add(self, raw: bytes, event: EventScan) -> tuple[StoredEvent, list[Write]]:
-        """Give an event its place and fold it in. Returns it and what has to be written."""
+        """Give an event its position and fold it in. Returns it and what has to be written."""
         self.head_seq += 1
         seq = self.head_seq
         self.updated_s = event.timestamp
@@ -114,16 +124,16 @@ class SessionLog:
         if delta is not None:
             writes += self.fold(delta)
             self.state_seq = max(self.state_seq, seq)
-            # An upper bound: what is overwritten is not taken off until the state is measured again.
+            # An upper bound: overwritten values are not subtracted until the state is measured again.
             self._state_size += len(raw) if delta.session else 0
-            if self._state_size > self._most_state:
+            if self._state_size > self._max_unmeasured:
                 self._measure_state()
         if self.turn is not None:
             self.turn.note(event, seq)
         return StoredEvent(seq, raw), writes
 
     def fold(self, delta: scopes.Scopes) -> list[Write]:
-        """Take changes of state in. Returns what has to be written."""
+        """Change the state. Returns what has to be written."""
         self.state.update(delta.session)
         self.user_state.update(delta.user)
         self.app_state.update(delta.app)
@@ -133,7 +143,7 @@ class SessionLog:
         by_scope = ((self.key, delta.session), (SessionKey(app, user, ""), delta.user), (SessionKey(app, "", ""), delta.app))
         return [PutState(key, values) for key, values in by_scope if values]
 
-    def settle(self, event: StoredEvent) -> None:
+    def mark_committed(self, event: StoredEvent) -> None:
         """The event is on disk: readers may see it."""
         self._tail.append(event)
         self._tail_size += len(event.raw)
@@ -142,58 +152,18 @@ class SessionLog:
             self._tail_after = oldest.seq
             self._tail_size -= len(oldest.raw)
 
-    def forget_tail(self) -> None:
-        """The log was rewound: what is in memory may not be seen any more."""
-        self._tail.clear()
-        self._tail_size = 0
-        self._tail_after = self.head_seq
-
-    def shorten(self) -> None:
-        """Leave what is on disk to be read from there: memory is scarce."""
-        self._tail_after = self.settled_seq
+    def drop_tail(self) -> None:
+        """Leave all events to the store, since memory is scarce."""
+        self._tail_after = self.committed_seq
         self._tail.clear()
         self._tail_size = 0
 
-    async def enqueue(self, waiter: Waiter) -> bool:
-        """Wait for the end of the turns before: see Waiter. One that interrupts stands at the head of the line."""
-        if waiter.interrupts:
-            self.queue.appendleft(waiter)
-        else:
-            self.queue.append(waiter)
-        return await waiter.admitted
-
-    def reject_interrupter(self) -> None:
-        """A turn has begun: who came to interrupt when none ran, although the session was taken, is told of it."""
-        if self.queue and self.queue[0].interrupts:
-            waiter = self.queue.popleft()
-            if not waiter.admitted.done():
-                waiter.admitted.set_result(False)
-
-    def start_next(self) -> None:
-        """Let the next turn in line begin. The session stays taken meanwhile, so that nobody can step in between."""
-        while self.queue:
-            waiter = self.queue.popleft()
-            if not waiter.admitted.done():
-                waiter.admitted.set_result(True)
-                return
-        self.is_taken = False
-
-    def dismiss(self, waiter: Waiter, reason: Exception) -> None:
-        """Take a turn out of the line."""
-        self.queue.remove(waiter)
-        if not waiter.admitted.done():
-            waiter.admitted.set_exception(reason)
-
-    def waits(self, invocation_id: str) -> bool:
-        """True when the turn stands in line."""
-        return any(waiter.invocation_id == invocation_id for waiter in self.queue)
-
-    def runs(self, invocation_id: str) -> TurnRow | None:
-        """The record of the turn, if it runs."""
+    def open_row(self, invocation_id: str) -> TurnRow | None:
+        """The record of the turn, if it is the open one."""
         return self.turn.row if self.turn is not None and self.turn.row.invocation_id == invocation_id else None
 
-    def busy_with(self) -> str:
-        """The invocation id of the turn that runs, "" when none does."""
+    def open_id(self) -> str:
+        """The invocation id of the open turn, "" when none is open."""
         return self.turn.row.invocation_id if self.turn is not None else ""
 
     def put_turn(self, row: TurnRow) -> PutTurn:
@@ -201,7 +171,7 @@ class SessionLog:
         return PutTurn(self.key, row, self.updated_s)
 
     def is_current(self, turn: TurnRef) -> bool:
-        """True when the turn runs, with that epoch."""
+        """True when writes with this fencing token are accepted."""
         return (
             self.turn is not None
             and not self.turn.is_ending

@@ -1,16 +1,18 @@
-"""Turns of one session that wait for the one that runs, first come first served."""
+"""The turns of one session that wait for the one that runs, first come first served."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterator
 
 
 class Waiter:
-    """A turn in line, and the Runner that wants to run it.
+    """A turn in the queue, and the Runner that wants to run it.
 
     Attributes:
         interrupts: it waits only for the turn that is being cancelled for it.
-        admitted: True when it may begin; False when another has begun that it has to interrupt.
+        admitted: True when it may begin; False when another turn has begun, which it has to interrupt first.
     """
 
     def __init__(self, invocation_id: str, runner: str, *, interrupts: bool = False) -> None:
@@ -18,3 +20,59 @@ class Waiter:
         self.runner = runner
         self.interrupts = interrupts
         self.admitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+
+class TurnQueue:
+    """Lets one turn of a session run at a time.
+
+    Attributes:
+        is_taken: the session is in use: by an open turn, by one that is about to begin, or by a rewind or a deletion.
+    """
+
+    def __init__(self) -> None:
+        self.is_taken = False
+        self._waiters: deque[Waiter] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def __iter__(self) -> Iterator[Waiter]:
+        return iter(self._waiters)
+
+    def has(self, invocation_id: str) -> bool:
+        """True when the turn waits in the queue."""
+        return any(waiter.invocation_id == invocation_id for waiter in self._waiters)
+
+    def is_idle(self) -> bool:
+        """True when no turn runs or waits."""
+        return not self.is_taken and not self._waiters
+
+    async def enqueue(self, waiter: Waiter) -> bool:
+        """Wait until the turns before have ended; a turn that interrupts goes to the head. Returns `Waiter.admitted`."""
+        if waiter.interrupts:
+            self._waiters.appendleft(waiter)
+        else:
+            self._waiters.append(waiter)
+        return await waiter.admitted
+
+    def start_next(self) -> None:
+        """Let the next turn begin. The session stays taken meanwhile, so that no new request overtakes the queue."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.admitted.done():
+                waiter.admitted.set_result(True)
+                return
+        self.is_taken = False
+
+    def reject_interrupter(self) -> None:
+        """Send back a queued interrupter whose target had not begun when it queued: it must cancel this turn first."""
+        if self._waiters and self._waiters[0].interrupts:
+            waiter = self._waiters.popleft()
+            if not waiter.admitted.done():
+                waiter.admitted.set_result(False)
+
+    def remove(self, waiter: Waiter, reason: Exception) -> None:
+        """Remove a turn from the queue; `enqueue` raises the reason."""
+        self._waiters.remove(waiter)
+        if not waiter.admitted.done():
+            waiter.admitted.set_exception(reason)

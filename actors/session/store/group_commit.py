@@ -1,4 +1,4 @@
-"""Group commit: everything that waits to be written goes into one transaction."""
+"""Group commit: all writes that wait go into one transaction."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ class _Request(msgspec.Struct):
 class GroupCommit:
     """Writes requests in the order in which they were submitted.
 
-    While one transaction is under way, requests gather for the next. One that cannot be written does not take other
-    sessions with it; but what its own session submitted behind it fails too, until `clear_failure`: a log has no holes.
+    While one transaction is under way, requests gather for the next. A request that cannot be written does not take other
+    sessions with it; but later requests of its own session fail too, until `clear_failure`: a log has no holes.
 
     Args:
         commit: does all writes in one transaction. When it raises StoreUnavailableError it has waited for the store.
+
+    Attributes:
+        commits: transactions so far.
     """
 
     def __init__(self, commit: Callable[[Sequence[Write]], Awaitable[None]]) -> None:
@@ -54,8 +57,8 @@ class GroupCommit:
             self._writer = asyncio.create_task(self._write_all())
         return done
 
-    def unsettled(self) -> Iterator[Write]:
-        """What was submitted and is not on disk, as far as is known here, in order."""
+    def uncommitted(self) -> Iterator[Write]:
+        """The writes that were submitted and are not known to be on disk, in order, failed sessions left out."""
         for request in (*self._under_way, *self._waiting):
             if request.key not in self._failed:
                 yield from request.writes
@@ -67,7 +70,7 @@ class GroupCommit:
     async def flush(self) -> None:
         """Wait until nothing waits to be written."""
         if self._writer is not None:
-            # Not awaited as such: who waits may be cancelled, the writer may not.
+            # Awaited only through `wait`: the caller may be cancelled, the writer may not.
             await asyncio.wait([self._writer])
 
     async def _write_all(self) -> None:
@@ -80,11 +83,11 @@ class GroupCommit:
             try:
                 await self._write(group)
             except StoreUnavailableError as error:
-                # It is nobody's fault, and would be found out again by each of them.
+                # The store is down, so writing each request alone would fail too.
                 for request in group:
                     self._fail(request, error)
             except Exception:
-                # Whose fault it is shows when each is written alone.
+                # Writing each request alone shows which of them cannot be written.
                 for request in group:
                     await self._write_alone(request)
                     self._under_way.popleft()
@@ -99,7 +102,7 @@ class GroupCommit:
                 self._fail(request, error)
 
     def _is_refused(self, request: _Request) -> bool:
-        """True when the request fails because one of its session before it has failed."""
+        """True when the request fails because an earlier one of its session has failed."""
         error = self._failed.get(request.key)
         if error is not None:
             self._fail(request, error)
@@ -122,8 +125,8 @@ class GroupCommit:
 class Transaction:
     """Writes that are stored all or none, and once, however often it is called until it succeeds.
 
-    A connection that breaks in a commit leaves open whether it was done. Trying again does no harm to a record or to state;
-    but an event that is stored already has its place and its id taken, by itself.
+    A connection that breaks during a commit leaves open whether it was done. Writing a record or a state again does no harm; but
+    an event that is stored already is in conflict with itself, by its position and its id.
     """
 
     def __init__(self, store: SessionStore, writes: Sequence[Write]) -> None:
@@ -144,7 +147,7 @@ class Transaction:
 
 
 def is_stored(store: SessionStore, writes: Sequence[Write]) -> bool:
-    """True when these writes have been stored together: their events are where they belong, their new sessions are there."""
+    """True when these writes were stored together: their events are at their positions, their new sessions are there."""
     return all(_is_there(store, write) for write in writes if isinstance(write, AddEvent | CreateSession))
 
 

@@ -1,7 +1,7 @@
-"""Ends of turns that could not be stored when they came, because the store was away; they are stored once it is back.
+"""Write-behind for ends of turns that could not be stored because the store was away.
 
-Nobody waits for them: a turn has ended for its driver when its driver is told so. But a record that says `running` for
-ever would have a turn taken up again that is over.
+No request waits for them: a turn has ended for its driver when the driver gets the outcome. But if the record kept saying
+`running`, recovery would run a finished turn again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from actors.session.store.store_thread import StoreThread
 logger = logging.getLogger(__name__)
 
 PAUSE_S = 1.0
-"""How long to wait between two tries."""
+"""How long to wait between two attempts."""
 
 
 class PendingTurnEnds:
-    """What is owed to a store.
+    """Ends of turns that wait for the store to come back.
 
     Args:
-        store: to be used in `thread`.
+        store: used in `thread`.
         pause: how to wait; by default in real time.
     """
 
@@ -37,52 +37,53 @@ class PendingTurnEnds:
         self._store = store
         self._thread = thread
         self._pause = pause
-        self._owed: dict[tuple[SessionKey, str], PutTurn] = {}
-        self._payer: asyncio.Task[None] | None = None
+        self._pending: dict[tuple[SessionKey, str], PutTurn] = {}
+        self._flusher: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._owed)
+        return len(self._pending)
 
-    def owes(self, key: SessionKey, invocation_id: str) -> bool:
-        """True when a turn has ended of which the store does not know."""
-        return (key, invocation_id) in self._owed
+    def has(self, key: SessionKey, invocation_id: str) -> bool:
+        """True when the turn has ended and the store does not know it yet."""
+        return (key, invocation_id) in self._pending
 
     def add(self, record: PutTurn) -> None:
-        """Have the end of a turn stored when that is possible, unless somebody has taken the turn up by then."""
-        self._owed[record.key, record.row.invocation_id] = record
-        if self._payer is None or self._payer.done():
-            self._payer = asyncio.create_task(self._pay_all())
+        """Have the end of a turn stored when that is possible, unless the stored turn has another epoch by then."""
+        self._pending[record.key, record.row.invocation_id] = record
+        if self._flusher is None or self._flusher.done():
+            self._flusher = asyncio.create_task(self._flush_later())
 
-    async def close(self) -> None:
-        """Try once more, and give up."""
-        if self._payer is not None:
-            self._payer.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._payer
-        with suppress(StoreError):
-            await self._pay()
-        for key, invocation_id in self._owed:
-            logger.error("the end of turn %s in session %s was never stored", invocation_id, key.session)
-
-    async def _pay_all(self) -> None:
-        while self._owed:
-            await self._pause(PAUSE_S)
-            with suppress(StoreUnavailableError):
-                await self._pay()
-
-    async def _pay(self) -> None:
-        for where, record in list(self._owed.items()):
+    async def flush(self) -> None:
+        """Try to store all of them now. Raises StoreUnavailableError."""
+        for where, record in list(self._pending.items()):
             try:
-                await self._thread.call(self._settle, record, writing=True, waits=False)
+                await self._thread.call(self._store_end, record, writing=True, waits=False)
             except StoreUnavailableError:
                 raise
             except StoreError as error:
                 logger.error("the end of turn %s cannot be stored: %s", record.row.invocation_id, error)
-            if self._owed.get(where) is record:
-                del self._owed[where]
+            if self._pending.get(where) is record:
+                del self._pending[where]
 
-    def _settle(self, record: PutTurn) -> None:
-        """In the store's thread."""
+    async def close(self) -> None:
+        """Try once more, then give up."""
+        if self._flusher is not None:
+            self._flusher.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._flusher
+        with suppress(StoreError):
+            await self.flush()
+        for key, invocation_id in self._pending:
+            logger.error("the end of turn %s in session %s was never stored", invocation_id, key.session)
+
+    async def _flush_later(self) -> None:
+        while self._pending:
+            await self._pause(PAUSE_S)
+            with suppress(StoreUnavailableError):
+                await self.flush()
+
+    def _store_end(self, record: PutTurn) -> None:
+        """Store one end, in the store's thread."""
         stored = self._store.turn(record.key, record.row.invocation_id)
         if stored is not None and stored.status == "running" and stored.epoch == record.row.epoch:
             self._store.commit([record])

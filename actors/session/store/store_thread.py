@@ -13,36 +13,36 @@ from actors.rules.recovery import store_outage as outages
 
 logger = logging.getLogger(__name__)
 
-LEAST_PATIENCE_S = 5.0
-"""How long one request may take at least: a disk that is busy is not away, however short the time that it may be away."""
+MIN_PATIENCE_S = 5.0
+"""Shortest patience with one request: a busy disk is not away, however short the store's timeout is."""
 
 T = TypeVar("T")
 
 
 class Store(Protocol):
-    """What all stores have that are used in a thread."""
+    """What every store has that is used in a thread."""
 
     def open(self) -> None:
         """Connect. May be called again after `close`."""
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         ...
 
 
 class StoreThread:
     """Calls a store's blocking methods, one at a time and in order.
 
-    What fails because the store cannot be used just now is tried again, so its methods must bear to be called again. For
-    how long, `actors.rules.recovery.store_outage` says.
+    A call that raises StoreUnavailableError is tried again, so the store's methods must bear repetition. For how long,
+    `actors.rules.recovery.store_outage` says.
 
     Args:
-        store: raises StoreUnavailableError for what may pass by itself.
+        store: raises StoreUnavailableError for errors that may pass by themselves.
         name: the thread's.
         timeout_s: how long the store may be away.
         pause: how to wait; by default in real time.
-        patience_s: how long it may take to answer one request; by default as long as it may be away.
+        patience_s: how long the store may take for one call; by default as long as it may be away.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class StoreThread:
     ) -> None:
         self._store = store
         self._timeout_s = timeout_s
-        self._patience_s = patience_s or max(timeout_s, LEAST_PATIENCE_S)
+        self._patience_s = patience_s or max(timeout_s, MIN_PATIENCE_S)
         self._pause = pause
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._is_open = False
@@ -67,13 +67,13 @@ class StoreThread:
         """Call a function in the store's thread.
 
         Args:
-            writing: it changes what is stored.
+            writing: the function changes what is stored.
             waits: False tries once, however short the store has been away.
 
         Raises:
             StoreUnavailableError: the store is away, and was waited for.
-            RaygroveError: what the function raises.
-            StoreError: tells of an error of another kind that the function raised.
+            RaygroveError: the function raised it.
+            StoreError: the function raised an error of another kind.
         """
         clock = asyncio.get_running_loop().time
         while True:
@@ -98,11 +98,11 @@ class StoreThread:
                 return answer
 
     def stop_retrying(self) -> None:
-        """Wait for a store that is away no longer: whoever waits for it fails at the next try."""
+        """Stop retrying: pending calls fail at their next attempt."""
         self._is_closing = True
 
     async def close(self) -> None:
-        """Let go of the store. It is not waited for."""
+        """Close the store, without retrying."""
         if self._is_open:
             try:
                 await self._once(self._close)
@@ -124,13 +124,13 @@ class StoreThread:
             if not limit.expired():
                 raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
             if not doing.cancel():
-                # It goes on, and nothing else can be done until it ends: nobody is to stand in line behind it.
+                # The call goes on and blocks the thread until it ends; calls made meanwhile fail at once.
                 self._overdue = doing
             raise StoreUnavailableError(str(self._store), f"no answer within {self._patience_s:g} s") from None
         except RaygroveError:
             raise
         except Exception as error:
-            # A store may be anybody's.
+            # A store may be user code, and raise anything.
             logger.exception("%s failed", self._store)
             raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
 

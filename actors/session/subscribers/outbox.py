@@ -1,4 +1,4 @@
-"""What a driver has yet to be told."""
+"""News that one driver has yet to fetch."""
 
 from __future__ import annotations
 
@@ -16,120 +16,132 @@ from actors.messages.session import SessionKey
 from actors.rules.delivery.event_buffer import EventBuffer
 
 POLL_S = 20.0
-"""How long a poll waits when there is nothing to tell."""
+"""How long a poll waits when there is no news."""
 
 LINGER_S = 0.02
-"""What happens within a turn is told so often at most, and then all at once: each reply costs as much as a piece of the turn's
-work. The first news after a while, the end of a turn, and what a reader has missed, are told at once.
+"""Shortest time between two replies to a poller; events in between are batched, since a reply costs about as much as a step of
+the turn. The first news after a while, the end of a turn, and news for a reader that lags are sent at once.
 """
 
 FORGET_S = 120.0
 """A subscriber that has not polled for so long is gone."""
 
-MOST_BYTES = 8_000_000
-"""What is kept for one subscriber, of all the turns that it follows. A reply that waits to be acknowledged may be as large."""
+MAX_BYTES = 8_000_000
+"""News that is kept for one subscriber, of all its turns. A reply that waits to be acknowledged may be as large."""
 
-Where = tuple[SessionKey, str]
-Read = Callable[[SessionKey, str, int], Awaitable[TurnRead]]
-"""Reads a turn's events behind a place from the log."""
+TurnKey = tuple[SessionKey, str]
+"""A session and an invocation id in it."""
+
+ReadTurnPage = Callable[[SessionKey, str, int], Awaitable[TurnRead]]
+"""Reads a page of a turn's events after a position from the log."""
 
 
 class TurnOutbox:
-    """The news of one turn that one subscriber has yet to fetch."""
+    """News of one turn that one subscriber has yet to fetch.
 
-    def __init__(self, where: Where, after_seq: int, most_bytes: int) -> None:
-        self.where = where
-        self.backlog = EventBuffer(after_seq, most_bytes)
+    Args:
+        turn: the turn.
+        after_seq: the last position that the subscriber knows.
+        max_bytes: what it may hold.
+    """
+
+    def __init__(self, turn: TurnKey, after_seq: int, max_bytes: int) -> None:
+        self.turn = turn
+        self.buffer = EventBuffer(after_seq, max_bytes)
         self.outcome: AnyOutcome | None = None
 
     def has_news(self) -> bool:
         """True when there is something to fetch."""
-        return len(self.backlog) > 0 or self.has_ended()
+        return len(self.buffer) > 0 or self.has_ended()
 
     def has_ended(self) -> bool:
-        """True when all that is not told yet is held here, and nothing will follow."""
-        return self.outcome is not None and not self.backlog.is_behind
+        """True when nothing follows, and all that was not delivered yet is held here."""
+        return self.outcome is not None and not self.buffer.is_behind
 
     def take(self) -> TurnNews:
-        """Everything held here, which is held no more."""
-        key, invocation_id = self.where
+        """Remove and return everything that is held here."""
+        key, invocation_id = self.turn
         outcome = self.outcome if self.has_ended() else None
-        return TurnNews(key=key, invocation_id=invocation_id, events=self.backlog.take(), outcome=outcome)
+        return TurnNews(key=key, invocation_id=invocation_id, events=self.buffer.take(), outcome=outcome)
 
 
 class Outbox:
-    """The news of all turns that one subscriber follows, handed out by long polls.
+    """News of all turns that one subscriber follows, fetched by long polls.
 
-    A reply that was lost on its way is given again: the subscriber says with each poll what it has got. For one that polls
-    seldom, or not at all, no more is kept than there is room for; it is told the rest from the log.
+    A reply that was lost on its way is sent again: the subscriber acknowledges with each poll the last News that it has. For a
+    subscriber that polls seldom, or not at all, it keeps no more than there is room for, and reads the rest from the log.
 
     Args:
         clock: seconds that only go forward.
         read: reads the log.
-        most_bytes: what is kept, but for a turn's share: an eighth of it.
+        max_bytes: what is kept at most, beside an eighth of it for each turn.
+
+    Attributes:
+        id: names it, so that a subscriber notices when another one has taken its place.
+        size: bytes that it holds.
     """
 
-    def __init__(self, clock: Callable[[], float], read: Read, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, clock: Callable[[], float], read: ReadTurnPage, max_bytes: int = MAX_BYTES) -> None:
         self._clock = clock
         self._read = read
-        self._most_bytes = most_bytes
-        self._boxes: dict[Where, TurnOutbox] = {}
-        self._ready: dict[Where, TurnOutbox] = {}
-        self._behind: dict[Where, TurnOutbox] = {}
+        self._max_bytes = max_bytes
+        self._turns: dict[TurnKey, TurnOutbox] = {}
+        self._ready: dict[TurnKey, TurnOutbox] = {}
+        self._behind: dict[TurnKey, TurnOutbox] = {}
         self._reader: asyncio.Task[None] | None = None
         self._filled = asyncio.Event()
         self._urgent = asyncio.Event()
-        self._told_s = -math.inf
+        self._sent_s = -math.inf
         self.id = uuid.uuid4().hex
-        self._last = News(mailbox=self.id)
+        self._last = News(outbox=self.id)
         self._polled_s = clock()
         self._polls = 0
         self.size = 0
 
-    def follow(self, where: Where, after_seq: int, head_seq: int) -> None:
-        """Tell of a turn from now on; what stands in the log behind `after_seq`, up to `head_seq`, first."""
-        old = self._boxes.get(where)
+    def follow(self, turn: TurnKey, after_seq: int, head_seq: int) -> None:
+        """Deliver a turn's events from now on, and before them those in the log after `after_seq` up to `head_seq`."""
+        old = self._turns.get(turn)
         if old is not None:
-            # Followed already, or it goes on after a pause of which the subscriber has not heard: nothing is passed over.
-            after_seq, head_seq = min(after_seq, old.backlog.told_seq), max(head_seq, old.backlog.head_seq)
-            self.size -= old.backlog.size
-            self._ready.pop(where, None)
-            self._behind.pop(where, None)
-        box = self._boxes[where] = TurnOutbox(where, after_seq, self._most_bytes // 8)
-        box.backlog.expect(head_seq)
+            # Followed already, or it goes on after a pause of which the subscriber does not know yet: no event may be left out.
+            after_seq, head_seq = min(after_seq, old.buffer.delivered_seq), max(head_seq, old.buffer.head_seq)
+            self.size -= old.buffer.size
+            self._ready.pop(turn, None)
+            self._behind.pop(turn, None)
+        box = self._turns[turn] = TurnOutbox(turn, after_seq, self._max_bytes // 8)
+        box.buffer.expect(head_seq)
         self._sort(box)
         self._read_on()
 
-    def put(self, where: Where, events: Iterable[StoredEvent]) -> None:
-        """Events or pieces of a turn. Nothing is kept of one that is not followed."""
-        box = self._boxes.get(where)
+    def put(self, turn: TurnKey, events: Iterable[StoredEvent]) -> None:
+        """Add events or partials of a turn; those of a turn that is not followed are dropped."""
+        box = self._turns.get(turn)
         if box is None:
             return
-        backlog = box.backlog
+        buffer = box.buffer
         for event in events:
-            held = backlog.size
-            backlog.put(event, has_room=self.size < self._most_bytes)
-            self.size += backlog.size - held
+            held = buffer.size
+            buffer.put(event, has_room=self.size < self._max_bytes)
+            self.size += buffer.size - held
         self._sort(box)
 
-    def end(self, where: Where, outcome: AnyOutcome) -> None:
-        """The turn has ended."""
-        box = self._boxes.get(where)
+    def end(self, turn: TurnKey, outcome: AnyOutcome) -> None:
+        """Add the end of a turn."""
+        box = self._turns.get(turn)
         if box is not None:
             box.outcome = outcome
             self._sort(box)
 
     def _sort(self, box: TurnOutbox) -> None:
         if box.has_news():
-            self._ready[box.where] = box
+            self._ready[box.turn] = box
             self._filled.set()
-            if box.has_ended() or box.backlog.is_behind:
+            if box.has_ended() or box.buffer.is_behind:
                 self._urgent.set()
-        if box.backlog.is_behind:
-            self._behind[box.where] = box
+        if box.buffer.is_behind:
+            self._behind[box.turn] = box
 
     async def poll(self, ack: int) -> News:
-        """News behind number `ack`, as soon as there is some; an empty one when there is none for a while."""
+        """The News after number `ack`, as soon as there is news; an empty one when there is none for POLL_S seconds."""
         if ack < self._last.number:
             return self._last
         self._polls += 1
@@ -144,73 +156,71 @@ class Outbox:
             self._polls -= 1
             self._polled_s = self._clock()
         if ack < self._last.number:
-            # Asked twice: an earlier poll, whose caller may have gone, has just taken the news along.
+            # An earlier poll, whose caller may be gone, has just taken the news.
             return self._last
         ready, self._ready = self._ready, {}
         self._filled.clear()
         self._urgent.clear()
-        self._told_s = self._clock()
+        self._sent_s = self._clock()
         self.size = 0
-        self._last = News(number=self._last.number + 1, mailbox=self.id, turns=[self._told(box) for box in ready.values()])
+        self._last = News(number=self._last.number + 1, outbox=self.id, turns=[self._take(box) for box in ready.values()])
         return self._last
 
     async def _linger(self) -> None:
-        """Let more come before news is told, if some was told just now and nothing of it is urgent."""
-        rest_s = self._told_s + LINGER_S - self._clock()
+        """Wait for more news, if a reply was sent just now and nothing is urgent."""
+        rest_s = self._sent_s + LINGER_S - self._clock()
         if rest_s > 0 and not self._urgent.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest_s):
                     await self._urgent.wait()
 
-    def _told(self, box: TurnOutbox) -> TurnNews:
+    def _take(self, box: TurnOutbox) -> TurnNews:
         if box.has_ended():
-            self._boxes.pop(box.where, None)
+            self._turns.pop(box.turn, None)
         return box.take()
 
-    # ------------------------------------------------------------------------------------------------- from the log
     def _read_on(self) -> None:
-        """See that what was left to the log is read from there, where all that came before it has been told."""
+        """Read from the log what was left to it, for the turns whose earlier events were all delivered."""
         if self._behind and (self._reader is None or self._reader.done()):
             self._reader = asyncio.create_task(self._read_all())
 
     async def _read_all(self) -> None:
-        # A page of one turn after the other, so that what is read has room, however many are behind.
-        while self.size < self._most_bytes:
-            box = next((box for box in self._behind.values() if not len(box.backlog)), None)
+        # A page of one turn after the other, so that there is room for each page, however many turns lag.
+        while self.size < self._max_bytes:
+            box = next((box for box in self._behind.values() if not len(box.buffer)), None)
             if box is None:
                 return
             await self._read_page(box)
 
     async def _read_page(self, box: TurnOutbox) -> None:
-        backlog = box.backlog
-        head_seq = backlog.head_seq
+        buffer = box.buffer
+        head_seq = buffer.head_seq
         failed: RaygroveError | None = None
         try:
-            page = await self._read(*box.where, backlog.after_seq)
+            page = await self._read(*box.turn, buffer.after_seq)
         except RaygroveError as error:
             failed = error
-        if self._behind.get(box.where) is not box:
-            # Another subscription of the turn has come between.
+        if self._behind.get(box.turn) is not box:
+            # The subscriber has subscribed to the turn again meanwhile.
             return
         if failed is not None:
-            # The turn is what it is; but this reader cannot be told of it, and may ask again later.
-            backlog.give_up()
+            # The turn itself is not affected; only this reader cannot get its events now, and may ask again later.
+            buffer.give_up()
             code, args = name_and_args(failed)
             box.outcome = Failed(error_code=code, error_message=str(failed), error_args=args)
         else:
-            backlog.catch_up(page, head_seq)
-            self.size += backlog.size
-        if not backlog.is_behind:
-            del self._behind[box.where]
+            buffer.catch_up(page, head_seq)
+            self.size += buffer.size
+        if not buffer.is_behind:
+            del self._behind[box.turn]
         self._sort(box)
 
-    # ------------------------------------------------------------------------------------------------- forgetting
     def is_abandoned(self) -> bool:
-        """True when nobody has asked for a long time."""
+        """True when the subscriber has not polled for FORGET_S seconds."""
         return not self._polls and self._clock() - self._polled_s > FORGET_S
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Stop reading the log."""
         self._behind.clear()
         if self._reader is not None:
             self._reader.cancel()

@@ -1,1 +1,1 @@
-"""Turns of a session: opening, recovering, writing and ending them."""
+"""Turns of a session: opening, recovering, writing and ending them, and what is done to a session between its turns."""

@@ -17,7 +17,7 @@ from actors.messages.protocol.base import Statistics
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.rules.capacity.sharding import shard_name, shares
+from actors.rules.capacity.sharding import all_shards, shard_name
 from runtime.cluster.packing.chunks import packed_plan
 from runtime.cluster.transport.clients import limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.link import Handle
@@ -146,7 +146,7 @@ def actor_name(app_name: str, part: str) -> str:
 
 def actor_names(app_name: str, part: str, number: int) -> list[str]:
     """The names of several actors of a kind: `<app>/session-0` and so on; of one alone `<app>/session`."""
-    return [actor_name(app_name, shard_name(part, share)) for share in shares(number)]
+    return [actor_name(app_name, shard_name(part, share)) for share in all_shards(number)]
 
 
 def permits_name(app_name: str) -> str:

@@ -21,9 +21,9 @@ from actors.limiter.actor import LimiterActor
 from actors.messages.codec import decode, encode
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.messages.topology import Topology
-from actors.rules.capacity.sharding import shard_name, shares
+from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.actor import RunnerActor
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import (
     DeployedEngine,
@@ -110,12 +110,12 @@ class RayEngine(DeployedEngine):
     def _start_actors(self) -> None:
         deployment = self._deployment
         settings = deployment.settings
-        sessions = [self._start_session(share) for share in shares(settings.session_shards)]
+        sessions = [self._start_session(share) for share in all_shards(settings.session_shards)]
         self._refuse_another_number()
         permits = self._start_permits() if settings.model_limits else None
         definitions = self._definitions()
         plans = {flow: packed_plan(flow, plan) for flow, plan in deployment.plans().items()}
-        runners = [self._start_runner(share, definitions, plans) for share in shares(settings.runners)]
+        runners = [self._start_runner(share, definitions, plans) for share in all_shards(settings.runners)]
         self._deployed.meet(sessions, runners, permits, settings)
 
     def _start_session(self, share: Shard) -> Handle:
@@ -251,15 +251,14 @@ def build_session(
     share: Shard,
 ) -> Actor:
     """Make a Session actor, in its own process."""
-    return SessionActor(
+    environment = SessionEnvironment(
         open_session_store(store, settings),
         decode(topology, Topology),
-        name,
         memory=open_memory_store(memory_store, settings),
-        limits=settings.limits,
         store_timeout_s=settings.store_timeout_s,
-        share=share,
+        limits=settings.limits,
     )
+    return SessionActor(environment, name, share)
 
 
 def build_runner(

@@ -8,7 +8,7 @@ from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
-from actors.rules.capacity.sharding import shares
+from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.transport.link import Handle, RayLink
 
 
@@ -34,5 +34,5 @@ def limiter_ref(handle: Handle, patience_s: float) -> LimiterRef:
 
 
 def _links(handles: Sequence[Handle], kind: str, patience_s: float) -> list[RayLink]:
-    names = [f"the {kind}" if share.of == 1 else f"{kind} {share.index}" for share in shares(len(handles))]
+    names = [f"the {kind}" if share.of == 1 else f"{kind} {share.index}" for share in all_shards(len(handles))]
     return [RayLink(handle, name, patience_s) for handle, name in zip(handles, names, strict=True)]

@@ -95,11 +95,11 @@ async def test_news_name_their_mailbox_and_another_one_says_that_it_is_another(d
     assert not first.known
     await desk.open("e-1", subscriber="d")
     await desk.say(desk.event("root", "one"))
-    news = await desk.ref.poll(p.Poll(subscriber="d", mailbox=first.mailbox))
-    assert (news.known, news.mailbox, len(news.turns)) == (True, first.mailbox, 1)
+    news = await desk.ref.poll(p.Poll(subscriber="d", outbox=first.outbox))
+    assert (news.known, news.outbox, len(news.turns)) == (True, first.outbox, 1)
     again = await desk.restarted()
     await again.open("e-2", key=OTHER, subscriber="d")
-    other = await again.ref.poll(p.Poll(subscriber="d", ack=news.number, mailbox=news.mailbox))
+    other = await again.ref.poll(p.Poll(subscriber="d", ack=news.number, outbox=news.outbox))
     assert not other.known
-    assert other.mailbox != news.mailbox
+    assert other.outbox != news.outbox
     await again.ref.stop()

@@ -20,9 +20,9 @@ from actors.messages.session import SessionKey, Shard
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
-from actors.rules.capacity.sharding import shares
+from actors.rules.capacity.sharding import all_shards
 from actors.runner.actor import RunnerActor
-from actors.session.actor import SessionActor
+from actors.session.actor import SessionActor, SessionEnvironment
 from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
@@ -51,8 +51,10 @@ class Town:
         self.there, self.may = asyncio.Semaphore(0), asyncio.Event()
         self.tree = AgentTree(Waits(name="root", there=self.there, may=self.may))
         self.artifacts = FsspecArtifactStore(f"file://{folder}/artifacts")
-        self.session = SessionRef(LocalLink(SessionActor(SqlSessionStore(f"sqlite:///{folder}/s.db"), self.tree.topology)))
-        self.runners = [self.made(share) for share in shares(2)]
+        self.session = SessionRef(
+            LocalLink(SessionActor(SessionEnvironment(SqlSessionStore(f"sqlite:///{folder}/s.db"), self.tree.topology)))
+        )
+        self.runners = [self.made(shard) for shard in all_shards(2)]
         self.gone: list[Actor] = []
         self.ref = runner_client([RunnerRef(LocalLink(runner)) for runner in self.runners])
 

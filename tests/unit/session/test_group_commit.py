@@ -172,26 +172,26 @@ async def test_what_is_not_on_disk_yet_is_known_without_what_will_never_be() -> 
 
     commits = GroupCommit(commit)
 
-    def unsettled() -> list[int]:
-        return [each.values["number"] for each in commits.unsettled() if isinstance(each, PutState)]
+    def uncommitted() -> list[int]:
+        return [each.values["number"] for each in commits.uncommitted() if isinstance(each, PutState)]
 
     first = commits.submit(KEYS[0], [write(KEYS[0], 0)])
     await asyncio.sleep(0)
     fails = commits.submit(KEYS[1], [write(KEYS[1], 1, fails=True)])
     beside = commits.submit(KEYS[2], [write(KEYS[2], 2)])
-    assert unsettled() == [0, 1, 2]
+    assert uncommitted() == [0, 1, 2]
     turns.release()
     await first
-    assert unsettled() == [1, 2]
+    assert uncommitted() == [1, 2]
     # Both together, and then the one that fails alone.
     turns.release()
     turns.release()
     with pytest.raises(StoreError):
         await fails
     behind = commits.submit(KEYS[1], [write(KEYS[1], 3)])
-    assert unsettled() == [2]
+    assert uncommitted() == [2]
     turns.release()
     await beside
     with pytest.raises(StoreError):
         await behind
-    assert unsettled() == []
+    assert uncommitted() == []

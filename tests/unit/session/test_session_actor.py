@@ -23,214 +23,236 @@ from tests.support.log_events import resp
 from tests.support.session_fixture import KEY, OTHER, TREE, SessionFixture, settled
 
 
-async def test_it_tells_the_parent_map(desk: SessionFixture) -> None:
-    assert await desk.ref.topology() == TREE
+async def test_it_tells_the_parent_map(session: SessionFixture) -> None:
+    assert await session.ref.topology() == TREE
 
 
-async def test_a_turn_is_opened_written_and_closed(desk: SessionFixture) -> None:
-    opened = await desk.open("e-1", "hi")
+async def test_a_turn_is_opened_written_and_closed(session: SessionFixture) -> None:
+    opened = await session.open("e-1", "hi")
     assert (opened.epoch, opened.seq, opened.authors, opened.progress) == (1, 1, (), None)
-    assert await desk.say(desk.event("root", "one"), desk.event("root", "two")) == 2
-    assert await desk.say(desk.event("a", "three")) == 4
-    await desk.close()
-    assert await desk.log() == [(1, "user", "hi"), (2, "root", "one"), (3, "root", "two"), (4, "a", "three")]
+    assert await session.say(session.event("root", "one"), session.event("root", "two")) == 2
+    assert await session.say(session.event("a", "three")) == 4
+    await session.close()
+    assert await session.log() == [(1, "user", "hi"), (2, "root", "one"), (3, "root", "two"), (4, "a", "three")]
     # Whoever spoke before one that may go on plays no part.
-    assert (await desk.open("e-2")).authors == ("a",)
+    assert (await session.open("e-2")).authors == ("a",)
 
 
-async def test_the_log_of_many_writers_at_once_has_no_gaps(desk: SessionFixture) -> None:
-    await desk.open()
-    places = await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(40)))
+async def test_the_log_of_many_writers_at_once_has_no_gaps(session: SessionFixture) -> None:
+    await session.open()
+    places = await asyncio.gather(*(session.say(session.event("root", f"{number}")) for number in range(40)))
     assert sorted(places) == list(range(2, 42))
-    assert desk.places() == list(range(1, 42))
-    assert [text for _, _, text in (await desk.log())[1:]] == [f"{number}" for number in range(40)]
+    assert session.positions() == list(range(1, 42))
+    assert [text for _, _, text in (await session.log())[1:]] == [f"{number}" for number in range(40)]
 
 
-async def test_appends_that_wait_form_one_transaction(desk: SessionFixture) -> None:
-    await desk.open()
-    before = desk.store.commits
-    await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(40)))
-    assert desk.store.commits - before <= 3
+async def test_appends_that_wait_form_one_transaction(session: SessionFixture) -> None:
+    await session.open()
+    before = session.store.commits
+    await asyncio.gather(*(session.say(session.event("root", f"{number}")) for number in range(40)))
+    assert session.store.commits - before <= 3
 
 
-async def test_a_session_is_made_by_its_first_turn_only_if_that_is_wanted(desk: SessionFixture) -> None:
-    raw = encode(desk.event("user", "hi"))
+async def test_a_session_is_made_by_its_first_turn_only_if_that_is_wanted(session: SessionFixture) -> None:
+    raw = encode(session.event("user", "hi"))
     with pytest.raises(SessionNotFoundError, match="'s1' of user 'ada'"):
-        await desk.ref.open_turn(p.OpenTurn(key=KEY, invocation_id="e-1", event=raw))
+        await session.ref.open_turn(p.OpenTurn(key=KEY, invocation_id="e-1", event=raw))
     with pytest.raises(SessionNotFoundError):
-        await desk.ref.find_turn(p.FindTurn(key=KEY))
-    assert (await desk.ref.find_turn(p.FindTurn(key=KEY, auto_create=True))).authors == ()
-    assert (await desk.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
+        await session.ref.find_turn(p.FindTurn(key=KEY))
+    assert (await session.ref.find_turn(p.FindTurn(key=KEY, auto_create=True))).authors == ()
+    assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
 
 
-async def test_nothing_is_written_with_another_epoch_or_after_the_end(desk: SessionFixture) -> None:
-    await desk.open()
+async def test_nothing_is_written_with_another_epoch_or_after_the_end(session: SessionFixture) -> None:
+    await session.open()
     for epoch in (0, 2):
         with pytest.raises(FencedError, match="'e-1'"):
-            await desk.say(desk.event("root", "late"), epoch=epoch)
+            await session.say(session.event("root", "late"), epoch=epoch)
         with pytest.raises(FencedError):
-            await desk.close(epoch=epoch)
+            await session.close(epoch=epoch)
     with pytest.raises(FencedError):
-        await desk.say(desk.event("root", "x", turn="e-9"), turn="e-9")
-    await desk.close()
+        await session.say(session.event("root", "x", turn="e-9"), turn="e-9")
+    await session.close()
     with pytest.raises(FencedError):
-        await desk.say(desk.event("root", "late"))
+        await session.say(session.event("root", "late"))
     with pytest.raises(FencedError):
-        await desk.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[]))
-    assert [text for _, _, text in await desk.log()] == ["hi"]
+        await session.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[]))
+    assert [text for _, _, text in await session.log()] == ["hi"]
 
 
-async def test_taking_a_paused_turn_up_again_raises_its_epoch(desk: SessionFixture) -> None:
-    await desk.open()
-    await desk.say(desk.event("root", call="c1"))
-    await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
-    found = await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1",)))
+async def test_taking_a_paused_turn_up_again_raises_its_epoch(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(session.event("root", call="c1"))
+    await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    found = await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1",)))
     assert (found.caller, found.invocation_id) == ("root", "e-1")
-    assert (await desk.open("e-1", "yes", answers=("c1",))).epoch == 2
+    assert (await session.open("e-1", "yes", answers=("c1",))).epoch == 2
     with pytest.raises(FencedError):
-        await desk.say(desk.event("root", "old"), epoch=1)
-    assert await desk.say(desk.event("root", "new"), epoch=2) == 4
+        await session.say(session.event("root", "old"), epoch=1)
+    assert await session.say(session.event("root", "new"), epoch=2) == 4
 
 
-async def test_an_answer_to_a_call_that_was_never_made_is_refused_before_anything_is_stored(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "ok")
+async def test_an_answer_to_a_call_that_was_never_made_is_refused_before_anything_is_stored(session: SessionFixture) -> None:
+    await session.turn("e-1", "ok")
     with pytest.raises(UnknownFunctionCallError, match="'zzz'"):
-        await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("zzz",)))
+        await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("zzz",)))
     with pytest.raises(UnknownFunctionCallError):
-        await desk.open("e-2", answers=("zzz",))
+        await session.open("e-2", answers=("zzz",))
     with pytest.raises(UnknownFunctionCallError):
-        await desk.ref.find_turn(p.FindTurn(key=OTHER, call_ids=("c1",), auto_create=True))
-    assert len(await desk.log()) == 2
-    await desk.turn("e-3", "ok")
+        await session.ref.find_turn(p.FindTurn(key=OTHER, call_ids=("c1",), auto_create=True))
+    assert len(await session.log()) == 2
+    await session.turn("e-3", "ok")
 
 
-async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(desk: SessionFixture) -> None:
-    await desk.open()
-    await desk.say(desk.event("a", call="c1"), desk.event("root", call="c2"))
-    assert (await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c2")))).caller == "a"
-    assert (await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c2", "c1")))).caller == "root"
+async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(session.event("a", call="c1"), session.event("root", call="c2"))
+    assert (await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c2")))).caller == "a"
+    assert (await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c2", "c1")))).caller == "root"
     with pytest.raises(UnknownFunctionCallError, match="'c3'"):
-        await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c3")))
+        await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c3")))
 
 
-async def test_an_event_that_is_sent_again_is_stored_once(desk: SessionFixture) -> None:
-    await desk.open()
-    event = desk.event("root", "one")
-    assert await desk.say(event) == 2
-    assert await desk.say(event) == 2
-    assert list(await asyncio.gather(desk.say(event), desk.say(event))) == [2, 2]
-    other = desk.event("root", "two")
-    assert list(await asyncio.gather(desk.say(other), desk.say(other))) == [3, 3]
-    assert desk.places() == [1, 2, 3]
+async def test_an_event_that_is_sent_again_is_stored_once(session: SessionFixture) -> None:
+    await session.open()
+    event = session.event("root", "one")
+    assert await session.say(event) == 2
+    assert await session.say(event) == 2
+    assert list(await asyncio.gather(session.say(event), session.say(event))) == [2, 2]
+    other = session.event("root", "two")
+    assert list(await asyncio.gather(session.say(other), session.say(other))) == [3, 3]
+    assert session.positions() == [1, 2, 3]
 
 
-async def test_the_same_invocation_id_again_is_the_same_turn(desk: SessionFixture) -> None:
-    await desk.open("e-1", repeatable=True)
-    await desk.say(desk.event("root", "one"))
-    assert await desk.ask_to_open("e-1", repeatable=True) == p.TurnJoined()
-    await desk.close()
-    assert await desk.ask_to_open("e-1", repeatable=True, subscriber="late") == p.TurnJoined(agent="root")
-    assert await desk.news("late") == (1, [(2, "one")], ["Finished"])
-    assert len(await desk.log()) == 2
+async def test_the_same_invocation_id_again_is_the_same_turn(session: SessionFixture) -> None:
+    await session.open("e-1", repeatable=True)
+    await session.say(session.event("root", "one"))
+    assert await session.ask_to_open("e-1", repeatable=True) == p.TurnJoined()
+    await session.close()
+    assert await session.ask_to_open("e-1", repeatable=True, subscriber="late") == p.TurnJoined(agent="root")
+    assert await session.news("late") == (1, [(2, "one")], ["Finished"])
+    assert len(await session.log()) == 2
 
 
-async def test_the_same_invocation_id_twice_at_once_is_one_turn(desk: SessionFixture) -> None:
-    await desk.turn("e-0")
-    opened = await asyncio.wait_for(asyncio.gather(*(desk.ask_to_open("e-1", repeatable=True) for _ in range(3))), 5)
+async def test_the_same_invocation_id_twice_at_once_is_one_turn(session: SessionFixture) -> None:
+    await session.turn("e-0")
+    opened = await asyncio.wait_for(asyncio.gather(*(session.ask_to_open("e-1", repeatable=True) for _ in range(3))), 5)
     assert sorted(type(each).__name__ for each in opened) == ["TurnBegun", "TurnJoined", "TurnJoined"]
-    await desk.close()
-    assert len(await desk.log()) == 2
+    await session.close()
+    assert len(await session.log()) == 2
 
 
-async def test_the_same_invocation_id_twice_at_once_in_line_is_one_turn(desk: SessionFixture) -> None:
-    await desk.open("e-0")
-    opening = [asyncio.create_task(desk.ask_to_open("e-1", repeatable=True, subscriber="d")) for _ in range(3)]
+async def test_the_same_invocation_id_twice_at_once_in_line_is_one_turn(session: SessionFixture) -> None:
+    await session.open("e-0")
+    opening = [asyncio.create_task(session.ask_to_open("e-1", repeatable=True, subscriber="d")) for _ in range(3)]
     await settled()
-    await desk.close("e-0")
+    await session.close("e-0")
     opened = await asyncio.wait_for(asyncio.gather(*opening), 5)
     assert sorted(type(each).__name__ for each in opened) == ["TurnBegun", "TurnJoined", "TurnJoined"]
-    await desk.close("e-1")
-    assert len(await desk.log()) == 2
+    await session.close("e-1")
+    assert len(await session.log()) == 2
 
 
-async def test_a_turn_of_the_same_id_after_a_restart_is_the_same_turn(desk: SessionFixture) -> None:
-    await desk.open("e-1", repeatable=True)
-    await desk.say(desk.event("root", "one"))
-    await desk.close()
-    again = await desk.restarted()
+async def test_a_turn_of_the_same_id_after_a_restart_is_the_same_turn(session: SessionFixture) -> None:
+    await session.open("e-1", repeatable=True)
+    await session.say(session.event("root", "one"))
+    await session.close()
+    again = await session.restarted()
     assert await again.ask_to_open("e-1", repeatable=True) == p.TurnJoined(agent="root")
     await again.ref.stop()
 
 
-async def test_turns_of_a_session_wait_in_line_and_come_in_order(desk: SessionFixture) -> None:
-    await desk.open("e-1")
+async def test_turns_of_a_session_wait_in_line_and_come_in_order(session: SessionFixture) -> None:
+    await session.open("e-1")
     waiting = []
     for number in range(2, 5):
-        waiting.append(asyncio.create_task(desk.open(f"e-{number}", f"q{number}")))
+        waiting.append(asyncio.create_task(session.open(f"e-{number}", f"q{number}")))
         await settled()
     assert not any(task.done() for task in waiting)
     for number in range(2, 5):
-        await desk.close(f"e-{number - 1}")
+        await session.close(f"e-{number - 1}")
         await waiting[number - 2]
         await settled()
         assert [task.done() for task in waiting] == [True] * (number - 1) + [False] * (4 - number)
-    assert [text for _, _, text in await desk.log()] == ["hi", "q2", "q3", "q4"]
+    assert [text for _, _, text in await session.log()] == ["hi", "q2", "q3", "q4"]
 
 
-async def test_other_sessions_do_not_wait(desk: SessionFixture) -> None:
-    await desk.open("e-1")
-    assert (await desk.open("e-1", key=OTHER)).seq == 1
+async def test_other_sessions_do_not_wait(session: SessionFixture) -> None:
+    await session.open("e-1")
+    assert (await session.open("e-1", key=OTHER)).seq == 1
 
 
-async def test_a_turn_can_ask_to_be_refused_while_another_runs(desk: SessionFixture) -> None:
-    await desk.open("e-1")
+async def test_a_turn_can_ask_to_be_refused_while_another_runs(session: SessionFixture) -> None:
+    await session.open("e-1")
     with pytest.raises(SessionBusyError, match="busy with turn 'e-1'"):
-        await desk.open("e-2", config=RunConfig(on_concurrent_turn="reject"))
-    await desk.close("e-1")
-    assert (await desk.open("e-2", config=RunConfig(on_concurrent_turn="reject"))).seq == 2
+        await session.open("e-2", config=RunConfig(on_concurrent_turn="reject"))
+    await session.close("e-1")
+    assert (await session.open("e-2", config=RunConfig(on_concurrent_turn="reject"))).seq == 2
 
 
-async def test_a_turn_can_ask_for_the_running_one_to_be_cancelled(desk: SessionFixture) -> None:
-    await desk.open("e-1")
+async def test_a_turn_can_ask_for_the_running_one_to_be_cancelled(session: SessionFixture) -> None:
+    await session.open("e-1")
     interrupting = RunConfig(on_concurrent_turn="interrupt")
-    assert await desk.ask_to_open("e-2", config=interrupting) == p.InterruptFirst(invocation_id="e-1")
-    await desk.close("e-1", p.Cancelled(agent="root"))
-    assert (await desk.open("e-2", config=interrupting)).seq == 2
+    assert await session.ask_to_open("e-2", config=interrupting) == p.InterruptFirst(invocation_id="e-1")
+    await session.close("e-1", p.Cancelled(agent="root"))
+    assert (await session.open("e-2", config=interrupting)).seq == 2
 
 
-async def test_a_turn_in_line_can_be_cancelled_and_those_behind_it_move_up(desk: SessionFixture) -> None:
-    await desk.open("e-1")
-    second, third = (asyncio.create_task(desk.open(turn)) for turn in ("e-2", "e-3"))
+async def test_one_that_interrupts_while_another_is_about_to_begin_has_to_interrupt_that(session: SessionFixture) -> None:
+    await session.open("e-1")
+    await session.say(session.event("root", call="c1"))
+    await session.close("e-1", p.Paused(agent="root", call_ids=("c1",)))
+    answering = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
+    # When this one comes, the session is taken, and there is no turn yet that could be cancelled.
+    interrupting = asyncio.create_task(session.ask_to_open("e-2", config=RunConfig(on_concurrent_turn="interrupt")))
+    assert await interrupting == p.InterruptFirst(invocation_id="e-1")
+    assert (await answering).epoch == 2
+
+
+async def test_a_request_that_is_sent_again_for_the_turn_that_it_opened_resumes_it(session: SessionFixture) -> None:
+    asked = p.OpenTurn(
+        key=KEY, invocation_id="e-1", event=encode(session.event("user", "hi")), auto_create=True, runner="runner", subscriber="d"
+    )
+    assert isinstance(await session.ref.open_turn(asked), p.TurnBegun)
+    again = await session.ref.open_turn(asked)
+    assert isinstance(again, p.TurnResumed)
+    assert (again.epoch, again.seq, again.event) == (2, 1, asked.event)
+    assert await session.log() == [(1, "user", "hi")]
+
+
+async def test_a_turn_in_line_can_be_cancelled_and_those_behind_it_move_up(session: SessionFixture) -> None:
+    await session.open("e-1")
+    second, third = (asyncio.create_task(session.open(turn)) for turn in ("e-2", "e-3"))
     await settled()
-    await desk.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
     with pytest.raises(TurnCancelledError, match="'e-2'"):
         await second
     assert not third.done()
-    await desk.close("e-1")
+    await session.close("e-1")
     assert (await third).seq == 2
 
 
-async def test_who_follows_a_turn_in_line_is_told_when_it_is_cancelled(desk: SessionFixture) -> None:
-    await desk.open("e-1")
-    waiting = asyncio.create_task(desk.open("e-2", repeatable=True))
+async def test_who_follows_a_turn_in_line_is_told_when_it_is_cancelled(session: SessionFixture) -> None:
+    await session.open("e-1")
+    waiting = asyncio.create_task(session.open("e-2", repeatable=True))
     await settled()
-    assert await desk.ask_to_open("e-2", repeatable=True, subscriber="d2") == p.TurnJoined()
-    await desk.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    assert await session.ask_to_open("e-2", repeatable=True, subscriber="d2") == p.TurnJoined()
+    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
     with pytest.raises(TurnCancelledError):
         await waiting
-    assert await asyncio.wait_for(desk.news("d2"), 5) == (1, [], ["Cancelled"])
+    assert await asyncio.wait_for(session.news("d2"), 5) == (1, [], ["Cancelled"])
 
 
-async def test_cancelling_a_turn_that_is_not_there_is_no_error(desk: SessionFixture) -> None:
-    await desk.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+async def test_cancelling_a_turn_that_is_not_there_is_no_error(session: SessionFixture) -> None:
+    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
 
 
-async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(desk: SessionFixture) -> None:
-    await desk.open()
-    answer = msgspec.structs.replace(desk.event("root"), content=Content(parts=[resp("c2")]))
-    await desk.say(desk.event("root", call="c1"), desk.event("root", call="c2"), desk.event("a", call="c3"), answer)
-    await desk.close(outcome=p.Cancelled(agent="root"))
-    fetched = await desk.ref.fetch(p.Fetch(key=KEY))
+async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(session: SessionFixture) -> None:
+    await session.open()
+    answer = msgspec.structs.replace(session.event("root"), content=Content(parts=[resp("c2")]))
+    await session.say(session.event("root", call="c1"), session.event("root", call="c2"), session.event("a", call="c3"), answer)
+    await session.close(outcome=p.Cancelled(agent="root"))
+    fetched = await session.ref.fetch(p.Fetch(key=KEY))
     events = [decode_event(stored.raw, stored.seq) for stored in fetched.events[5:]]
     assert [event.seq for event in events] == [6, 7]
     assert [(event.author, event.invocation_id) for event in events] == [("root", "e-1"), ("a", "e-1")]
@@ -241,45 +263,45 @@ async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(desk: Sess
     ]
 
 
-async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(desk: SessionFixture) -> None:
-    await desk.turn("e-1")
+async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(session: SessionFixture) -> None:
+    await session.turn("e-1")
     for turn in ("e-2", ""):
         with pytest.raises(InvocationNotFoundError):
-            await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id=turn))
+            await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id=turn))
         with pytest.raises(InvocationNotFoundError):
-            await desk.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
+            await session.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
 
 
-async def test_a_session_that_is_there_cannot_be_made_again(desk: SessionFixture) -> None:
-    made = (await desk.ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 1, "app:k": 2, "temp:t": 3}))).session
+async def test_a_session_that_is_there_cannot_be_made_again(session: SessionFixture) -> None:
+    made = (await session.ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 1, "app:k": 2, "temp:t": 3}))).session
     assert made is not None
     assert made.state == {"a": 1, "app:k": 2}
     with pytest.raises(SessionExistsError):
-        await desk.ref.create_session(p.CreateSessionRequest(key=KEY))
-    again = await desk.restarted()
+        await session.ref.create_session(p.CreateSessionRequest(key=KEY))
+    again = await session.restarted()
     with pytest.raises(SessionExistsError):
         await again.ref.create_session(p.CreateSessionRequest(key=KEY))
     assert await again.state() == {"a": 1, "app:k": 2}
     await again.ref.stop()
 
 
-async def test_the_newest_events_are_told_and_none_with_0(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "a", "b")
-    assert await desk.log(num_recent_events=2) == [(2, "root", "a"), (3, "root", "b")]
-    assert await desk.log(num_recent_events=0) == []
-    assert await desk.log(after_timestamp=3.0) == [(3, "root", "b")]
+async def test_the_newest_events_are_told_and_none_with_0(session: SessionFixture) -> None:
+    await session.turn("e-1", "a", "b")
+    assert await session.log(num_recent_events=2) == [(2, "root", "a"), (3, "root", "b")]
+    assert await session.log(num_recent_events=0) == []
+    assert await session.log(after_timestamp=3.0) == [(3, "root", "b")]
 
 
-async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "a")
-    raw = encode(desk.event("user", "note", turn="e-x", state_delta={"n": 1}))
-    assert await desk.ref.append_event(p.AppendEventRequest(key=KEY, event=raw)) == 3
-    assert await desk.state() == {"n": 1}
-    await desk.open("e-2")
+async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(session: SessionFixture) -> None:
+    await session.turn("e-1", "a")
+    raw = encode(session.event("user", "note", turn="e-x", state_delta={"n": 1}))
+    assert await session.ref.append_event(p.AppendEventRequest(key=KEY, event=raw)) == 3
+    assert await session.state() == {"n": 1}
+    await session.open("e-2")
     for asked in (
-        desk.ref.append_event(p.AppendEventRequest(key=KEY, event=raw)),
-        desk.ref.delete_session(p.DeleteSessionRequest(key=KEY)),
-        desk.ref.rewind(p.RewindRequest(key=KEY, invocation_id="e-1")),
+        session.ref.append_event(p.AppendEventRequest(key=KEY, event=raw)),
+        session.ref.delete_session(p.DeleteSessionRequest(key=KEY)),
+        session.ref.rewind(p.RewindRequest(key=KEY, invocation_id="e-1")),
     ):
         with pytest.raises(SessionBusyError, match="'e-2'"):
             await asked

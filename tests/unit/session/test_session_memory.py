@@ -16,7 +16,8 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.limits import KIB, Limits
 from actors.messages.session import SessionKey
-from actors.session.log.logs import FRESH_S, IDLE_S, PAGE, PAGE_BYTES
+from actors.session.log.logs import FRESH_S, IDLE_S
+from actors.session.log.reader import PAGE, PAGE_BYTES
 from actors.session.log.session_log import TAIL, TAIL_BYTES
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
@@ -35,25 +36,25 @@ def key_of(number: int) -> SessionKey:
     return SessionKey("app", f"user-{number}", "s")
 
 
-async def fetched(desk: SessionFixture) -> list[list[Event]]:
+async def fetched(session: SessionFixture) -> list[list[Event]]:
     """The log page by page, as an agent reads it."""
     pages: list[list[Event]] = []
     after_seq, generation, more = 0, "", True
     while more:
-        reply = await desk.ref.fetch(p.Fetch(key=KEY, after_seq=after_seq, generation=generation))
+        reply = await session.ref.fetch(p.Fetch(key=KEY, after_seq=after_seq, generation=generation))
         pages.append([decode_event(stored.raw, stored.seq) for stored in reply.events])
         generation, more = reply.generation, reply.more
         after_seq = pages[-1][-1].seq if pages[-1] else after_seq
     return pages
 
 
-def added(desk: SessionFixture, text: str) -> p.AppendEventRequest:
-    return p.AppendEventRequest(key=KEY, event=encode(desk.event("root", text, turn="e-9")))
+def added(session: SessionFixture, text: str) -> p.AppendEventRequest:
+    return p.AppendEventRequest(key=KEY, event=encode(session.event("root", text, turn="e-9")))
 
 
-async def touch(desk: SessionFixture, key: SessionKey) -> None:
+async def touch(session: SessionFixture, key: SessionKey) -> None:
     """Have the session used, which must be there, without anything being asked of the store if it is in memory."""
-    found = await desk.ref.get_session(p.GetSessionRequest(key=key, num_recent_events=0))
+    found = await session.ref.get_session(p.GetSessionRequest(key=key, num_recent_events=0))
     assert found.session is not None
 
 
@@ -71,12 +72,12 @@ async def test_sessions_that_nobody_uses_leave_memory_and_come_back_as_they_were
     assert (opened.seq, opened.authors) == (3, ("root",))
 
 
-async def test_sessions_that_are_idle_for_long_leave_memory_although_there_is_room(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "hello")
-    desk.clock.now_s += IDLE_S
-    await desk.turn("e-2", "hello", key=OTHER)
-    assert (await desk.counts())["sessions_in_memory"] == 1
-    assert await desk.log() == [(1, "user", "e-1?"), (2, "root", "hello")]
+async def test_sessions_that_are_idle_for_long_leave_memory_although_there_is_room(session: SessionFixture) -> None:
+    await session.turn("e-1", "hello")
+    session.clock.now_s += IDLE_S
+    await session.turn("e-2", "hello", key=OTHER)
+    assert (await session.counts())["sessions_in_memory"] == 1
+    assert await session.log() == [(1, "user", "e-1?"), (2, "root", "hello")]
 
 
 async def test_sessions_with_a_turn_stay_but_leave_what_is_stored_to_the_store(narrow: SessionFixture) -> None:
@@ -136,18 +137,18 @@ async def test_a_session_that_leaves_memory_while_the_store_is_asked_is_looked_u
         assert await narrow.say(narrow.event("root", "two"), turn="e-3") == 4
 
 
-async def _opened(desk: SessionFixture) -> int:
-    return (await desk.open("e-3", repeatable=True)).seq
+async def _opened(session: SessionFixture) -> int:
+    return (await session.open("e-3", repeatable=True)).seq
 
 
-async def test_a_log_of_large_events_is_kept_in_part_and_read_in_small_pages(desk: SessionFixture) -> None:
-    await desk.open()
+async def test_a_log_of_large_events_is_kept_in_part_and_read_in_small_pages(session: SessionFixture) -> None:
+    await session.open()
     more = [f"{number}" + "x" * (TAIL_BYTES // 4) for number in range(60)]
     for text in more:
-        await desk.say(desk.event("root", text))
-    counts = await desk.counts()
+        await session.say(session.event("root", text))
+    counts = await session.counts()
     assert counts["bytes_in_memory"] < 1.1 * TAIL_BYTES
-    pages = await fetched(desk)
+    pages = await fetched(session)
     assert [event.text for page in pages for event in page] == ["hi", *more]
     assert max(map(size, pages)) < 1.5 * PAGE_BYTES
 
@@ -157,19 +158,19 @@ def size(page: Sequence[Event]) -> int:
 
 
 @pytest.mark.parametrize("events", [PAGE - 1, PAGE, PAGE + 1, 2 * PAGE])
-async def test_a_long_log_is_read_in_pages_of_which_the_last_says_so(desk: SessionFixture, events: int) -> None:
-    await desk.open()
+async def test_a_long_log_is_read_in_pages_of_which_the_last_says_so(session: SessionFixture, events: int) -> None:
+    await session.open()
     for start in range(2, events + 1, 100):
-        said = [desk.event("root", f"{seq}") for seq in range(start, min(start + 100, events + 1))]
-        await desk.say(*said)
-    await desk.close()
-    pages = await fetched(desk)
+        said = [session.event("root", f"{seq}") for seq in range(start, min(start + 100, events + 1))]
+        await session.say(*said)
+    await session.close()
+    pages = await fetched(session)
     assert [event.seq for page in pages for event in page] == list(range(1, events + 1))
     assert [len(page) for page in pages] == [PAGE] * (events // PAGE) + [events % PAGE] * (events % PAGE > 0)
 
 
-async def test_a_state_that_is_overwritten_again_and_again_is_not_taken_for_a_large_one(desk: SessionFixture) -> None:
-    await desk.open()
+async def test_a_state_that_is_overwritten_again_and_again_is_not_taken_for_a_large_one(session: SessionFixture) -> None:
+    await session.open()
     for number in range(300):
-        await desk.say(desk.event("root", "x" * 1_000, state_delta={"count": number}))
-    assert (await desk.counts())["bytes_in_memory"] < 2.5 * TAIL * 1_000
+        await session.say(session.event("root", "x" * 1_000, state_delta={"count": number}))
+    assert (await session.counts())["bytes_in_memory"] < 2.5 * TAIL * 1_000

@@ -13,7 +13,7 @@ from actors.errors import StoreConflictError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, EventHead, EventRow, PutTurn, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.session.store import pending_turn_ends as debts
+from actors.session.store import pending_turn_ends
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
@@ -28,40 +28,40 @@ async def hasty(tmp_path: Path) -> AsyncIterator[SessionFixture]:
     await made.ref.stop()
 
 
-async def test_what_is_sent_while_the_store_is_away_is_acknowledged_when_it_is_back(desk: SessionFixture) -> None:
-    await desk.open(subscriber="d")
-    desk.store.away = True
-    saying = [asyncio.create_task(desk.say(desk.event("root", f"{number}"))) for number in range(3)]
+async def test_what_is_sent_while_the_store_is_away_is_acknowledged_when_it_is_back(session: SessionFixture) -> None:
+    await session.open(subscriber="d")
+    session.store.away = True
+    saying = [asyncio.create_task(session.say(session.event("root", f"{number}"))) for number in range(3)]
     await settled()
     assert not any(each.done() for each in saying)
-    desk.store.away = False
+    session.store.away = False
     assert [await each for each in saying] == [2, 3, 4]
-    assert await desk.news("d") == (1, [(2, "0"), (3, "1"), (4, "2")], [])
+    assert await session.news("d") == (1, [(2, "0"), (3, "1"), (4, "2")], [])
 
 
-async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(desk: SessionFixture) -> None:
-    await desk.open()
-    desk.store.away = True
-    saying = asyncio.create_task(desk.say(desk.event("root", "never")))
+async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(session: SessionFixture) -> None:
+    await session.open()
+    session.store.away = True
+    saying = asyncio.create_task(session.say(session.event("root", "never")))
     await settled()
-    await asyncio.wait_for(desk.ref.stop(), 10)
+    await asyncio.wait_for(session.ref.stop(), 10)
     with pytest.raises(StoreUnavailableError):
         await saying
 
 
-async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_everything_once(desk: SessionFixture) -> None:
-    desk.store.breaks = 3
-    await desk.open(subscriber="d", state_delta={"user:seen": 1})
-    desk.store.breaks = 1
-    results = await asyncio.gather(*(desk.say(desk.event("root", f"{number}")) for number in range(5)))
-    desk.store.breaks = 1
-    await desk.close()
+async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_everything_once(session: SessionFixture) -> None:
+    session.store.breaks = 3
+    await session.open(subscriber="d", state_delta={"user:seen": 1})
+    session.store.breaks = 1
+    results = await asyncio.gather(*(session.say(session.event("root", f"{number}")) for number in range(5)))
+    session.store.breaks = 1
+    await session.close()
     assert sorted(results) == [2, 3, 4, 5, 6]
-    assert desk.places() == [1, 2, 3, 4, 5, 6]
-    told = await desk.news("d")
+    assert session.positions() == [1, 2, 3, 4, 5, 6]
+    told = await session.news("d")
     assert [seq for seq, _ in told[1]] == [2, 3, 4, 5, 6]
     assert told[2] == ["Finished"]
-    assert await desk.state() == {"user:seen": 1}
+    assert await session.state() == {"user:seen": 1}
 
 
 async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back(hasty: SessionFixture) -> None:
@@ -82,7 +82,7 @@ async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back
 async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_store_is_back(
     hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debts, "PAUSE_S", 0.0)
+    monkeypatch.setattr(pending_turn_ends, "PAUSE_S", 0.0)
     await hasty.open()
     hasty.store.away = True
     with pytest.raises(StoreUnavailableError):
@@ -156,28 +156,30 @@ async def test_state_that_was_never_stored_is_seen_by_no_session(hasty: SessionF
     assert await hasty.state() == {"user:u": 1, "app:p": 1}
 
 
-async def test_of_two_actors_that_write_one_session_the_second_is_refused_and_reads_its_log_again(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "one")
-    intruder = SessionFixture(desk.folder)
+async def test_of_two_actors_that_write_one_session_the_second_is_refused_and_reads_its_log_again(
+    session: SessionFixture,
+) -> None:
+    await session.turn("e-1", "one")
+    intruder = SessionFixture(session.folder)
     await intruder.turn("e-2", "theirs", state={"a": "theirs"})
     with pytest.raises(StoreConflictError, match="only one deployment may serve it"):
-        await desk.open("e-3", state_delta={"a": "ours"})
-    assert [text for _, _, text in await desk.log()] == ["e-1?", "one", "e-2?", "theirs"]
-    assert await desk.state() == {"a": "theirs"}
-    assert (await desk.open("e-4", state_delta={"b": 1})).authors == ("root",)
+        await session.open("e-3", state_delta={"a": "ours"})
+    assert [text for _, _, text in await session.log()] == ["e-1?", "one", "e-2?", "theirs"]
+    assert await session.state() == {"a": "theirs"}
+    assert (await session.open("e-4", state_delta={"b": 1})).authors == ("root",)
     await intruder.ref.stop()
 
 
-async def test_events_that_came_with_the_refused_one_are_refused_with_it(desk: SessionFixture) -> None:
-    await desk.open()
-    intruder = SqlSessionStore(f"sqlite:///{desk.folder}/sessions.db")
+async def test_events_that_came_with_the_refused_one_are_refused_with_it(session: SessionFixture) -> None:
+    await session.open()
+    intruder = SqlSessionStore(f"sqlite:///{session.folder}/sessions.db")
     intruder.open()
-    theirs = encode(desk.event("root", "theirs", turn="e-x"))
+    theirs = encode(session.event("root", "theirs", turn="e-x"))
     head = EventHead(id="theirs", invocation_id="e-x", author="root", timestamp=1.0)
     intruder.commit([AddEvent(KEY, EventRow(seq=2, head=head, raw=theirs))])
     intruder.close()
     with pytest.raises(StoreConflictError):
-        await desk.say(desk.event("root", "one"), desk.event("root", "two", state_delta={"a": 1}))
-    assert await desk.log() == [(1, "user", "hi"), (2, "root", "theirs")]
-    assert await desk.state() == {}
-    assert await desk.say(desk.event("root", "three")) == 3
+        await session.say(session.event("root", "one"), session.event("root", "two", state_delta={"a": 1}))
+    assert await session.log() == [(1, "user", "hi"), (2, "root", "theirs")]
+    assert await session.state() == {}
+    assert await session.say(session.event("root", "three")) == 3

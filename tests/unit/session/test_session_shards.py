@@ -13,7 +13,7 @@ from actors.errors import StoreError, TurnCancelledError
 from actors.interfaces.records import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
-from actors.rules.capacity.sharding import shares
+from actors.rules.capacity.sharding import all_shards
 from tests.support.session_fixture import KEY, OTHER, FailingStore, SessionFixture, state_of
 from tests.support.sharded_runtimes import one_on_each
 
@@ -43,20 +43,20 @@ class Held(FailingStore):
 
 @pytest.fixture
 async def shard(tmp_path: Path) -> AsyncIterator[SessionFixture]:
-    desk = SessionFixture(tmp_path, store=Held, share=ONE_OF_TWO)
-    yield desk
-    desk.store.gate.set()  # type: ignore[attr-defined]
-    await desk.ref.stop()
+    session = SessionFixture(tmp_path, store=Held, shard=ONE_OF_TWO)
+    yield session
+    session.store.gate.set()  # type: ignore[attr-defined]
+    await session.ref.stop()
 
 
-def held(desk: SessionFixture) -> Held:
-    assert isinstance(desk.store, Held)
-    return desk.store
+def held(session: SessionFixture) -> Held:
+    assert isinstance(session.store, Held)
+    return session.store
 
 
-def beside(desk: SessionFixture) -> FailingStore:
+def beside(session: SessionFixture) -> FailingStore:
     """The store as another Session actor has it open."""
-    store = FailingStore(f"sqlite:///{desk.folder}/sessions.db")
+    store = FailingStore(f"sqlite:///{session.folder}/sessions.db")
     store.open()
     return store
 
@@ -80,13 +80,13 @@ async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and
 
 
 async def test_one_alone_reads_shared_state_once(tmp_path: Path) -> None:
-    desk = SessionFixture(tmp_path)
-    await desk.turn("e-1", "x", state={"app:a": 1})
-    other = beside(desk)
+    session = SessionFixture(tmp_path)
+    await session.turn("e-1", "x", state={"app:a": 1})
+    other = beside(session)
     other.commit([PutState(SessionKey("app", "", ""), {"a": 2})])
-    assert state_of(await desk.open("e-2")) == {"app:a": 1}
+    assert state_of(await session.open("e-2")) == {"app:a": 1}
     other.close()
-    await desk.ref.stop()
+    await session.ref.stop()
 
 
 async def test_what_waits_to_be_written_is_not_lost_when_state_is_read_anew(shard: SessionFixture) -> None:
@@ -120,19 +120,19 @@ async def test_what_could_not_be_written_is_gone_when_state_is_read_anew(shard: 
 
 
 async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_no_others_out_of_line(tmp_path: Path) -> None:
-    desk = SessionFixture(tmp_path)
+    session = SessionFixture(tmp_path)
     for key in (FIRST, SECOND):
-        await desk.open("e-1", key=key)
-    waiting = [asyncio.create_task(desk.open("e-2", key=key)) for key in (FIRST, SECOND)]
+        await session.open("e-1", key=key)
+    waiting = [asyncio.create_task(session.open("e-2", key=key)) for key in (FIRST, SECOND)]
     await asyncio.sleep(0)
-    ask = p.ListOpenTurns(app="app", runner="another", share=Shard(0, 2))
-    assert await desk.ref.list_open_turns(ask) == [(FIRST, "e-1")]
+    ask = p.ListOpenTurns(app="app", runner="another", shard=Shard(0, 2))
+    assert await session.ref.list_open_turns(ask) == [(FIRST, "e-1")]
     with pytest.raises(TurnCancelledError):
         await waiting[0]
     assert not waiting[1].done()
-    await desk.close(key=SECOND)
+    await session.close(key=SECOND)
     assert (await waiting[1]).epoch == 1
-    await desk.ref.stop()
+    await session.ref.stop()
 
 
 async def test_each_tells_of_its_own_sessions_in_a_store_that_has_them_all(tmp_path: Path) -> None:
@@ -140,9 +140,9 @@ async def test_each_tells_of_its_own_sessions_in_a_store_that_has_them_all(tmp_p
     for key in (FIRST, SECOND, KEY):
         await before.open("e-1", key=key)
     await before.ref.stop()
-    desks = [SessionFixture(tmp_path, share=share) for share in shares(2)]
-    told = [await desk.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another")) for desk in desks]
+    sessions = [SessionFixture(tmp_path, shard=shard) for shard in all_shards(2)]
+    told = [await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another")) for session in sessions]
     assert [len({FIRST, SECOND} & {key for key, _ in each}) for each in told] == [1, 1]
     assert sorted(key for each in told for key, _ in each) == sorted({FIRST, SECOND, KEY})
-    for desk in desks:
-        await desk.ref.stop()
+    for session in sessions:
+        await session.ref.stop()

@@ -18,100 +18,100 @@ BOB = SessionKey("app", "bob", "s1")
 SHOP = SessionKey("shop", "ada", "s1")
 
 
-async def rewind(desk: SessionFixture, turn: str) -> None:
-    await desk.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
+async def rewind(session: SessionFixture, turn: str) -> None:
+    await session.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
 
 
-async def test_every_scope_is_seen_by_those_it_is_meant_for(desk: SessionFixture) -> None:
+async def test_every_scope_is_seen_by_those_it_is_meant_for(session: SessionFixture) -> None:
     for key in (OTHER, BOB, SHOP):
-        await desk.turn("e-0", key=key)
-    await desk.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
-    assert await desk.state() == {"a": 1, "user:u": 2, "app:p": 3}
-    assert await desk.state(OTHER) == {"user:u": 2, "app:p": 3}
-    assert await desk.state(BOB) == {"app:p": 3}
-    assert await desk.state(SHOP) == {}
-    again = await desk.restarted()
+        await session.turn("e-0", key=key)
+    await session.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
+    assert await session.state() == {"a": 1, "user:u": 2, "app:p": 3}
+    assert await session.state(OTHER) == {"user:u": 2, "app:p": 3}
+    assert await session.state(BOB) == {"app:p": 3}
+    assert await session.state(SHOP) == {}
+    again = await session.restarted()
     assert [await again.state(key) for key in (KEY, OTHER, BOB, SHOP)] == [
-        await desk.state(key) for key in (KEY, OTHER, BOB, SHOP)
+        await session.state(key) for key in (KEY, OTHER, BOB, SHOP)
     ]
     await again.ref.stop()
 
 
-async def test_the_state_delta_of_a_turn_is_there_when_it_is_opened(desk: SessionFixture) -> None:
-    assert state_of(await desk.open(state_delta={"a": 1, "user:u": 2})) == {"a": 1, "user:u": 2}
+async def test_the_state_delta_of_a_turn_is_there_when_it_is_opened(session: SessionFixture) -> None:
+    assert state_of(await session.open(state_delta={"a": 1, "user:u": 2})) == {"a": 1, "user:u": 2}
 
 
-async def test_sessions_are_listed_with_their_state_the_one_written_last_first(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "x", state={"a": 1, "user:u": 2})
-    await desk.turn("e-1", "x", key=OTHER, state={"b": 3})
-    await desk.turn("e-1", "x", key=BOB)
-    found = (await desk.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))).sessions
+async def test_sessions_are_listed_with_their_state_the_one_written_last_first(session: SessionFixture) -> None:
+    await session.turn("e-1", "x", state={"a": 1, "user:u": 2})
+    await session.turn("e-1", "x", key=OTHER, state={"b": 3})
+    await session.turn("e-1", "x", key=BOB)
+    found = (await session.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))).sessions
     assert [(info.key, info.state) for info in found] == [(OTHER, {"b": 3, "user:u": 2}), (KEY, {"a": 1, "user:u": 2})]
-    assert len((await desk.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions) == 3
+    assert len((await session.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions) == 3
 
 
-async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "one", state={"a": 1, "b": 1, "user:u": 1})
-    before = await desk.state()
-    await desk.turn("e-2", "two", state={"a": 2, "c": 2})
-    await desk.turn("e-3", "three", state={"b": 3, "d": 3})
-    generation = (await desk.ref.fetch(p.Fetch(key=KEY))).generation
-    await rewind(desk, "e-2")
-    assert await desk.log() == [(1, "user", "e-1?"), (2, "root", "one"), (7, "user", "")]
-    assert await desk.state() == before
-    fetched = await desk.ref.fetch(p.Fetch(key=KEY, after_seq=6, generation=generation))
+async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(session: SessionFixture) -> None:
+    await session.turn("e-1", "one", state={"a": 1, "b": 1, "user:u": 1})
+    before = await session.state()
+    await session.turn("e-2", "two", state={"a": 2, "c": 2})
+    await session.turn("e-3", "three", state={"b": 3, "d": 3})
+    generation = (await session.ref.fetch(p.Fetch(key=KEY))).generation
+    await rewind(session, "e-2")
+    assert await session.log() == [(1, "user", "e-1?"), (2, "root", "one"), (7, "user", "")]
+    assert await session.state() == before
+    fetched = await session.ref.fetch(p.Fetch(key=KEY, after_seq=6, generation=generation))
     assert [stored.seq for stored in fetched.events] == [1, 2, 7]
     assert fetched.generation != generation
-    again = await desk.restarted()
+    again = await session.restarted()
     assert await again.state() == before
     await again.turn("e-4", "four")
     assert [text for _, _, text in await again.log()] == ["e-1?", "one", "", "e-4?", "four"]
-    assert again.places()[-1] == 9
+    assert again.positions()[-1] == 9
     await again.ref.stop()
 
 
-async def test_authors_of_a_rewound_turn_are_not_selected_any_more(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "one")
-    await desk.open("e-2")
-    await desk.say(desk.event("a", "two", turn="e-2"), turn="e-2")
-    await desk.close("e-2")
-    assert (await desk.ref.find_turn(p.FindTurn(key=KEY))).authors == ("a",)
-    await rewind(desk, "e-2")
-    assert (await desk.ref.find_turn(p.FindTurn(key=KEY))).authors == ("root",)
+async def test_authors_of_a_rewound_turn_are_not_selected_any_more(session: SessionFixture) -> None:
+    await session.turn("e-1", "one")
+    await session.open("e-2")
+    await session.say(session.event("a", "two", turn="e-2"), turn="e-2")
+    await session.close("e-2")
+    assert (await session.ref.find_turn(p.FindTurn(key=KEY))).authors == ("a",)
+    await rewind(session, "e-2")
+    assert (await session.ref.find_turn(p.FindTurn(key=KEY))).authors == ("root",)
 
 
-async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(desk: SessionFixture) -> None:
-    await desk.open()
-    await desk.say(desk.event("root", call="c1"))
-    await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
-    await rewind(desk, "e-1")
+async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(session.event("root", call="c1"))
+    await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    await rewind(session, "e-1")
     with pytest.raises(LookupError, match="'c1'"):
-        await desk.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1",)))
+        await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1",)))
 
 
-async def test_a_rewound_turn_is_not_found_and_an_earlier_one_can_be_rewound_still(desk: SessionFixture) -> None:
-    await desk.turn("e-0", "zero", state={"a": 0})
-    await desk.turn("e-1", "one", state={"a": 1})
-    await desk.turn("e-2", "two", state={"a": 2, "b": 2})
-    await rewind(desk, "e-2")
+async def test_a_rewound_turn_is_not_found_and_an_earlier_one_can_be_rewound_still(session: SessionFixture) -> None:
+    await session.turn("e-0", "zero", state={"a": 0})
+    await session.turn("e-1", "one", state={"a": 1})
+    await session.turn("e-2", "two", state={"a": 2, "b": 2})
+    await rewind(session, "e-2")
     with pytest.raises(InvocationNotFoundError, match="'e-2'"):
-        await rewind(desk, "e-2")
+        await rewind(session, "e-2")
     with pytest.raises(InvocationNotFoundError):
-        await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
-    assert await desk.state() == {"a": 1}
-    await rewind(desk, "e-1")
-    assert await desk.state() == {"a": 0}
-    await desk.turn("e-3", "three", state={"c": 3})
-    await rewind(desk, "e-0")
-    assert await desk.state() == {}
-    assert [text for _, _, text in await desk.log()] == [""]
+        await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
+    assert await session.state() == {"a": 1}
+    await rewind(session, "e-1")
+    assert await session.state() == {"a": 0}
+    await session.turn("e-3", "three", state={"c": 3})
+    await rewind(session, "e-0")
+    assert await session.state() == {}
+    assert [text for _, _, text in await session.log()] == [""]
 
 
-async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_on(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "one")
+async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_on(session: SessionFixture) -> None:
+    await session.turn("e-1", "one")
     with pytest.raises(InvocationNotFoundError, match="'e-9' not found in session 's1'"):
-        await rewind(desk, "e-9")
-    await desk.turn("e-2", "two")
+        await rewind(session, "e-9")
+    await session.turn("e-2", "two")
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -127,72 +127,72 @@ async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_o
 async def test_rewinding_always_brings_the_state_before_the_turn_back(
     tmp_path_factory: Any, steps: list[dict[str, Any] | int]
 ) -> None:
-    desk = SessionFixture(tmp_path_factory.mktemp("desk"))
-    await desk.turn("e-start")
+    session = SessionFixture(tmp_path_factory.mktemp("session"))
+    await session.turn("e-start")
     states: list[tuple[str, dict[str, Any]]] = []
     for number, step in enumerate(steps):
         if isinstance(step, dict):
-            states.append((f"e-{number}", await desk.state()))
-            await desk.turn(f"e-{number}", "x", state=step)
+            states.append((f"e-{number}", await session.state()))
+            await session.turn(f"e-{number}", "x", state=step)
         elif step < len(states):
             turn, before = states[step]
-            await rewind(desk, turn)
-            assert await desk.state() == before
+            await rewind(session, turn)
+            assert await session.state() == before
             del states[step:]
-    kept = await desk.state()
-    await desk.ref.stop()
-    again = SessionFixture(desk.folder)
+    kept = await session.state()
+    await session.ref.stop()
+    again = SessionFixture(session.folder)
     assert await again.state() == kept
     await again.ref.stop()
 
 
-async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
-    generation = (await desk.ref.fetch(p.Fetch(key=KEY))).generation
-    await desk.ref.delete_session(p.DeleteSessionRequest(key=KEY))
-    assert (await desk.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
-    await desk.ref.delete_session(p.DeleteSessionRequest(key=KEY))
-    assert (await desk.open("e-1", repeatable=True)).seq == 1
-    assert (await desk.ref.find_turn(p.FindTurn(key=KEY))).authors == ()
-    assert await desk.state() == {"user:u": 2, "app:p": 3}
-    fetched = await desk.ref.fetch(p.Fetch(key=KEY, after_seq=2, generation=generation))
+async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(session: SessionFixture) -> None:
+    await session.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
+    generation = (await session.ref.fetch(p.Fetch(key=KEY))).generation
+    await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
+    await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    assert (await session.open("e-1", repeatable=True)).seq == 1
+    assert (await session.ref.find_turn(p.FindTurn(key=KEY))).authors == ()
+    assert await session.state() == {"user:u": 2, "app:p": 3}
+    fetched = await session.ref.fetch(p.Fetch(key=KEY, after_seq=2, generation=generation))
     assert [stored.seq for stored in fetched.events] == [1]
     assert fetched.generation != generation
 
 
-async def test_temp_state_lasts_for_the_turn_and_is_never_stored(desk: SessionFixture) -> None:
-    opened = await desk.open("e-1", state_delta={"temp:a": 1, "b": 2})
+async def test_temp_state_lasts_for_the_turn_and_is_never_stored(session: SessionFixture) -> None:
+    opened = await session.open("e-1", state_delta={"temp:a": 1, "b": 2})
     assert state_of(opened) == {"temp:a": 1, "b": 2}
-    await desk.say(desk.event("root", "x"), temp={"c": 3})
-    assert (await desk.state())["temp:c"] == 3
-    await desk.close()
-    assert await desk.state() == {"b": 2}
-    assert state_of(await desk.open("e-2")) == {"b": 2}
+    await session.say(session.event("root", "x"), temp={"c": 3})
+    assert (await session.state())["temp:c"] == 3
+    await session.close()
+    assert await session.state() == {"b": 2}
+    assert state_of(await session.open("e-2")) == {"b": 2}
 
 
-async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(desk: SessionFixture) -> None:
-    await desk.open("e-1", state_delta={"temp:a": 1})
-    await desk.say(desk.event("root", call="c1"), temp={"c": 3})
-    await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
-    assert await desk.state() == {}
-    again = await desk.restarted()
+async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(session: SessionFixture) -> None:
+    await session.open("e-1", state_delta={"temp:a": 1})
+    await session.say(session.event("root", call="c1"), temp={"c": 3})
+    await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    assert await session.state() == {}
+    again = await session.restarted()
     assert state_of(await again.open("e-1", answers=("c1",))) == {"temp:a": 1, "temp:c": 3}
     await again.ref.stop()
 
 
-async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "x")
-    event = desk.event("root", "y", turn="e-2", state_delta={"temp:a": 1, "b": 2})
-    seq = await desk.ref.append_event(p.AppendEventRequest(key=KEY, event=encode(event)))
-    (stored,) = (await desk.ref.fetch(p.Fetch(key=KEY, after_seq=seq - 1))).events[-1:]
+async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(session: SessionFixture) -> None:
+    await session.turn("e-1", "x")
+    event = session.event("root", "y", turn="e-2", state_delta={"temp:a": 1, "b": 2})
+    seq = await session.ref.append_event(p.AppendEventRequest(key=KEY, event=encode(event)))
+    (stored,) = (await session.ref.fetch(p.Fetch(key=KEY, after_seq=seq - 1))).events[-1:]
     assert decode_event(stored.raw, 0).actions.state_delta == {"b": 2}
-    assert await desk.state() == {"b": 2}
+    assert await session.state() == {"b": 2}
 
 
-async def test_temp_state_has_a_size_too(desk: SessionFixture) -> None:
-    await desk.open("e-1")
+async def test_temp_state_has_a_size_too(session: SessionFixture) -> None:
+    await session.open("e-1")
     for number in range(9):
-        await desk.say(desk.event("root", "x"), temp={f"k{number}": "x" * 100_000})
+        await session.say(session.event("root", "x"), temp={f"k{number}": "x" * 100_000})
     with pytest.raises(TooLargeError, match="the temp state"):
-        await desk.say(desk.event("root", "x"), temp={"k9": "x" * 200_000})
-    assert "temp:k9" not in await desk.state()
+        await session.say(session.event("root", "x"), temp={"k9": "x" * 200_000})
+    assert "temp:k9" not in await session.state()

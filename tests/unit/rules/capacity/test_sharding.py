@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.messages.protocol.base import Statistics
 from actors.messages.session import SessionKey, Shard
 from actors.refs.statistics import by_agent, total
-from actors.rules.capacity.sharding import holds, shard_name, shard_of, shares
+from actors.rules.capacity.sharding import all_shards, holds, shard_name, shard_of
 
 numbers = st.integers(1, 40)
 keys = st.builds(SessionKey, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))
@@ -25,7 +25,7 @@ def test_a_session_is_with_the_same_actor_in_every_process_and_every_version() -
 
 @given(keys, numbers)
 def test_each_session_is_held_by_exactly_one(key: SessionKey, number: int) -> None:
-    assert [share.index for share in shares(number) if holds(share, key)] == [shard_of(key, number)]
+    assert [shard.index for shard in all_shards(number) if holds(shard, key)] == [shard_of(key, number)]
 
 
 @given(keys, numbers)
@@ -50,8 +50,8 @@ def test_the_sessions_of_one_user_are_spread_too_and_every_part_of_the_key_count
 
 
 def test_one_alone_has_its_plain_name_and_everything() -> None:
-    assert [shard_name("session", share) for share in shares(1)] == ["session"]
-    assert [shard_name("session", share) for share in shares(3)] == ["session-0", "session-1", "session-2"]
+    assert [shard_name("session", shard) for shard in all_shards(1)] == ["session"]
+    assert [shard_name("session", shard) for shard in all_shards(3)] == ["session-0", "session-1", "session-2"]
     assert all(holds(Shard(), key) for key in MANY[:100])
 
 

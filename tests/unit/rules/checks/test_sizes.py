@@ -19,6 +19,7 @@ from actors.rules.checks.sizes import ENVELOPE, left_out
 from actors.session.admission import Admission
 from actors.session.log.event_scan import new_event
 from actors.session.log.session_log import SessionLog
+from actors.session.log.shared_state import SharedState
 from runtime import Settings
 
 KEY = SessionKey("app", "ada", "s1")
@@ -37,7 +38,7 @@ def test_the_largest_answers_give_way_and_no_more_than_have_to(sizes: list[int],
 
 def hot_log() -> SessionLog:
     row = SessionRow(key=KEY, head_seq=0, rewinds=0, authors=(), state={}, created_s=0.0, updated_s=0.0)
-    return SessionLog(row, {}, {})
+    return SessionLog(row, SharedState(), SharedState())
 
 
 @given(st.integers(0, 2**32))

@@ -12,6 +12,7 @@ from actors.interfaces.records import SessionRow
 from actors.messages.session import SessionKey
 from actors.rules.checks.state import merge, only_temp, overwritten, split, take_back, without_temp
 from actors.session.log.session_log import SessionLog
+from actors.session.log.shared_state import SharedState
 
 keys = st.builds("{}{}".format, st.sampled_from(["", "", "app:", "user:", "temp:"]), st.sampled_from(["a", "b", "c", ""]))
 values = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
@@ -23,7 +24,7 @@ KEY = SessionKey("app", "ada", "s1")
 
 def log_with(state: Mapping[str, Any]) -> SessionLog:
     row = SessionRow(key=KEY, head_seq=0, rewinds=0, authors=(), state=dict(state), created_s=0, updated_s=0)
-    return SessionLog(row, {}, {})
+    return SessionLog(row, SharedState(), SharedState())
 
 
 @given(deltas)

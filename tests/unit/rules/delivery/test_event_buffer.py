@@ -1,454 +1,94 @@
-"""What a reader who is late is told: every complete event once and in order, and of pieces what there is room for."""
+"""What a late reader gets: every complete event once and in order, and as many partials as there is room for."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
-
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from actors import Content, Event, FunctionCall, Part
-from actors.errors import StoreUnavailableError
-from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
-from actors.messages.session import SessionKey
-from actors.rules.delivery.event_buffer import EventBuffer, cost
-from actors.rules.delivery.partials import merged
-from actors.session.subscribers.outbox import LINGER_S, Outbox
-from tests.support.session_fixture import KEY, OTHER, Clock, settled
-
-WHERE = (KEY, "e-1")
-ROOM = 16_000
-PAGE = 3
+from actors.rules.delivery.event_buffer import EventBuffer
+from tests.support.streamed_events import complete, page, partial, texts
 
 
-def piece(text: str, author: str = "a", branch: str | None = None, **more: object) -> p.StoredEvent:
-    content = more.pop("content", Content.of_text(text, role="model"))
-    return p.StoredEvent(0, encode(Event(author=author, branch=branch, partial=True, content=content, **more)))  # type: ignore[arg-type]
-
-
-def whole(seq: int, text: str = "", author: str = "a", branch: str | None = None) -> p.StoredEvent:
-    return p.StoredEvent(seq, encode(Event(author=author, branch=branch, content=Content.of_text(text, role="model"))))
-
-
-def told(events: Sequence[p.StoredEvent]) -> list[tuple[int, str, str]]:
-    decoded = [decode_event(stored.raw, stored.seq) for stored in events]
-    return [(event.seq, event.author, _text(event)) for event in decoded]
-
-
-def _text(event: Event) -> str:
-    return "".join(part.text or "" for part in event.content.parts) if event.content is not None else ""
-
-
-def page(events: Sequence[p.StoredEvent], *, more: bool = False) -> p.TurnRead:
-    return p.TurnRead(events=events, read_to_seq=events[-1].seq, more=more)
-
-
-# ------------------------------------------------------------------------------------------------- pieces
-def test_pieces_that_differ_only_in_their_text_become_one_with_all_of_it() -> None:
-    made = merged([piece("to", id="1", timestamp=1.0), piece(" be", id="2", timestamp=2.0), piece(" or", id="3")])
-    assert told(made) == [(0, "a", "to be or")]
-    assert decode_event(made[0].raw, 0).partial
-    assert decode_event(made[0].raw, 0).id == "1"
-
-
-def test_a_single_piece_is_left_as_it_is() -> None:
-    only = piece("one")
-    assert merged([only])[0] is only
-
-
-def test_each_voice_is_merged_by_itself_however_they_alternate() -> None:
-    events = [piece("x", "a"), piece("1", "b"), piece("y", "a"), piece("2", "b"), piece("3", "b", "p.b"), piece("z", "a")]
-    assert told(merged(events)) == [(0, "a", "xyz"), (0, "b", "12"), (0, "b", "3")]
-
-
-def test_thoughts_and_words_stay_apart() -> None:
-    thought = Content(role="model", parts=[Part(text="hm", thought=True)])
-    events = [piece("", content=thought), piece("", content=thought), piece("yes"), piece("!"), piece("", content=thought)]
-    assert told(merged(events)) == [(0, "a", "hmhm"), (0, "a", "yes!"), (0, "a", "hm")]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        Content(role="model", parts=[Part(function_call=FunctionCall(name="f", args={}))]),
-        Content(role="model", parts=[Part(text="a"), Part(text="b")]),
-        Content(role="model", parts=[Part(text="a", thought_signature=b"x")]),
-    ],
-)
-def test_pieces_of_another_kind_are_kept_in_their_places(content: Content | None) -> None:
-    other = piece("", content=content)
-    events = [piece("1"), piece("2"), other, other, piece("3"), piece("4")]
-    made = merged(events)
-    assert (made[1], made[2]) == (other, other)
-    assert told([made[0], made[3]]) == [(0, "a", "12"), (0, "a", "34")]
-
-
-def test_the_pieces_of_a_complete_answer_are_left_out_and_those_of_others_kept() -> None:
-    events = [piece("x"), piece("1", "b"), piece("y"), whole(4, "xy"), piece("2", "b"), piece("z")]
-    assert told(merged(events)) == [(0, "b", "12"), (4, "a", "xy"), (0, "a", "z")]
-
-
-# ------------------------------------------------------------------------------------------------- one reader
 def test_what_fits_is_told_as_it_came() -> None:
-    backlog = EventBuffer()
-    events = [piece("x"), piece("y"), whole(3, "xy"), piece("z")]
+    buffer = EventBuffer()
+    events = [partial("x"), partial("y"), complete(3, "xy"), partial("z")]
     for event in events:
-        backlog.put(event)
-    assert backlog.take() == events
-    assert (backlog.take(), backlog.size, backlog.is_behind, backlog.after_seq) == ([], 0, False, 3)
+        buffer.put(event)
+    assert buffer.take() == events
+    assert (buffer.take(), buffer.size, buffer.is_behind, buffer.after_seq) == ([], 0, False, 3)
 
 
 def test_what_came_before_is_passed_over() -> None:
-    backlog = EventBuffer(after_seq=4)
+    buffer = EventBuffer(after_seq=4)
     for seq in (3, 4, 5, 5, 2):
-        backlog.put(whole(seq))
-    assert [event.seq for event in backlog.take()] == [5]
+        buffer.put(complete(seq))
+    assert [event.seq for event in buffer.take()] == [5]
 
 
 def test_complete_events_without_room_are_left_to_the_log_with_all_behind_them() -> None:
-    backlog = EventBuffer(most_bytes=1_000)
-    log = [whole(seq, "x" * 300) for seq in range(1, 8)]
+    buffer = EventBuffer(max_bytes=1_000)
+    log = [complete(seq, "x" * 300) for seq in range(1, 8)]
     for event in log:
-        backlog.put(event)
-    assert [event.seq for event in backlog.take()] == [1, 2]
-    assert (backlog.is_behind, backlog.after_seq, backlog.head_seq) == (True, 2, 7)
-    backlog.put(piece("lost"))
-    backlog.catch_up(page(log[2:]), 7)
-    assert [event.seq for event in backlog.take()] == [3, 4]
-    backlog.catch_up(page(log[4:6], more=True), 7)
-    assert [event.seq for event in backlog.take()] == [5, 6]
-    backlog.catch_up(page(log[6:]), 7)
-    assert not backlog.is_behind
-    backlog.put(whole(8))
-    assert [event.seq for event in backlog.take()] == [7, 8]
+        buffer.put(event)
+    assert [event.seq for event in buffer.take()] == [1, 2]
+    assert (buffer.is_behind, buffer.after_seq, buffer.head_seq) == (True, 2, 7)
+    buffer.put(partial("lost"))
+    buffer.catch_up(page(log[2:]), 7)
+    assert [event.seq for event in buffer.take()] == [3, 4]
+    buffer.catch_up(page(log[4:6], more=True), 7)
+    assert [event.seq for event in buffer.take()] == [5, 6]
+    buffer.catch_up(page(log[6:]), 7)
+    assert not buffer.is_behind
+    buffer.put(complete(8))
+    assert [event.seq for event in buffer.take()] == [7, 8]
 
 
 def test_an_event_larger_than_everything_is_told_alone() -> None:
-    backlog = EventBuffer(most_bytes=100)
-    backlog.put(whole(1, "x" * 1_000))
-    backlog.put(whole(2, "x" * 1_000))
-    assert [event.seq for event in backlog.take()] == [1]
-    backlog.catch_up(page([whole(2, "x" * 1_000)]), 2)
-    assert [event.seq for event in backlog.take()] == [2]
-    assert not backlog.is_behind
+    buffer = EventBuffer(max_bytes=100)
+    buffer.put(complete(1, "x" * 1_000))
+    buffer.put(complete(2, "x" * 1_000))
+    assert [event.seq for event in buffer.take()] == [1]
+    buffer.catch_up(page([complete(2, "x" * 1_000)]), 2)
+    assert [event.seq for event in buffer.take()] == [2]
+    assert not buffer.is_behind
 
 
 def test_an_answer_that_lost_a_piece_is_told_again_only_when_it_is_complete() -> None:
-    backlog = EventBuffer(most_bytes=1_000)
-    backlog.put(piece("begin"))
-    assert told(backlog.take()) == [(0, "a", "begin")]
-    backlog.put(piece("x" * 2_000))
-    backlog.put(piece("after the gap"))
-    backlog.put(piece("another's", "b"))
-    backlog.put(whole(2, "all"))
-    backlog.put(piece("the next"))
-    assert told(backlog.take()) == [(0, "b", "another's"), (2, "a", "all"), (0, "a", "the next")]
+    buffer = EventBuffer(max_bytes=1_000)
+    buffer.put(partial("begin"))
+    assert texts(buffer.take()) == [(0, "a", "begin")]
+    buffer.put(partial("x" * 2_000))
+    buffer.put(partial("after the gap"))
+    buffer.put(partial("another's", "b"))
+    buffer.put(complete(2, "all"))
+    buffer.put(partial("the next"))
+    assert texts(buffer.take()) == [(0, "b", "another's"), (2, "a", "all"), (0, "a", "the next")]
 
 
 def test_ten_thousand_small_pieces_take_no_more_room_than_there_is_and_keep_every_word() -> None:
-    backlog = EventBuffer(most_bytes=100_000)
+    buffer = EventBuffer(max_bytes=100_000)
     for number in range(10_000):
-        backlog.put(piece(f"{number} "))
-        assert backlog.size <= 100_000
-    assert "".join(text for _, _, text in told(backlog.take())) == "".join(f"{number} " for number in range(10_000))
+        buffer.put(partial(f"{number} "))
+        assert buffer.size <= 100_000
+    assert "".join(text for _, _, text in texts(buffer.take())) == "".join(f"{number} " for number in range(10_000))
 
 
 def test_what_a_reader_does_not_want_is_not_told_whether_it_has_come_or_not() -> None:
-    backlog = EventBuffer()
-    for event in (whole(2), piece("x"), whole(4)):
-        backlog.put(event)
-    backlog.skip(3)
-    backlog.put(whole(3))
-    assert [event.seq for event in backlog.take()] == [0, 4]
-    backlog.skip(8)
+    buffer = EventBuffer()
+    for event in (complete(2), partial("x"), complete(4)):
+        buffer.put(event)
+    buffer.skip(3)
+    buffer.put(complete(3))
+    assert [event.seq for event in buffer.take()] == [0, 4]
+    buffer.skip(8)
     for seq in (6, 8, 9):
-        backlog.put(whole(seq))
-    assert [event.seq for event in backlog.take()] == [9]
-    assert not backlog.is_behind
+        buffer.put(complete(seq))
+    assert [event.seq for event in buffer.take()] == [9]
+    assert not buffer.is_behind
 
 
 def test_a_copy_goes_its_own_way() -> None:
-    backlog = EventBuffer()
-    backlog.put(piece("x"))
-    other = backlog.copy()
-    backlog.put(whole(1))
-    assert (len(backlog), len(other)) == (2, 1)
-    other.put(whole(1))
-    assert len(backlog.take()) == len(other.take()) == 2
-
-
-# ------------------------------------------------------------------------------------------------- all that can happen
-class Say(NamedTuple):
-    """A piece of an answer, or with `ends` the whole of it."""
-
-    author: str
-    size: int
-    ends: bool
-
-
-class Burst(NamedTuple):
-    """Several complete answers one after the other."""
-
-    author: str
-    size: int
-    times: int
-
-
-class Poll(NamedTuple):
-    """The driver asks; its reply may be lost."""
-
-    lost: bool
-
-
-class Wait(NamedTuple):
-    """Everything that can go on goes on."""
-
-
-class Again(NamedTuple):
-    """The driver subscribes again, with what it knows."""
-
-
-steps = st.lists(
-    st.one_of(
-        st.builds(Say, st.sampled_from("ab"), st.sampled_from([1, 10, 100]), st.just(False)),
-        st.builds(Say, st.sampled_from("ab"), st.sampled_from([1, 600, 1_000]), st.just(True)),
-        st.builds(Burst, st.sampled_from("ab"), st.sampled_from([1, 600, 1_000]), st.integers(2, 12)),
-        st.builds(Poll, st.booleans()),
-        st.builds(Wait),
-        st.builds(Again),
-    ),
-    max_size=60,
-)
-
-
-class Play:
-    """A turn with its log, a mailbox, and a driver that follows it."""
-
-    def __init__(self) -> None:
-        self.log: list[p.StoredEvent] = []
-        self.clock = Clock()
-        self.box = Outbox(self.clock, self.read, ROOM)
-        self.box.follow(WHERE, 0, 0)
-        self.largest = 0
-        self.ack = 0
-        self.heard: list[p.StoredEvent] = []
-        self.outcome: p.AnyOutcome | None = None
-        self.said: dict[str, str] = {"a": "", "b": ""}
-        self.streams: dict[str, list[str]] = {"a": [""], "b": [""]}
-        self.joined: set[tuple[str, int]] = set()
-
-    async def read(self, key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
-        await asyncio.sleep(0)
-        # The places between are somebody else's.
-        found = [event for event in self.log if event.seq > after_seq][:PAGE]
-        return p.TurnRead(events=found, read_to_seq=found[-1].seq if found else after_seq, more=len(found) == PAGE)
-
-    def say(self, step: Say) -> None:
-        if step.ends:
-            event = whole(2 * len(self.log) + 2, "w" * step.size, step.author)
-            self.log.append(event)
-            self.streams[step.author].append("")
-        else:
-            text = f"{len(self.streams[step.author][-1])}." * step.size
-            self.streams[step.author][-1] += text
-            event = piece(text, step.author)
-        self.largest = max(self.largest, cost(event))
-        self.box.put(WHERE, [event])
-
-    async def poll(self, *, lost: bool = False, pause_s: float = 0.0) -> bool:
-        self.clock.now_s += pause_s
-        polling = asyncio.create_task(self.box.poll(self.ack))
-        await settled()
-        if not polling.done():
-            polling.cancel()
-            await settled()
-            return False
-        news = polling.result()
-        assert sum(cost(event) for turn in news.turns for event in turn.events) <= ROOM + self.largest
-        if not lost:
-            self.ack = news.number
-            for turn in news.turns:
-                self.heard += turn.events
-                self.outcome = turn.outcome or self.outcome
-        return True
-
-    def again(self) -> None:
-        after_seq = max([event.seq for event in self.heard], default=0)
-        # What came of running answers is heard from here on in the middle.
-        self.joined |= {(author, len(streams) - 1) for author, streams in self.streams.items() if streams[-1]}
-        self.box.follow(WHERE, after_seq, self.log[-1].seq if self.log else 0)
-
-    def check_pieces(self) -> None:
-        """Of every answer nothing is heard but how it begins."""
-        place = {"a": 0, "b": 0}
-        heard = {"a": "", "b": ""}
-        for seq, author, text in told(self.heard):
-            if seq:
-                place[author] += 1
-                heard[author] = ""
-            elif (author, place[author]) not in self.joined:
-                heard[author] += text
-                assert self.streams[author][place[author]].startswith(heard[author])
-
-
-@settings(max_examples=300)
-@given(steps)
-async def test_whatever_happens_a_driver_hears_each_complete_event_once_in_order_and_little_is_kept(steps: list[object]) -> None:
-    play = Play()
-    for step in steps:
-        match step:
-            case Say():
-                play.say(step)
-            case Burst():
-                for _ in range(step.times):
-                    play.say(Say(step.author, step.size, True))
-            case Poll():
-                await play.poll(lost=step.lost)
-            case Again():
-                # A driver subscribes again when its actor has lost everything; what it has not acknowledged is not on its way.
-                await play.poll()
-                play.again()
-            case _:
-                play.clock.now_s += LINGER_S
-                await settled()
-        assert play.box.size <= ROOM + play.largest
-    play.box.end(WHERE, p.Finished())
-    for _ in range(200):
-        if play.outcome is not None:
-            break
-        await play.poll()
-    assert play.outcome == p.Finished()
-    assert [event for event in play.heard if event.seq] == play.log
-    play.check_pieces()
-
-
-async def test_a_piece_that_comes_while_its_reader_is_behind_takes_the_rest_of_its_answer_with_it() -> None:
-    play = Play()
-    for _ in range(4):
-        play.say(Say("a", 900, True))
-    play.say(Say("b", 1, False))
-    while await play.poll(pause_s=LINGER_S):
-        pass
-    assert [event.seq for event in play.heard] == [2, 4, 6, 8]
-    play.say(Say("b", 1, False))
-    play.say(Say("a", 1, False))
-    play.say(Say("b", 1, True))
-    play.say(Say("b", 1, False))
-    await play.poll(pause_s=LINGER_S)
-    assert [(seq, author) for seq, author, _ in told(play.heard[4:])] == [(0, "a"), (10, "b"), (0, "b")]
-
-
-def test_an_answer_stays_cut_off_whatever_was_complete_before_it() -> None:
-    backlog = EventBuffer(most_bytes=2_000)
-    log = [whole(seq, "x" * 600) for seq in (1, 2, 3, 4)]
-    for event in log:
-        backlog.put(event)
-    backlog.take()
-    backlog.put(piece("lost"))
-    backlog.catch_up(page(log[2:]), 4)
-    # Makes the backlog shrink.
-    backlog.put(piece("y" * 600, "b"))
-    assert not backlog.is_behind
-    backlog.put(piece("headless"))
-    assert [event.seq for event in backlog.take()] == [3, 4]
-
-
-async def test_what_the_log_does_not_show_any_more_is_not_waited_for() -> None:
-    play = Play()
-    play.box.follow(WHERE, 0, 7)
-    play.box.end(WHERE, p.Finished())
-    assert await play.poll()
-    assert (play.heard, play.outcome) == ([], p.Finished())
-
-
-async def test_a_turn_that_goes_on_before_its_pause_was_told_is_told_from_where_its_follower_is() -> None:
-    play = Play()
-    play.say(Say("a", 1, True))
-    await play.poll()
-    play.say(Say("a", 1, True))
-    play.box.end(WHERE, p.Paused())
-    play.box.follow(WHERE, 5, 5)
-    play.say(Say("a", 1, True))
-    play.box.end(WHERE, p.Finished())
-    while play.outcome is None:
-        assert await play.poll()
-    assert [event.seq for event in play.heard] == [2, 4, 6]
-    assert play.outcome == p.Finished()
-
-
-async def test_a_page_that_is_read_for_a_subscription_which_is_over_is_not_told() -> None:
-    gates = [asyncio.Event(), asyncio.Event()]
-    asked: list[int] = []
-
-    async def read(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
-        asked.append(after_seq)
-        await gates[len(asked) - 1].wait()
-        return p.TurnRead(events=[whole(seq) for seq in range(after_seq + 1, 4)], read_to_seq=3)
-
-    box = Outbox(Clock(), read, ROOM)
-    box.follow(WHERE, 0, 3)
-    await settled()
-    box.follow(WHERE, 2, 3)
-    gates[0].set()
-    await settled()
-    gates[1].set()
-    # The second one wants less, but what the first has asked for was not told yet.
-    assert [event.seq for event in (await box.poll(0)).turns[0].events] == [1, 2, 3]
-    assert asked == [0, 0]
-
-
-async def test_many_turns_together_take_no_more_room_than_there_is() -> None:
-    logs = {f"e-{number}": [whole(seq, "x" * 200) for seq in range(1, 31)] for number in range(40)}
-
-    async def read(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
-        found = [event for event in logs[invocation_id] if event.seq > after_seq][:PAGE]
-        return p.TurnRead(events=found, read_to_seq=found[-1].seq if found else after_seq, more=len(found) == PAGE)
-
-    box = Outbox(Clock(), read, ROOM)
-    for turn in logs:
-        box.follow((KEY, turn), 0, 0)
-    for place in range(30):
-        for turn, log in logs.items():
-            box.put((KEY, turn), [log[place]])
-            assert box.size <= ROOM + 400
-    for turn in logs:
-        box.end((KEY, turn), p.Finished())
-    heard: dict[str, list[p.StoredEvent]] = {turn: [] for turn in logs}
-    ended: set[str] = set()
-    ack = 0
-    while len(ended) < len(logs):
-        news = await asyncio.wait_for(box.poll(ack), 10)
-        ack = news.number
-        for of_turn in news.turns:
-            heard[of_turn.invocation_id] += of_turn.events
-            if of_turn.outcome is not None:
-                ended.add(of_turn.invocation_id)
-        # What is read of the last turn for which there is room may go beyond.
-        assert box.size <= ROOM * 9 // 8 + 400
-    assert heard == logs
-
-
-async def test_a_reader_who_is_late_while_the_store_is_away_is_told_so_and_others_hear_on() -> None:
-    async def away(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
-        raise StoreUnavailableError("the store", "gone")
-
-    box = Outbox(Clock(), away, ROOM)
-    box.follow(WHERE, 0, 0)
-    box.follow((OTHER, "e-2"), 0, 0)
-    box.put(WHERE, [whole(seq, "x" * 1_500) for seq in range(1, 5)])
-    first = await box.poll(0)
-    assert [event.seq for event in first.turns[0].events] == [1]
-    second = await box.poll(1)
-    assert isinstance(second.turns[0].outcome, p.Failed)
-    assert second.turns[0].outcome.error_code == "StoreUnavailableError"
-    assert second.turns[0].outcome.error_args == ["the store", "gone"]
-    box.put(WHERE, [whole(5)])
-    box.put((OTHER, "e-2"), [whole(1)])
-    box.end((OTHER, "e-2"), p.Finished())
-    third = await box.poll(2)
-    assert [(turn.invocation_id, len(turn.events), turn.outcome) for turn in third.turns] == [("e-2", 1, p.Finished())]
+    buffer = EventBuffer()
+    buffer.put(partial("x"))
+    other = buffer.copy()
+    buffer.put(complete(1))
+    assert (len(buffer), len(other)) == (2, 1)
+    other.put(complete(1))
+    assert len(buffer.take()) == len(other.take()) == 2

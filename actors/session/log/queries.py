@@ -1,0 +1,54 @@
+"""What agents and drivers read of a log: from memory as far as it is there, else page by page from the store."""
+
+from __future__ import annotations
+
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from actors.messages.event import USER
+from actors.messages.session import SessionKey
+from actors.session.log.event_scan import scan
+from actors.session.log.logs import SessionLogs
+from actors.session.log.reader import PAGE, LogReader
+from actors.session.log.session_log import SessionLog
+
+TURN_PAGE = 100
+"""Events of one page for a subscriber that lags. It keeps as many as it has room for, and reads the rest again."""
+
+
+class LogQueries:
+    """Answers Fetch and ReadTurn."""
+
+    def __init__(self, logs: SessionLogs, reader: LogReader) -> None:
+        self._logs = logs
+        self._reader = reader
+
+    async def fetch(self, message: p.Fetch) -> p.Fetched:
+        """A page of what is new in a log; from its start when it was rewound. Raises SessionNotFoundError, StoreError."""
+        log = await self._logs.load(message.key)
+        if message.state_only:
+            return p.Fetched(events=(), generation=log.generation, state=encode(log.merged_state()), state_seq=log.state_seq)
+        generation = log.generation
+        after_seq = message.after_seq if message.generation == generation else 0
+        events, more = await self._page(log, after_seq, PAGE)
+        state = encode(log.merged_state())
+        return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=log.state_seq)
+
+    async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
+        """A page of the agents' events in a turn. Raises SessionNotFoundError, StoreError."""
+        return await self.turn_page(message.key, message.invocation_id, message.after_seq)
+
+    async def turn_page(self, key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
+        """A page of the agents' events in a turn after a position. Raises SessionNotFoundError, StoreError."""
+        log = await self._logs.load(key)
+        page, more = await self._page(log, after_seq, TURN_PAGE)
+        scanned = ((stored, scan(stored.raw)) for stored in page)
+        events = [stored for stored, event in scanned if event.invocation_id == invocation_id and event.author != USER]
+        return p.TurnRead(events=events, read_to_seq=page[-1].seq if page else after_seq, more=more)
+
+    async def _page(self, log: SessionLog, after_seq: int, max_events: int) -> tuple[list[p.StoredEvent], bool]:
+        """The events after a position, and whether there are more."""
+        events = log.events_after(after_seq)
+        if events is not None:
+            return events, False
+        page = await self._reader.page(log.key, after_seq, max_events)
+        return page, bool(page) and page[-1].seq < log.committed_seq

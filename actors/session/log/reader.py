@@ -1,0 +1,121 @@
+"""What the Session actor reads from the store: sessions, events by pages, turns and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from actors.errors import UnknownFunctionCallError
+from actors.interfaces.records import CallRow, SessionRow, TurnRow
+from actors.messages.codec import decode
+from actors.messages.json_types import JsonValue
+from actors.messages.protocol.base import StoredEvent
+from actors.messages.session import SessionKey
+from actors.session.log.event_scan import EventScan, scan
+from actors.session.log.open_turn import OpenTurn
+from actors.session.store.access import StoreAccess
+
+PAGE = 1_000
+"""Events that are read from the store for one reply, unless they are large."""
+
+PAGE_BYTES = 4_000_000
+"""About how large a reply may become."""
+
+FIRST_READ = 16
+"""Events that are read first: their size tells how many more a reply has room for."""
+
+
+class LogReader:
+    """Reads the store. What looks a record up waits until all earlier writes are on disk.
+
+    All methods raise StoreError when the store cannot be read.
+    """
+
+    def __init__(self, access: StoreAccess) -> None:
+        self._access = access
+        self._store = access.store
+
+    async def session(self, key: SessionKey) -> SessionRow | None:
+        """The record of a session, or None."""
+        return await self._access.read(self._store.session, key)
+
+    async def sessions(self, app: str, user: str | None) -> list[SessionRow]:
+        """The records of all sessions of a user, or of all users, the one written last first."""
+        await self._access.commits.flush()
+        return await self._access.read(self._store.sessions, app, user)
+
+    async def events(
+        self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
+    ) -> list[StoredEvent]:
+        """Visible events of a log: see `SessionStore.events`."""
+        rows = await self._access.read(
+            lambda: self._store.events(key, after_seq=after_seq, limit=limit, after_s=after_s, newest=newest)
+        )
+        return [StoredEvent(seq, raw) for seq, raw in rows]
+
+    async def page(self, key: SessionKey, after_seq: int, max_events: int = PAGE) -> list[StoredEvent]:
+        """The events after a position: at most `max_events`, fewer when they are large, none when there are no more."""
+        page = await self.events(key, after_seq=after_seq, limit=FIRST_READ)
+        if len(page) == FIRST_READ:
+            size = sum(len(stored.raw) for stored in page)
+            room = min(max_events, FIRST_READ * PAGE_BYTES // (size + 1)) - FIRST_READ
+            if room > 0:
+                page += await self.events(key, after_seq=page[-1].seq, limit=room)
+        return page
+
+    async def recall(self, key: SessionKey, turn: OpenTurn) -> None:
+        """Note in `turn` its events as the store has them, in place of those noted before."""
+        noted: list[tuple[EventScan, int]] = []
+        after_seq = turn.row.first_seq - 1
+        while page := await self.page(key, after_seq):
+            # A turn that was paused long ago has thousands of events of other turns after it: only its own are kept.
+            scanned = ((scan(stored.raw), stored.seq) for stored in page)
+            noted += [(event, seq) for event, seq in scanned if event.invocation_id == turn.row.invocation_id]
+            after_seq = page[-1].seq
+        turn.forget()
+        for event, seq in noted:
+            turn.note(event, seq)
+
+    async def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
+        """The record of a turn, or None."""
+        await self._access.commits.flush()
+        return await self._access.read(self._store.turn, key, invocation_id)
+
+    async def open_turn(self, key: SessionKey) -> OpenTurn | None:
+        """The turn that is open in the store: one that ran when the Session actor or the whole deployment was lost."""
+        row = await self._access.read(self._store.running_turn, key)
+        if row is None or self._access.pending_ends.has(key, row.invocation_id):
+            return None
+        turn = OpenTurn.of(row)
+        await self.recall(key, turn)
+        return turn
+
+    async def open_turns(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
+        """The records of all open turns of an app."""
+        await self._access.commits.flush()
+        return await self._access.read(self._store.running, app)
+
+    async def calls(self, key: SessionKey, call_ids: Sequence[str]) -> list[CallRow]:
+        """The function calls with these ids, in this order. Raises UnknownFunctionCallError for an id that the log has not."""
+        if call_ids:
+            await self._access.commits.flush()
+        calls = []
+        for call_id in call_ids:
+            found = await self._access.read(self._store.call, key, call_id)
+            if found is None:
+                raise UnknownFunctionCallError(call_id, key.session)
+            calls.append(found)
+        return calls
+
+    async def position(self, key: SessionKey, event_id: str) -> tuple[int, str] | None:
+        """The position and the invocation id of an event, or None."""
+        await self._access.commits.flush()
+        return await self._access.read(self._store.place, key, event_id)
+
+    async def authors(self, key: SessionKey, before_seq: int) -> list[str]:
+        """The authors before a position, the most recent first."""
+        return await self._access.read(self._store.authors, key, before_seq)
+
+    async def undos(self, key: SessionKey, first_seq: int) -> list[Mapping[str, list[JsonValue]]]:
+        """The state that events from a position on have overwritten, newest first: see `rules.checks.state.overwritten`."""
+        found = await self._access.read(self._store.undos, key, first_seq)
+        return [decode(undo, dict) for _, undo in found]

@@ -1,0 +1,68 @@
+"""Appending events to logs, and showing them to subscribers once they are on disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from actors.interfaces.records import Write
+from actors.messages.event import USER
+from actors.messages.protocol.base import StoredEvent
+from actors.session.log.event_scan import EventScan
+from actors.session.log.logs import SessionLogs
+from actors.session.log.session_log import SessionLog
+from actors.session.subscribers.subscriptions import Subscriptions
+
+Events = Sequence[tuple[bytes, EventScan]]
+"""Events to append: each encoded, and scanned."""
+
+
+class LogWriter:
+    """Appends events to logs.
+
+    Args:
+        logs: writes to the store.
+        subscriptions: get the agents' events.
+        counts: the actor's figures; `events` is counted here.
+    """
+
+    def __init__(self, logs: SessionLogs, subscriptions: Subscriptions, counts: Counter[str]) -> None:
+        self._logs = logs
+        self._subscriptions = subscriptions
+        self._counts = counts
+
+    async def add(
+        self, log: SessionLog, events: Events, writes: Sequence[Write] = (), then: Callable[[], None] | None = None
+    ) -> int:
+        """Give events their positions and store them together with `writes`, all or none; then readers may see them.
+
+        Args:
+            then: called in the same step as the subscribers get the events.
+
+        Returns:
+            The position of the first event.
+
+        Raises:
+            StoreError: nothing is stored.
+        """
+        self._counts["events"] += len(events)
+        first_seq = log.head_seq + 1
+        stored: list[StoredEvent] = []
+        all_writes: list[Write] = []
+        for raw, event in events:
+            each, of_event = log.add(raw, event)
+            stored.append(each)
+            all_writes += of_event
+
+        def show() -> None:
+            for each in stored:
+                log.mark_committed(each)
+            self._logs.use(log)
+            for each, (_, event) in zip(stored, events, strict=True):
+                if event.author != USER:
+                    self._subscriptions.publish(log.key, event.invocation_id, [each])
+            if then is not None:
+                then()
+
+        await self._logs.write(log, [*all_writes, *writes], show)
+        return first_seq

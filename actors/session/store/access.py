@@ -1,0 +1,47 @@
+"""The Session actor's one way to its store: calls in one thread, group commits, and ends of turns that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from actors.interfaces.records import Write
+from actors.interfaces.stores import SessionStore
+from actors.session.store.group_commit import GroupCommit, Transaction
+from actors.session.store.pending_turn_ends import PendingTurnEnds
+from actors.session.store.store_thread import StoreThread
+
+T = TypeVar("T")
+
+
+class StoreAccess:
+    """Reads and writes a session store, which is used in one thread only.
+
+    Args:
+        store: where logs last.
+        timeout_s: how long it may be away: see `StoreThread`. Calls that fail then raise StoreUnavailableError.
+
+    Attributes:
+        commits: takes the writes of logs.
+        pending_ends: takes the ends of turns that could not be written.
+    """
+
+    def __init__(self, store: SessionStore, timeout_s: float) -> None:
+        self.store = store
+        self._thread = StoreThread(store, "store", timeout_s)
+        self.commits = GroupCommit(self._commit)
+        self.pending_ends = PendingTurnEnds(store, self._thread)
+
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a method of the store that changes nothing, in the store's thread. Raises StoreError."""
+        return await self._thread.call(function, *args)
+
+    async def close(self) -> None:
+        """Write what waits, then close the store. A store that is away is not waited for."""
+        self._thread.stop_retrying()
+        await self.commits.flush()
+        await self.pending_ends.close()
+        await self._thread.close()
+
+    async def _commit(self, writes: Sequence[Write]) -> None:
+        await self._thread.call(Transaction(self.store, writes), writing=True)

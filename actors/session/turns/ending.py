@@ -1,0 +1,159 @@
+"""Ending turns: with their last event, by the Runner that ran them, or because they are cancelled while no Runner runs them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+from actors.errors import SessionBusyError, StoreError, TurnCancelledError
+from actors.interfaces.records import Write
+from actors.messages import protocol as p
+from actors.messages.content import Content, FunctionResponse, Part
+from actors.messages.event import USER, Event, new_event_id, now_s
+from actors.session.log.event_scan import new_event
+from actors.session.log.open_turn import OpenTurn
+from actors.session.log.session_log import SessionLog
+from actors.session.log.writer import Events
+from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.parts import SessionParts
+
+logger = logging.getLogger(__name__)
+
+
+class TurnEnder:
+    """Answers CloseTurn and CancelTurn, and ends turns whose last event is stored."""
+
+    def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
+        self._parts = parts
+        self._logs = parts.logs
+        self._reader = parts.reader
+        self._writer = parts.writer
+        self._subscriptions = parts.subscriptions
+        self._lookup = lookup
+
+    async def end(
+        self,
+        log: SessionLog,
+        turn: OpenTurn,
+        agent: str,
+        outcome: p.AnyOutcome,
+        events: Events = (),
+        writes: Sequence[Write] = (),
+    ) -> int:
+        """Store how a turn ended, together with its last events and `writes`; then the next turn may begin.
+
+        Subscribers get the end in the same step as the last event, so that both travel together.
+
+        Args:
+            agent: the agent that was selected for the turn.
+
+        Returns:
+            The position of the first event.
+
+        Raises:
+            StoreError: nothing is stored, and the turn is still open.
+        """
+        turn.is_ending = True
+        try:
+            record = log.put_turn(turn.ended(agent, outcome))
+            return await self._writer.add(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, outcome))
+        except Exception:
+            turn.is_ending = False
+            raise
+
+    def _end_in_memory(self, log: SessionLog, turn: OpenTurn, outcome: p.AnyOutcome) -> None:
+        """Tell the subscribers, and let the next turn begin, unless that was done before."""
+        if log.turn is not turn:
+            return
+        self._subscriptions.publish_end(log.key, turn.row.invocation_id, outcome)
+        log.turn = None
+        log.queue.start_next()
+
+    async def close_turn(self, message: p.CloseTurn) -> p.Ack:
+        """End a turn in any case: what cannot be stored now is stored when the store is back.
+
+        Raises:
+            FencedError: the turn has ended, or was given to another Runner.
+            StoreError: the end is not stored yet.
+        """
+        with suppress(StoreError):
+            await self._lookup.current(message.turn)
+        log, turn = self._lookup.current_in_memory(message.turn)
+        try:
+            log, turn = await self._lookup.current(message.turn)
+            if isinstance(message.outcome, p.Cancelled):
+                await self._answer_open_calls(log, turn)
+        except StoreError as error:
+            # The turn has to end all the same, or the session would be busy for ever.
+            logger.error("turn %s ends without responses to its open calls: %s", turn.row.invocation_id, error)
+            with suppress(StoreError):
+                await self._lookup.current(message.turn)
+        try:
+            await self.end(log, turn, message.agent, message.outcome)
+        except BaseException as error:
+            if isinstance(error, StoreError):
+                self._parts.store_end_later(log.put_turn(turn.ended(message.agent, message.outcome)))
+            self._end_in_memory(log, turn, message.outcome)
+            raise
+        return p.Ack()
+
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
+        """Remove a turn from the queue, or seal one that is open without a Runner, or one that is paused.
+
+        Raises:
+            SessionBusyError: it is paused, and another turn runs.
+            StoreError: it could not be sealed.
+        """
+        log = await self._logs.find(message.key)
+        if log is None:
+            return p.Ack()
+        waiting = [waiter for waiter in log.queue if waiter.invocation_id == message.invocation_id]
+        for waiter in waiting:
+            log.queue.remove(waiter, TurnCancelledError(message.invocation_id))
+            self._subscriptions.publish_end(message.key, message.invocation_id, p.Cancelled())
+        if log.turn is not None and log.open_row(message.invocation_id) is not None:
+            if not log.turn.runner:
+                row = log.turn.row
+                turn = p.TurnRef(message.key, message.invocation_id, row.epoch)
+                await self.close_turn(p.CloseTurn(turn=turn, agent=row.agent, outcome=p.Cancelled()))
+        elif not waiting:
+            await self._cancel_paused(log, message.invocation_id)
+        return p.Ack()
+
+    async def _cancel_paused(self, log: SessionLog, invocation_id: str) -> None:
+        """Seal a turn that waits for function responses; any other stays as it is. Raises SessionBusyError, StoreError."""
+        row = await self._reader.turn(log.key, invocation_id)
+        if row is None or row.status != "paused":
+            return
+        log = await self._logs.load(log.key)
+        if log.queue.is_taken:
+            if log.open_id() not in ("", invocation_id):
+                raise SessionBusyError(log.key.session, log.open_id())
+            # A response has just come and the turn is beginning again: the Runner that cancels it will find it running.
+            return
+        log.queue.is_taken = True
+        try:
+            turn = OpenTurn.of(row)
+            await self._reader.recall(log.key, turn)
+            await self._answer_open_calls(log, turn)
+            await self._logs.write(log, [log.put_turn(turn.ended(row.agent, p.Cancelled()))])
+        finally:
+            log.queue.start_next()
+
+    async def _answer_open_calls(self, log: SessionLog, turn: OpenTurn) -> None:
+        """Store a response to each call that a cancelled turn leaves open, so that no model ever sees a call without one."""
+        by_author: dict[tuple[str, str | None], list[Part]] = {}
+        for call_id, call in turn.open_calls.items():
+            response = FunctionResponse(id=call_id, name=call.name, response={"error": "cancelled"})
+            by_author.setdefault((call.author, call.branch), []).append(Part(function_response=response))
+        for (author, branch), parts in by_author.items():
+            event = Event(
+                id=new_event_id(),
+                invocation_id=turn.row.invocation_id,
+                author=author,
+                branch=branch,
+                timestamp=now_s(),
+                content=Content(role=USER, parts=parts),
+            )
+            await self._writer.add(log, [new_event(event)])

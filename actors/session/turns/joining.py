@@ -1,0 +1,58 @@
+"""Following turns that are there already."""
+
+from __future__ import annotations
+
+from actors.errors import InvocationNotFoundError
+from actors.interfaces.records import TurnRow
+from actors.messages import protocol as p
+from actors.session.log.session_log import SessionLog
+from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.parts import SessionParts
+
+
+class TurnJoiner:
+    """Answers Subscribe, and lets the subscribers of repeated requests follow the turn that is there."""
+
+    def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
+        self._reader = parts.reader
+        self._subscriptions = parts.subscriptions
+        self._lookup = lookup
+
+    async def subscribe(self, message: p.Subscribe) -> p.Subscribed:
+        """Deliver a turn to a subscriber, its events in the log first, and say where the turn is.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn.
+            StoreError: the store cannot be read.
+        """
+        log, row = await self._lookup.log_and_row(message.key, message.invocation_id)
+        if row is None and not log.queue.has(message.invocation_id):
+            raise InvocationNotFoundError(message.invocation_id, message.key.session)
+        await self.join(log, message.invocation_id, row, message.subscriber, message.after_seq)
+        return p.Subscribed(status=_status(log, message.invocation_id))
+
+    async def join(self, log: SessionLog, invocation_id: str, row: TurnRow | None, subscriber: str, after_seq: int = 0) -> None:
+        """Deliver a turn to a subscriber that does not follow it yet; "" is none. Raises StoreError.
+
+        Args:
+            row: the turn's record as it was just found; None while it waits in the queue.
+            after_seq: the last position that the subscriber knows.
+        """
+        if not subscriber or self._subscriptions.has(subscriber, log.key, invocation_id):
+            return
+        after_seq = max(row.first_seq if row is not None else log.head_seq, after_seq)
+        if log.queue.has(invocation_id) or log.open_row(invocation_id) is not None:
+            self._subscriptions.add(subscriber, log.key, invocation_id, after_seq, log.committed_seq)
+            return
+        if row is None or not row.outcome:
+            # It has ended since it was found.
+            row = await self._reader.turn(log.key, invocation_id)
+        if row is not None and row.outcome:
+            outcome = p.decode_outcome(row.outcome)
+            self._subscriptions.add_ended(subscriber, log.key, invocation_id, after_seq, log.committed_seq, outcome)
+
+
+def _status(log: SessionLog, invocation_id: str) -> p.TurnStatus:
+    if log.turn is not None and log.open_row(invocation_id) is not None:
+        return "running" if log.turn.runner else "lost"
+    return "waiting" if log.queue.has(invocation_id) else "ended"

@@ -1,0 +1,62 @@
+"""The parts of the Session actor that its handlers share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from actors.interfaces.records import PutTurn
+from actors.messages.session import SessionKey, Shard
+from actors.messages.topology import Topology
+from actors.rules.routing.selection import deciding
+from actors.session.admission import Admission
+from actors.session.log.logs import SessionLogs
+from actors.session.log.reader import LogReader
+from actors.session.log.shared_state import SharedStates
+from actors.session.log.writer import LogWriter
+from actors.session.store.access import StoreAccess
+from actors.session.subscribers.subscriptions import Subscriptions
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """What the handlers of one Session actor work with.
+
+    Attributes:
+        topology: the parent map.
+        shard: the sessions that the actor serves.
+        counts: the actor's figures.
+        access: the store.
+        shared: the states of apps and users.
+        reader: reads the store.
+        logs: the logs in memory.
+        subscriptions: which drivers follow which turns.
+        writer: appends events.
+        admission: what may enter a log.
+    """
+
+    topology: Topology
+    shard: Shard
+    counts: Counter[str]
+    access: StoreAccess
+    shared: SharedStates
+    reader: LogReader
+    logs: SessionLogs
+    subscriptions: Subscriptions
+    writer: LogWriter
+    admission: Admission
+
+    async def refresh_shared_state(self, key: SessionKey) -> None:
+        """Read the states of a session's app and user again, if other Session actors may have changed them. Raises StoreError."""
+        if self.shared.has_other_writers:
+            await self.shared.of(key, again=True)
+            self.admission.forget_shared(key)
+
+    def deciding(self, authors: Iterable[str]) -> tuple[str, ...]:
+        """Those of a log's authors, the most recent first, that decide which agent is selected."""
+        return deciding(self.topology, authors)
+
+    def store_end_later(self, record: PutTurn) -> None:
+        """Have the end of a turn stored when the store is back, if the turn is still open there."""
+        self.access.pending_ends.add(record)

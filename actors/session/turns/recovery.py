@@ -1,0 +1,83 @@
+"""Going on after losses: a Runner was started again, a Runner was lost, or runs of an agent were."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.errors import TurnCancelledError
+from actors.messages import protocol as p
+from actors.messages.event import USER
+from actors.rules.capacity.sharding import holds
+from actors.session.log.event_scan import scan
+from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.parts import SessionParts
+
+
+class TurnRecovery:
+    """Answers ListOpenTurns, ResumeTurn and AbandonRuns."""
+
+    def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
+        self._parts = parts
+        self._logs = parts.logs
+        self._reader = parts.reader
+        self._lookup = lookup
+
+    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply:
+        """Drop what a Runner's predecessor had in the queues, and list the turns that it has left open. Raises StoreError."""
+        for log in self._logs.all_in_memory():
+            if not holds(message.shard, log.key):
+                continue
+            if log.turn is not None and log.turn.runner != message.runner:
+                # Lost until it is resumed. Should that fail, the next subscriber learns that it is lost.
+                log.turn.runner = ""
+            for waiter in list(log.queue):
+                if waiter.runner != message.runner:
+                    # The predecessor gets no reply any more; the driver repeats its request.
+                    log.queue.remove(waiter, TurnCancelledError(waiter.invocation_id))
+        lost = []
+        for key, row in await self._reader.open_turns(message.app):
+            if not holds(message.shard, key) or not holds(self._parts.shard, key):
+                continue
+            log_in_memory = self._logs.in_memory(key)
+            turn = log_in_memory.turn if log_in_memory is not None else None
+            if turn is None or turn.runner != message.runner:
+                lost.append((key, row.invocation_id))
+        return p.OpenTurnsReply(turns=lost)
+
+    async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
+        """Give an open turn to a Runner with a new epoch, which fences off the Runner that had it. Raises StoreError."""
+        log = await self._logs.find(message.key)
+        turn = log.turn if log is not None else None
+        if log is None or turn is None or turn.row.invocation_id != message.invocation_id or turn.is_ending:
+            return p.NothingToResume()
+        turn.runner = message.runner
+        if message.epoch == turn.row.epoch:
+            return p.TurnKept()
+        # A concurrent request gets a later epoch, and fences off this one.
+        epoch = turn.row.epoch + 1
+        turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
+        turn.lost.clear()
+        await self._logs.write(log, [log.put_turn(turn.record())])
+        opened_seq = turn.row.opened_seq
+        event = (await self._reader.events(log.key, after_seq=opened_seq - 1, limit=1))[0]
+        answered = await self._reader.calls(log.key, scan(event.raw).answered())
+        authors = await self._reader.authors(log.key, opened_seq)
+        return p.TurnResumed(
+            epoch=epoch,
+            seq=opened_seq,
+            event=event.raw,
+            config=turn.config,
+            caller=answered[0].author if answered else "",
+            generation=log.generation,
+            authors=self._parts.deciding(author for author in authors if author != USER),
+            progress=turn.progress(),
+        )
+
+    async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
+        """Fence off runs of a turn, and tell how far the turn is. Raises FencedError, StoreError."""
+        _, turn = await self._lookup.current(message.turn)
+        turn.lost.update(message.lost)
+        # What the runs have sent already may be on its way to the disk.
+        await self._parts.access.commits.flush()
+        _, turn = await self._lookup.current(message.turn)
+        return turn.progress()

@@ -1,0 +1,132 @@
+"""Sessions as services: to create, read, list and delete them, and to change them between turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.errors import InvocationNotFoundError, SessionBusyError
+from actors.interfaces.records import HideEvents, PutState, RemoveSession, TurnRow, Write
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event
+from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.rules.checks import state as scopes
+from actors.session.log.event_scan import new_event, scan
+from actors.session.log.session_log import SessionLog
+from actors.session.turns.parts import SessionParts
+
+
+class SessionServices:
+    """Answers the requests of the session service."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._logs = parts.logs
+        self._reader = parts.reader
+        self._writer = parts.writer
+        self._admission = parts.admission
+
+    async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
+        """Create a session. Raises SessionExistsError, RequestError, StoreError."""
+        await self._parts.refresh_shared_state(message.key)
+        self._admission.new(message.key, message.state, *await self._parts.shared.of(message.key))
+        return p.SessionReply(session=_info(await self._logs.create(message.key, message.state)))
+
+    async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
+        """Read a session. Raises StoreError."""
+        log = await self._logs.find(message.key)
+        if log is None:
+            return p.SessionReply()
+        await self._parts.refresh_shared_state(message.key)
+        limit, after_s = message.num_recent_events, message.after_timestamp
+        events: list[p.StoredEvent] = []
+        if limit is None or limit > 0:
+            events = await self._reader.events(message.key, limit=limit, after_s=after_s, newest=limit is not None)
+        return p.SessionReply(session=_info(log, events))
+
+    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
+        """List sessions. Raises StoreError."""
+        infos = []
+        rows = await self._reader.sessions(message.app, message.user)
+        for key in {row.key.user: row.key for row in rows}.values():
+            await self._parts.refresh_shared_state(key)
+        for row in rows:
+            app_state, user_state = await self._parts.shared.of(row.key)
+            state = scopes.merge(scopes.Scopes(row.state, user_state, app_state, {}))
+            infos.append(p.SessionInfo(key=row.key, state=state, updated_s=row.updated_s))
+        return p.SessionsReply(sessions=infos)
+
+    async def delete_session(self, message: p.DeleteSessionRequest) -> p.Ack:
+        """Delete a session, with a turn that is lost. Raises SessionBusyError when any other turn runs or waits, StoreError."""
+        log = await self._logs.find(message.key)
+        if log is not None:
+            if log.turn is None or log.turn.runner:
+                _refuse_if_busy(log)
+            log.queue.is_taken = True
+            log.turn = None
+            try:
+                await self._logs.write(log, [RemoveSession(message.key)])
+                self._logs.evict(message.key)
+            finally:
+                log.queue.start_next()
+        return p.Ack()
+
+    async def append_event(self, message: p.AppendEventRequest) -> p.Appended:
+        """Store an event that belongs to no turn. Raises SessionNotFoundError, SessionBusyError, RequestError, StoreError."""
+        log = await self._logs.load(message.key)
+        await self._parts.refresh_shared_state(message.key)
+        _refuse_if_busy(log)
+        raw, event = message.event, scan(message.event)
+        if any(key.startswith(scopes.TEMP) for key in event.actions.state_delta):
+            # Only a turn has `temp:` state, and this event belongs to none.
+            given = decode_event(raw, 0)
+            kept = msgspec.structs.replace(given.actions, state_delta=scopes.without_temp(given.actions.state_delta))
+            raw, event = new_event(msgspec.structs.replace(given, actions=kept))
+        position = await self._reader.position(message.key, event.id)
+        if position is not None and (await self._reader.events(message.key, after_seq=position[0] - 1, limit=1))[0].raw == raw:
+            # Sent again, since the reply was lost with the process that gave it.
+            return p.Appended(first_seq=position[0])
+        # The log may have been evicted, or a turn may have begun, while the store was asked.
+        log = await self._logs.load(message.key)
+        _refuse_if_busy(log)
+        self._admission.event(log, raw, event)
+        return p.Appended(first_seq=await self._writer.add(log, [(raw, event)]))
+
+    async def rewind(self, message: p.RewindRequest) -> p.Ack:
+        """Hide a turn and all that followed it, and restore the state as it was before.
+
+        Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError.
+        """
+        log = await self._logs.load(message.key)
+        _refuse_if_busy(log)
+        log.queue.is_taken = True
+        try:
+            row = await self._reader.turn(message.key, message.invocation_id)
+            if row is None:
+                raise InvocationNotFoundError(message.invocation_id, message.key.session)
+            await self._rewind_to(log, row)
+        finally:
+            log.queue.start_next()
+        return p.Ack()
+
+    async def _rewind_to(self, log: SessionLog, row: TurnRow) -> None:
+        overwritten = scopes.take_back(await self._reader.undos(log.key, row.first_seq))
+        removed = tuple(key for key, value in overwritten.items() if not value)
+        restored = {key: value[0] for key, value in overwritten.items() if value}
+        actions = EventActions(rewind_before_invocation_id=row.invocation_id, state_delta={**restored, **dict.fromkeys(removed)})
+        event = Event(id=new_event_id(), invocation_id=new_invocation_id(), author=USER, timestamp=now_s(), actions=actions)
+        writes: list[Write] = [PutState(log.key, {}, removed), HideEvents(log.key, row.first_seq, log.head_seq)]
+        await self._writer.add(log, [new_event(event)], writes)
+        # Rewinds are rare enough to load the log again.
+        log.mark_stale()
+        await self._logs.load(log.key)
+
+
+def _refuse_if_busy(log: SessionLog) -> None:
+    if not log.queue.is_idle():
+        raise SessionBusyError(log.key.session, log.open_id())
+
+
+def _info(log: SessionLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
+    return p.SessionInfo(key=log.key, state=log.lasting_state(), events=events, updated_s=log.updated_s)

@@ -1,0 +1,71 @@
+"""Writing to the turn that is open: events, which are stored, and partials, which are only delivered."""
+
+from __future__ import annotations
+
+from actors.errors import FencedError
+from actors.interfaces.records import Write
+from actors.messages import protocol as p
+from actors.session.log.event_scan import scan
+from actors.session.turns.ending import TurnEnder
+from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.parts import SessionParts
+
+
+class TurnWriter:
+    """Answers Append and TellPartial."""
+
+    def __init__(self, parts: SessionParts, lookup: TurnLookup, ender: TurnEnder) -> None:
+        self._access = parts.access
+        self._reader = parts.reader
+        self._writer = parts.writer
+        self._subscriptions = parts.subscriptions
+        self._admission = parts.admission
+        self._counts = parts.counts
+        self._lookup = lookup
+        self._ender = ender
+
+    async def append(self, message: p.Append) -> p.Appended:
+        """Store events of the open turn; with `outcome` the turn ends with them. Events that are sent again are stored once.
+
+        Raises:
+            FencedError: the turn is not open, or was given to another Runner, or the run was abandoned.
+            RequestError: an event or a state cannot be admitted. Nothing is stored.
+            StoreError: nothing is stored.
+        """
+        events = [(raw, scan(raw)) for raw in message.events]
+        try:
+            log, turn = await self._lookup.current(message.turn)
+            if events and events[0][1].id in turn.stored:
+                # Sent again. The first request may still be on its way to the disk, and may not arrive there.
+                await self._access.commits.flush()
+                log, turn = await self._lookup.current(message.turn)
+                if events[0][1].id in turn.stored:
+                    return p.Appended(first_seq=turn.stored[events[0][1].id])
+        except FencedError:
+            # The turn may have ended with these very events, and only the reply was lost.
+            position = await self._reader.position(message.turn.key, events[0][1].id) if message.outcome is not None else None
+            if position is None:
+                raise
+            return p.Appended(first_seq=position[0])
+        writes: list[Write] = []
+        state_seq = log.state_seq
+        for raw, event in events:
+            self._admission.event(log, raw, event)
+        if message.temp:
+            self._admission.temp(turn.temp, message.temp)
+            turn.temp.update(message.temp)
+            log.state_seq = log.head_seq + len(events)
+            writes.append(log.put_turn(turn.record()))
+        if message.outcome is None:
+            first_seq = await self._writer.add(log, events, writes)
+        else:
+            first_seq = await self._ender.end(log, turn, message.selected, message.outcome, events, writes)
+        return p.Appended(first_seq=first_seq, state_seq=state_seq)
+
+    async def tell_partial(self, message: p.TellPartial) -> p.Ack:
+        """Deliver partials to the turn's subscribers. Raises FencedError."""
+        await self._lookup.current(message.turn)
+        self._counts["partials"] += len(message.events)
+        partials = [p.StoredEvent(0, raw) for raw in message.events]
+        self._subscriptions.publish(message.turn.key, message.turn.invocation_id, partials)
+        return p.Ack()
