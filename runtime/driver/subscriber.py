@@ -34,7 +34,7 @@ class Subscriber:
         self._unclaimed: dict[TurnKey, list[p.TurnNews]] = {}
         self._poller: asyncio.Task[None] | None = None
         self._ack = 0
-        self._mailbox = ""
+        self._outbox = ""
 
     def add(self, turn: TurnState) -> None:
         """Feed a turn with its news."""
@@ -76,12 +76,12 @@ class Subscriber:
     async def _poll(self) -> None:
         try:
             while self._turns or self._is_permanent:
-                news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack, outbox=self._mailbox))
+                news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack, outbox=self._outbox))
                 self._ack = news.number
                 for of_turn in news.turns:
                     self._feed(of_turn)
-                if not news.known or news.outbox != self._mailbox:
-                    self._mailbox = news.outbox
+                if not news.known or news.outbox != self._outbox:
+                    self._outbox = news.outbox
                     await self._subscribe_again()
             await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
         except RaygroveError as error:

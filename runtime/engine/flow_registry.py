@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from actors.errors import FlowNotFoundError
+from actors.rules.capacity.lru import LruDict
 
 MAX_ADDED = 1_000
 """Definitions kept of those sent with turns; the least recently used is dropped first."""
@@ -24,14 +24,11 @@ class FlowRegistry(Generic[PlanT]):
 
     def __init__(self, permanent: Mapping[str, PlanT]) -> None:
         self._permanent = dict(permanent)
-        self._added: OrderedDict[str, PlanT] = OrderedDict()
+        self._added: LruDict[str, PlanT] = LruDict(MAX_ADDED)
 
     def add(self, name: str, plan: PlanT) -> None:
         """Add a definition, or replace the one of that name."""
         self._added[name] = plan
-        self._added.move_to_end(name)
-        if len(self._added) > MAX_ADDED:
-            self._added.popitem(last=False)
 
     async def find(self, name: str) -> PlanT:
         """A definition. Raises FlowNotFoundError."""
@@ -42,7 +39,5 @@ class FlowRegistry(Generic[PlanT]):
 
     def get(self, name: str) -> PlanT | None:
         """A definition, or None."""
-        if name in self._added:
-            self._added.move_to_end(name)
-            return self._added[name]
-        return self._permanent.get(name)
+        plan = self._added.get(name)
+        return plan if plan is not None else self._permanent.get(name)
