@@ -1,5 +1,6 @@
 """All errors of raygrove."""
 
+from actors.errors.encoding import name_and_args, rebuild
 from actors.errors.tree import (
     ActorLostError,
     ActorRestartsError,
@@ -50,8 +51,6 @@ from actors.errors.tree import (
     UnknownAgentError,
     UnknownFunctionCallError,
     UnknownModelError,
-    name_and_args,
-    rebuild,
 )
 
 __all__ = [

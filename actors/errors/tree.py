@@ -56,7 +56,6 @@ an actor can send it to another process by name and arguments alone (`name_and_a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, cast
 
 
@@ -382,20 +381,3 @@ class RuntimeClosedError(ClusterError):
     """The runtime is closed. Arguments: app."""
 
     sentence = "the runtime of app {0!r} is closed: use it inside its 'with' block"
-
-
-def _all_classes(cls: type[RaygroveError]) -> dict[str, type[RaygroveError]]:
-    found = {cls.__name__: cls}
-    for child in cls.__subclasses__():
-        found |= _all_classes(child)
-    return found
-
-
-def name_and_args(error: RaygroveError) -> tuple[str, list[object]]:
-    """The form in which an error is sent to another actor: the name of its class, and its arguments."""
-    return type(error).__name__, list(error.args)
-
-
-def rebuild(name: str, args: Sequence[object]) -> RaygroveError:
-    """The error that was sent as `name` and `args`; a plain RaygroveError when no class has that name."""
-    return _all_classes(RaygroveError).get(name, RaygroveError)(*args)

@@ -24,11 +24,11 @@ from actors.runner.environment import RunnerEnvironment
 from actors.runner.events import RunnerEvents
 from actors.runner.invoker import Invoker
 from actors.runner.plugin_hooks import PluginHooks
-from actors.runner.recovery import TurnRecovery
 from actors.runner.routing import Routing
-from actors.runner.start import TurnStarter
-from actors.runner.turn_tasks import TurnTasks
-from actors.runner.turns import TurnTable
+from actors.runner.turns.recovery import TurnRecovery
+from actors.runner.turns.start import TurnStarter
+from actors.runner.turns.table import TurnTable
+from actors.runner.turns.tasks import TurnTasks
 from actors.runner.user_message import UserMessages
 
 

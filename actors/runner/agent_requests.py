@@ -11,9 +11,9 @@ from actors.errors.user_code import is_being_cancelled
 from actors.messages import protocol as p
 from actors.runner.dispatch import Dispatch
 from actors.runner.invoker import Invoker
-from actors.runner.running_turn import RunningTurn
 from actors.runner.runs import Run
-from actors.runner.turns import TurnTable
+from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.turns.table import TurnTable
 
 
 class AgentRequests:

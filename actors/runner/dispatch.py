@@ -13,8 +13,8 @@ from actors.messages import protocol as p
 from actors.runner.events import RunnerEvents
 from actors.runner.invoker import Invoker
 from actors.runner.routing import Routing
-from actors.runner.running_turn import RunningTurn
 from actors.runner.runs import Run
+from actors.runner.turns.running_turn import RunningTurn
 
 
 class Dispatch:

@@ -11,7 +11,7 @@ from actors.messages.event import Event, new_event_id, now_s
 from actors.refs.session import SessionRef
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.recovery.failures import failure
-from actors.runner.running_turn import RunningTurn
+from actors.runner.turns.running_turn import RunningTurn
 
 
 class RunnerEvents:

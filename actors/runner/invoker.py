@@ -17,8 +17,8 @@ from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
 from actors.runner.events import RunnerEvents
 from actors.runner.routing import Routing
-from actors.runner.running_turn import RunningTurn
 from actors.runner.runs import Run, numbers
+from actors.runner.turns.running_turn import RunningTurn
 
 MAX_LOSSES = 3
 """An agent whose actor is lost so often in one turn would take its next process along, too: the turn fails."""

@@ -18,7 +18,7 @@ from actors.messages.session import SessionKey
 from actors.refs.access import SessionArtifacts, UserMemory
 from actors.rules.checks.user_message import checked
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.running_turn import RunningTurn, TurnKey
+from actors.runner.turns.running_turn import RunningTurn, TurnKey
 
 
 class PluginHooks:

@@ -38,7 +38,7 @@ class Gemini:
         base_url: another endpoint; without it GOOGLE_GEMINI_BASE_URL or GOOGLE_VERTEX_BASE_URL counts.
         retries: how often a call is repeated after statuses 429, 500, 502, 503, 504 and lost connections, as long as
             no part of the response has come.
-        timeout_s: a service that is silent for this long counts as lost; the service is told this limit, too.
+        timeout_s: a service that is silent for this long counts as lost; each request carries the limit, too.
             None waits as long as the connection lives.
         retry_initial_delay_s: seconds before the first repetition, doubled for each further one, with jitter; Retry-After of
             the service overrides it.

@@ -1,7 +1,7 @@
 """Whether a failed model call is repeated, and after how long. It only decides; the caller waits.
 
 The SDK's own HttpRetryOptions cover neither a Retry-After header, nor a connection that drops after it was made, nor a
-stream that breaks before its first chunk; and two layers of retries would multiply. So the SDK is told to try once.
+stream that breaks before its first chunk; and two layers of retries would multiply. So the SDK tries once.
 """
 
 from __future__ import annotations

@@ -57,5 +57,5 @@ class Tool(ABC):
             is no answer yet.
 
         Raises:
-            Exception: the model is told the error and goes on.
+            Exception: the model gets the error as the result, and goes on.
         """

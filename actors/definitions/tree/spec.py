@@ -28,7 +28,7 @@ class AgentSpec:
         global_instruction: the root's; for an agent that is a tool, or stands below one, that tool agent's.
         model: the model's name or object, its own or inherited; "" for an agent that needs none.
         plugins: the deployment's.
-        limits: how large its events may be, and of how many targets its model is told by name.
+        limits: how large its events may be, and how many targets its model gets by name.
     """
 
     definition: Agent

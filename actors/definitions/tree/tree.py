@@ -27,7 +27,7 @@ class AgentTree:
     Args:
         root: the root agent.
         plugins: for every agent.
-        limits: how large events may be, and of how many transfer targets a model is told by name.
+        limits: how large events may be, and how many transfer targets a model gets by name.
 
     Attributes:
         topology: the shape of the tree, without the definitions.

@@ -24,6 +24,8 @@ from actors.errors import FencedError, InvalidMessageError, SessionBusyError, Tu
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
+from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.turns.tasks import TurnTasks
 from actors.testing import PatternModel, ScriptedModel
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.support.log_events import call, image, resp, said
@@ -141,6 +143,24 @@ async def test_cancelling_a_turn_stops_its_agent_and_the_next_turn_works(build: 
     again = await fixture.start()
     await model.asked.wait()
     await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id=again))
+
+
+async def test_a_turn_cancelled_before_its_first_step_is_closed_and_the_next_turn_works(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = TurnTasks.launch
+
+    def launch_and_cancel(tasks: TurnTasks, turn: RunningTurn) -> None:
+        launch(tasks, turn)
+        turn.cancel()
+
+    fixture = build(LlmAgent(name="root", model=ScriptedModel(["hello"])))
+    with monkeypatch.context() as patched:
+        patched.setattr(TurnTasks, "launch", launch_and_cancel)
+        events, outcome = await fixture.run()
+    assert (events, type(outcome)) == ([], p.Cancelled)
+    events, _ = await fixture.run()
+    assert [event.text for event in events] == ["hello"]
 
 
 async def test_a_turn_beyond_its_time_is_cancelled_and_says_so(build: Build) -> None:

@@ -13,12 +13,12 @@ from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
-from actors.runner.origin import Answered, New
-from actors.runner.recovery import TurnRecovery
 from actors.runner.routing import Routing
-from actors.runner.running_turn import OpeningMessage, RunningTurn, TurnKey
-from actors.runner.turn_tasks import TurnTasks
-from actors.runner.turns import TurnTable
+from actors.runner.turns.origin import Answered, New
+from actors.runner.turns.recovery import TurnRecovery
+from actors.runner.turns.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.turns.table import TurnTable
+from actors.runner.turns.tasks import TurnTasks
 from actors.runner.user_message import PreparedMessage, UserMessages, saves, user_event
 
 logger = logging.getLogger(__name__)

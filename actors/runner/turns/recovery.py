@@ -9,11 +9,11 @@ from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import Shard
 from actors.refs.session import SessionRef
-from actors.runner.origin import Recovered
 from actors.runner.routing import Routing
-from actors.runner.running_turn import OpeningMessage, RunningTurn, TurnKey
-from actors.runner.turn_tasks import TurnTasks
-from actors.runner.turns import TurnTable
+from actors.runner.turns.origin import Recovered
+from actors.runner.turns.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.turns.table import TurnTable
+from actors.runner.turns.tasks import TurnTasks
 
 
 class TurnRecovery:

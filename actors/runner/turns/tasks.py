@@ -13,8 +13,8 @@ from actors.runner.dispatch import Dispatch
 from actors.runner.events import RunnerEvents, failed
 from actors.runner.invoker import Invoker
 from actors.runner.plugin_hooks import PluginHooks
-from actors.runner.running_turn import RunningTurn
-from actors.runner.turns import TurnTable
+from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.turns.table import TurnTable
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +88,9 @@ class TurnTasks:
 
     async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
         """How the turn ends, whatever goes wrong in it."""
+        turn.has_started = True
+        if turn.is_cancelled:
+            return p.Cancelled(agent=turn.agent)
         try:
             async with asyncio.timeout(turn.config.timeout):
                 return await self._with_hooks(turn)

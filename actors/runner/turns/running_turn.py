@@ -14,8 +14,8 @@ from actors.messages.event import Event
 from actors.messages.json_types import Progress
 from actors.messages.session import SessionKey
 from actors.rules.routing import resumption
-from actors.runner.origin import New, Origin, Recovered
 from actors.runner.runs import Run, Runs
+from actors.runner.turns.origin import New, Origin, Recovered
 
 TurnKey = tuple[SessionKey, str]
 """Names a turn: its session and its invocation id."""
@@ -61,7 +61,8 @@ class RunningTurn:
         losses: how often each agent's actor was lost in it.
         runs: its runs.
         task: runs it.
-        is_cancelled: its task has been cancelled.
+        is_cancelled: its task has been cancelled, or must end at once when it starts.
+        has_started: its task has made its first step.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class RunningTurn:
         self.runs = Runs()
         self.task: asyncio.Task[None] | None = None
         self.is_cancelled = False
+        self.has_started = False
 
     @property
     def key(self) -> TurnKey:
@@ -154,8 +156,11 @@ class RunningTurn:
 
     def cancel(self) -> None:
         """Cancel its task. Only once: a second time would disturb the task while it closes the turn."""
-        if self.task is not None and not self.is_cancelled:
-            self.is_cancelled = True
+        if self.is_cancelled:
+            return
+        self.is_cancelled = True
+        # A task cancelled before its first step would never run, nor close the turn: it sees `is_cancelled` when it starts.
+        if self.task is not None and self.has_started:
             self.task.cancel()
 
     async def over(self) -> None:

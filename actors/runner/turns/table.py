@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from actors.runner.running_turn import RunningTurn, TurnKey
+from actors.runner.turns.running_turn import RunningTurn, TurnKey
 from actors.runner.user_message import PreparedMessage
 
 

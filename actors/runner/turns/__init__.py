@@ -1,0 +1,1 @@
+"""Turns of a Runner: starting, resuming, running and cancelling them."""
