@@ -1,9 +1,42 @@
-"""Makes the actors live: the driver, the engines, the stores and the models."""
+"""Makes the actors live: the driver, the engines, the stores and the models.
 
-from runtime.driver.flows import TaskResult
-from runtime.driver.runtime import Runtime
-from runtime.driver.statistics import RuntimeStatistics
-from runtime.driver.turn import Turn, TurnResult
-from runtime.settings import Settings
+The names below are loaded when they are first used: every agent's process imports something under `runtime`, and needs no driver.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+# `Content.to_genai` works from here on, in programs as well as in agents' processes.
+import runtime.models  # noqa: F401
+
+if TYPE_CHECKING:
+    from runtime.driver.flows import TaskResult
+    from runtime.driver.runtime import Runtime
+    from runtime.driver.statistics import RuntimeStatistics
+    from runtime.driver.turn import Turn, TurnResult
+    from runtime.settings import Settings
 
 __all__ = ["Runtime", "RuntimeStatistics", "Settings", "TaskResult", "Turn", "TurnResult"]
+
+_MODULES = {
+    "Runtime": "runtime.driver.runtime",
+    "RuntimeStatistics": "runtime.driver.statistics",
+    "Settings": "runtime.settings",
+    "TaskResult": "runtime.driver.flows",
+    "Turn": "runtime.driver.turn",
+    "TurnResult": "runtime.driver.turn",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'runtime' has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

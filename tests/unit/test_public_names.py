@@ -8,9 +8,12 @@ import typing
 from importlib import import_module
 from types import ModuleType
 
+import pytest
+
 import actors
 import actors.definitions.tools
 import actors.testing
+import runtime
 
 
 def test_all_is_sorted_and_complete() -> None:
@@ -80,3 +83,11 @@ def test_type_hints_of_the_public_classes_can_be_resolved() -> None:
         thing = getattr(actors, name)
         if inspect.isclass(thing):
             typing.get_type_hints(thing)
+
+
+def test_runtime_has_every_name_that_it_promises_and_no_other() -> None:
+    assert runtime.__all__ == sorted(runtime.__all__)
+    assert [name for name in runtime.__all__ if getattr(runtime, name).__name__ != name] == []
+    assert set(runtime.__all__) <= set(dir(runtime))
+    with pytest.raises(AttributeError, match="module 'runtime' has no attribute 'Runtim'"):
+        runtime.Runtim  # noqa: B018
