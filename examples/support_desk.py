@@ -1,4 +1,4 @@
-"""A support desk on a local Ray: five agents, transfers, tools, and a conversation that outlives the program.
+"""A support desk on a local Ray: four agents, transfers, tools, and a conversation that outlives the program.
 
 Run it twice: the second run goes on where the first one ended. Give messages as arguments to say something else. With a key
 for Gemini in the environment the agents think; without one they answer by patterns.
@@ -23,7 +23,8 @@ from runtime import Runtime
 from runtime.console.event_lines import event_lines
 
 GEMINI = "gemini-2.5-flash"
-HAS_KEY = any(map(os.environ.get, ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI")))
+USES_VERTEX = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("true", "1")
+HAS_KEY = USES_VERTEX or any(map(os.environ.get, ("GOOGLE_API_KEY", "GEMINI_API_KEY")))
 APP, USER, SESSION = "support_desk", "ada", "desk-1"
 FIRST_TIME = (
     "Hello, I am Ada.",

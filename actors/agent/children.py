@@ -26,7 +26,8 @@ class Children:
         reader, writer: the run's own.
 
     Attributes:
-        has_escalated: a child's run has escalated. For a run that fails, and so cannot say it itself.
+        has_escalated: a child's run has escalated, and this agent does not absorb it. For a run that fails, and so cannot say it
+            itself.
     """
 
     def __init__(self, spec: AgentSpec, message: p.Invoke, runner: RunnerRef, reader: SessionReader, writer: EventWriter) -> None:
@@ -36,6 +37,7 @@ class Children:
         self._reader = reader
         self._writer = writer
         self.has_escalated = False
+        self._absorbs = getattr(spec.definition, "on_escalate", "propagate") == "absorb"
 
     async def run(self, name: str, *, branch: str | None = None, resume: bool = False) -> p.AnyOutcome:
         """Run a child, on a branch or on the run's own: see SupervisorContext.run_child."""
@@ -43,7 +45,7 @@ class Children:
         outcome = await self._runner.run_child(
             p.RunChild(turn=message.turn, parent=self._spec.name, child=name, branch=branch or message.branch, resume=resume)
         )
-        self.has_escalated = self.has_escalated or outcome.escalated
+        self.has_escalated = self.has_escalated or (outcome.escalated and not self._absorbs)
         return outcome
 
     async def ask(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:

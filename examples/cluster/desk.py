@@ -13,7 +13,8 @@ from runtime import Runtime
 
 APP = "desk"
 GEMINI = "gemini-2.5-flash"
-HAS_KEY = any(map(os.environ.get, ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI")))
+USES_VERTEX = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("true", "1")
+HAS_KEY = USES_VERTEX or any(map(os.environ.get, ("GOOGLE_API_KEY", "GEMINI_API_KEY")))
 ADDRESS = os.environ.get("RAY_ADDRESS", "auto")
 
 

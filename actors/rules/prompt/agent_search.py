@@ -40,10 +40,12 @@ class AgentSearch:
 
     def find(self, question: str, limit: int = MAX_FOUND) -> list[int]:
         """Indexes of the agents that fit best, the best first. One whose name is the question comes before all others."""
+        found = [hits for word in list(dict.fromkeys(words(question)))[:MAX_WORDS] if (hits := self._hits(word))]
+        # Compared with the agents that fit any word: agents that fit none change nothing for the others.
+        fitting = len(set().union(*found))
         scores: dict[int, float] = {}
-        for word in list(dict.fromkeys(words(question)))[:MAX_WORDS]:
-            hits = self._hits(word)
-            weight = math.log(1 + len(self._names) / len(hits)) if hits else 0.0
+        for hits in found:
+            weight = math.log(1 + fitting / len(hits))
             for index, hit in hits.items():
                 scores[index] = scores.get(index, 0.0) + weight * hit
         wanted = question.strip()

@@ -86,6 +86,15 @@ async def test_an_escalation_travels_up_through_every_kind_of_agent(build: Build
     assert "last" not in await texts(house)
 
 
+async def test_an_absorbed_escalation_stays_absorbed_when_the_loop_fails_after_it(build: Build) -> None:
+    def fail(callback_context: CallbackContext) -> None:
+        raise ValueError("kaput")
+
+    inner = LoopAgent(name="inner_loop", sub_agents=[Escalates(name="inner")], on_escalate="absorb", after_agent_callback=fail)
+    outer = LoopAgent(name="outer", sub_agents=[inner, says("next")], max_iterations=1, supervision=SKIP)
+    assert await texts(build(outer)) == ["inner", "next"]
+
+
 async def test_an_absorbed_escalation_ends_one_loop_and_is_not_seen_above(build: Build) -> None:
     inner = LoopAgent(name="inner_loop", sub_agents=[Escalates(name="inner"), says("never")], on_escalate="absorb")
     house = build(LoopAgent(name="root", sub_agents=[inner, says("last")], max_iterations=2))

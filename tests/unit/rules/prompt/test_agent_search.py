@@ -103,3 +103,9 @@ def test_a_number_means_no_other() -> None:
 
 def test_a_question_of_any_length_is_answered() -> None:
     assert found("refund " + " ".join(f"x{number}y" for number in range(10_000)))[0] == "refund_clerk"
+
+
+def test_agents_that_fit_no_word_leave_the_order_of_the_others_as_it_is() -> None:
+    agents = {"alpha_beta": "", "alpha": "beta", "beta": "", "beta_x": "", "gamma": "alpha"}
+    strangers = {f"zzz{number}": "qqq" for number in range(1_000)}
+    assert found("alpha beta", {**strangers, **agents}) == found("alpha beta", agents)
