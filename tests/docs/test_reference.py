@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from actors import ModelLimits, RunConfig
-from actors import errors as tree
+from actors.errors import tree
 from runtime import Settings
 from runtime.console.cli import app
 from tests.docs.pages import ROOT, Page
