@@ -170,7 +170,11 @@ class Content(_Value, frozen=True, kw_only=True):
 
     def is_empty(self) -> bool:
         """True when all its parts are empty."""
-        return all(part.is_empty() for part in self.parts)
+        # No generator: this is asked a dozen times in a turn.
+        for part in self.parts:  # noqa: SIM110
+            if not part.is_empty():
+                return False
+        return True
 
     def function_calls(self) -> Iterator[FunctionCall]:
         """The calls in this content, in order."""

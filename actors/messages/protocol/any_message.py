@@ -121,7 +121,5 @@ AnyMessage = (
 
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(AnyMessage)
 
-
-def decode_message(raw: bytes) -> Message:
-    """The message that was encoded. Raises msgspec.DecodeError for bytes that are none, RecursionError for a nesting too deep."""
-    return _decoder.decode(raw)
+decode_message = _decoder.decode
+"""The message in some bytes. Raises msgspec.DecodeError for bytes that hold none, RecursionError for a nesting too deep."""
