@@ -12,6 +12,10 @@ from actors.messages.json_types import JsonObject
 Streaming = Literal["none", "sse"]
 OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]
 
+# Each turn's options are decoded several times, so the valid values are looked up once.
+_STREAMING: tuple[str, ...] = get_args(Streaming)
+_ON_CONCURRENT_TURN: tuple[str, ...] = get_args(OnConcurrentTurn)
+
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Options of one turn (semantics.md section 2).
@@ -39,8 +43,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     custom_metadata: JsonObject | None = None
 
     def __post_init__(self) -> None:
-        _require("streaming", self.streaming, get_args(Streaming))
-        _require("on_concurrent_turn", self.on_concurrent_turn, get_args(OnConcurrentTurn))
+        if self.streaming not in _STREAMING:
+            raise _wrong_value("streaming", self.streaming, _STREAMING)
+        if self.on_concurrent_turn not in _ON_CONCURRENT_TURN:
+            raise _wrong_value("on_concurrent_turn", self.on_concurrent_turn, _ON_CONCURRENT_TURN)
         if self.max_transfers < 0:
             raise ValueError(f"RunConfig.max_transfers must be 0 or more, not {self.max_transfers}")
         if self.timeout is not None and not self.timeout > 0:
@@ -49,6 +55,5 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(f"RunConfig.custom_metadata cannot be stored: {wrong}")
 
 
-def _require(field: str, value: str, valid: tuple[str, ...]) -> None:
-    if value not in valid:
-        raise ValueError(f"RunConfig.{field} must be one of {', '.join(map(repr, valid))}, not {value!r}")
+def _wrong_value(field: str, value: str, valid: tuple[str, ...]) -> ValueError:
+    return ValueError(f"RunConfig.{field} must be one of {', '.join(map(repr, valid))}, not {value!r}")

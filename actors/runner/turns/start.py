@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 
 import msgspec
 
@@ -94,7 +95,8 @@ class TurnStarter:
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         event = user_event(message, content, invocation_id, actions)
         raw = encode_event(event)
-        with self._table.opening(key):
+        # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
+        with nullcontext() if invocation_id == message.invocation_id else self._table.opening(key):
             opened = await self._open(self._request(message, invocation_id, content, raw))
         match opened:
             case p.TurnJoined():
