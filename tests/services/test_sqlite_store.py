@@ -208,12 +208,12 @@ def test_taking_a_session_up_costs_the_same_with_a_log_of_any_length(store: SqlS
 
 
 def test_the_sid_not_used_longest_is_forgotten_first() -> None:
-    sids = Sids(limit=2)
+    sids = Sids(2)
     first, second, third = (SessionKey(APP, "ada", name) for name in "abc")
-    sids.put(first, 1)
-    sids.put(second, 2)
+    sids[first] = 1
+    sids[second] = 2
     assert sids.get(first) == 1
-    sids.put(third, 3)
+    sids[third] = 3
     assert (sids.get(first), sids.get(second), sids.get(third)) == (1, None, 3)
 
 

@@ -43,3 +43,7 @@ class LruDict(Generic[K, V]):
     def pop(self, key: K) -> V | None:
         """Remove an entry. Returns its value; None when there was none."""
         return self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        self._entries.clear()

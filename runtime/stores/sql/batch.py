@@ -11,7 +11,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -23,6 +22,7 @@ from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
+from actors.rules.capacity.lru import LruDict
 from runtime.stores.sql import queries
 from runtime.stores.sql.schema import calls, events, session_state, sessions, shared_state, turns
 
@@ -46,34 +46,11 @@ _REMOVE = delete(sessions).where(
 )
 
 
-class Sids:
-    """The sids of the sessions that were used last, which saves a query in each commit. Holds at most `limit`."""
+MAX_SIDS = 10_000
+"""How many sids a store holds."""
 
-    def __init__(self, limit: int = 10_000) -> None:
-        self._limit = limit
-        self._sids: OrderedDict[SessionKey, int] = OrderedDict()
-
-    def get(self, key: SessionKey) -> int | None:
-        """The sid of a session, or None when it is not held."""
-        sid = self._sids.get(key)
-        if sid is not None:
-            self._sids.move_to_end(key)
-        return sid
-
-    def put(self, key: SessionKey, sid: int) -> None:
-        """Hold a sid. When there are too many, the least recently used is dropped."""
-        self._sids[key] = sid
-        self._sids.move_to_end(key)
-        if len(self._sids) > self._limit:
-            self._sids.popitem(last=False)
-
-    def forget(self, key: SessionKey) -> None:
-        """Drop the sid of a session that was removed."""
-        self._sids.pop(key, None)
-
-    def clear(self) -> None:
-        """Drop all sids: after a rollback those of new sessions are void."""
-        self._sids.clear()
+Sids = LruDict[SessionKey, int]
+"""The sids of the sessions that were used last, which saves a query in each commit."""
 
 
 class Batch:
@@ -111,7 +88,7 @@ class Batch:
         sid: int | None = self._connection.execute(_create_session(self._dialect), row).scalar_one_or_none()
         if sid is None:
             raise SessionExistsError(key.app, key.user, key.session)
-        self._sids.put(key, sid)
+        self._sids[key] = sid
 
     def _add_event(self, write: AddEvent) -> None:
         sid = self._sid(write.key)
@@ -168,7 +145,7 @@ class Batch:
     def _remove_session(self, write: RemoveSession) -> None:
         self._flush()
         key = write.key
-        self._sids.forget(key)
+        self._sids.pop(key)
         self._connection.execute(_REMOVE, {"app": key.app, "user": key.user, "session": key.session})
 
     def _sid(self, key: SessionKey) -> int:
@@ -180,7 +157,7 @@ class Batch:
         ).scalar_one_or_none()
         if found is None:
             raise StoreConflictError(key.session, GONE)
-        self._sids.put(key, found)
+        self._sids[key] = found
         return found
 
     def _flush(self) -> None:

@@ -14,7 +14,7 @@ from actors.interfaces.records import CallRow, SessionRow, TurnRow, Write
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
-from runtime.stores.sql.batch import Batch, Sids
+from runtime.stores.sql.batch import MAX_SIDS, Batch, Sids
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
 
@@ -36,7 +36,7 @@ class SqlSessionStore:
 
     def __init__(self, url: str, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self._database = Database(url, lock_timeout_s=lock_timeout_s)
-        self._sids = Sids()
+        self._sids = Sids(MAX_SIDS)
 
     def __str__(self) -> str:
         return str(self._database)
@@ -96,7 +96,7 @@ class SqlSessionStore:
         if not found:
             return None
         sid = found[0].sid
-        self._sids.put(key, sid)
+        self._sids[key] = sid
         authors = tuple((author, seq) for author, seq in self._rows(queries.AUTHORS, sid=sid))
         return _session_row(found[0], authors, _values(self._rows(queries.STATE, sid=sid)))
 
@@ -188,7 +188,7 @@ class SqlSessionStore:
             if not found:
                 return None
             sid = found[0].sid
-            self._sids.put(key, sid)
+            self._sids[key] = sid
         return sid
 
 
