@@ -53,8 +53,8 @@ def through_flows(callers: Sequence[str], progress: TurnProgress) -> list[str]:
 
 def next_transfer(progress: TurnProgress, agent: str, branch: str | None, after_seq: int) -> TransferRecord | None:
     """The first transfer that the agent made on a branch after `after_seq`; None when it made none and still has the floor."""
-    made = (each for each in progress.transfers if each.seq > after_seq and each.author == agent and each.branch == branch)
-    return next(made, None)
+    transfers = (each for each in progress.transfers if each.seq > after_seq and each.author == agent and each.branch == branch)
+    return next(transfers, None)
 
 
 def child_after_seq(state: tuple[int, JsonMapping] | None, child: str, after_seq: int) -> int:
