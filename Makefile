@@ -18,7 +18,8 @@ test: $(READY)
 	@$(BIN)/pytest -n 2 --dist worksteal
 
 chaos: $(READY)
-	@$(BIN)/pytest -m soak tests/chaos
+	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py
+	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py
 
 soak: $(READY)
 	@$(BIN)/pytest -m soak tests/soak

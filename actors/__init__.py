@@ -33,11 +33,11 @@ from actors.interfaces.context import InvocationContext
 from actors.interfaces.model import Model
 from actors.messages.config import RunConfig
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
-from actors.messages.event import Event, EventActions
+from actors.messages.event import Event, EventActions, Usage
 from actors.messages.flow import FlowMark, TaskChange, TaskNode
 from actors.messages.limits import ModelLimits
 from actors.messages.memory import MemoryEntry
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
 from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
 from actors.messages.session import Session
 
@@ -58,6 +58,7 @@ __all__ = [
     "FlowAgent",
     "FlowMark",
     "FunctionCall",
+    "FunctionDeclaration",
     "FunctionResponse",
     "FunctionTool",
     "InvocationContext",
@@ -86,6 +87,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "Transfer",
+    "Usage",
     "create_tasks",
     "exit_loop",
     "load_artifacts",

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from actors.errors import NotEncodableError, RaygroveError, name_and_args
+from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
@@ -48,13 +49,15 @@ class Actor:
             if is_cancellation(error):
                 raise
             logger.exception("%s failed on %s", self.name, kind)
-            return _error_reply(RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {error_text(error)}"))
+            reason = RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {error_text(error)}")
+            return _error_reply(reason.with_traceback(error.__traceback__))
 
 
 def _error_reply(error: RaygroveError) -> bytes:
     name, args = name_and_args(error)
+    traceback = foreign_traceback(error)
     try:
-        return encode(ErrorReply(error=name, args=args))
+        return encode(ErrorReply(error=name, args=args, traceback=traceback))
     except NotEncodableError:
         # Its arguments cannot be encoded; its text can.
-        return encode(ErrorReply(error=RaygroveError.__name__, args=[f"{name}: {error_text(error)}"]))
+        return encode(ErrorReply(error=RaygroveError.__name__, args=[f"{name}: {error_text(error)}"], traceback=traceback))

@@ -10,24 +10,43 @@ from typing import TYPE_CHECKING
 
 # `Content.to_genai` works from here on, in programs as well as in agents' processes.
 import runtime.models  # noqa: F401
+from actors.errors.tracebacks import count_as_own
 
 if TYPE_CHECKING:
+    from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.runtime import Runtime
+    from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
-    from runtime.driver.turn import Turn, TurnResult
+    from runtime.driver.turns.turn import Turn, TurnResult
     from runtime.settings import Settings
 
-__all__ = ["Runtime", "RuntimeStatistics", "Settings", "TaskResult", "Turn", "TurnResult"]
+__all__ = [
+    "AgentInfo",
+    "PendingCall",
+    "Runtime",
+    "RuntimeStatistics",
+    "Settings",
+    "TaskResult",
+    "Turn",
+    "TurnInfo",
+    "TurnResult",
+]
 
 _MODULES = {
+    "AgentInfo": "runtime.driver.services.agents",
+    "PendingCall": "actors.messages.turn_info",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
-    "Turn": "runtime.driver.turn",
-    "TurnResult": "runtime.driver.turn",
+    "Turn": "runtime.driver.turns.turn",
+    "TurnInfo": "actors.messages.turn_info",
+    "TurnResult": "runtime.driver.turns.turn",
 }
+
+
+count_as_own(__file__)
 
 
 def __getattr__(name: str) -> object:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Literal, Never
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from actors.errors import DefinitionError
+from actors.errors.suggestions import did_you_mean
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
+
+PREFIX = "RAYGROVE_"
+"""How the names of settings begin in the environment."""
+
+OTHER_NAMES = ("RAYGROVE_TEST_", "RAYGROVE_VECTORS")
+"""Beginnings of variables that are no settings: those of this project's own tests."""
 
 LEAST_BYTES = 64 * KIB
 """The lowest limit for messages, events and state: an event that reports a failure must fit into it."""
@@ -22,28 +34,38 @@ class Settings(BaseSettings):
         session_shards: how many Session actors share the sessions. Several need a store that takes several writers: PostgreSQL.
         runners: how many Runners share the sessions. Each has its own actors of the agents.
         max_concurrency: messages that one Ray actor handles at the same time.
-        tool_threads: sync tools that may run at the same time in one agent's process.
+        tool_threads: sync tools that may run at the same time in one agent's process; those of ended runs do not count.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
-        restart_timeout_s: how long requests wait for a Session actor or a Runner whose process or node was lost.
+        restart_timeout_s: how long requests wait each time that the process or node of a Session actor or a Runner is lost.
         stop_timeout_s: how long actors may take to stop before they are killed.
         spare_hosts: how many processes wait for agents that have none yet, with Ray and all code loaded; 0: none.
         max_live_agents: how many processes with agents a Runner has at most, not counting those that ask for resources of their
-            own. Beyond it the agent that is idle longest is put to sleep, and when none is idle, processes are shared. None: as
-            many as fit into half of the cluster's memory, but at least 16.
-        idle_timeout_s: how long an agent without a run keeps its process.
+            own. Agents beyond it live side by side in them. None: 4 for each core of the cluster, as far as they fit into half of
+            its memory, but at least 8; several Runners share them.
+        idle_timeout_s: how long an agent without a run keeps its place in a process.
         placement_timeout_s: how long an agent that asks for resources may wait for them and for its process to start.
         autoscaling: the cluster adds nodes as needed. Without it, an agent that asks for what no node has fails at once.
         store_timeout_s: how long a request waits for a store that is down, locked or full before it fails.
-        log_to_driver: print what actors print on the driver's terminal.
+        log_to_driver: what agents log and print reaches the program that starts the deployment.
+        log_level: from which level on agents log, such as "INFO"; None: the levels that the program's loggers have at the start.
+        log_format: of lines in log files, and in programs that have not configured `logging`.
+        log_dir: the folder of log files, on each node; None: a folder beside Ray's logs.
         core_resources: amounts of Ray resources that the Session actor and the Runner take each, to be placed where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: size limits, see Limits.
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         max_cache_bytes: memory of an actor for copies of what the store has, see Limits.
         max_listed_targets: agents that a model is given by name as transfer targets, see Limits.
+        env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
+            that have their values in this program's environment. No value is logged, printed or given to programs that join. On
+            Ray they travel to the cluster, as definitions do.
+
+    Raises:
+        DefinitionError: a setting is unknown or has a wrong value; or the environment has a name RAYGROVE_… that is no setting.
+            The message names it.
     """
 
-    model_config = SettingsConfigDict(env_prefix="RAYGROVE_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     data_dir: Path = Path(".raygrove")
     namespace: str = Field(default="raygrove", min_length=1)
@@ -61,6 +83,9 @@ class Settings(BaseSettings):
     autoscaling: bool = False
     store_timeout_s: float = Field(default=30.0, gt=0)
     log_to_driver: bool = True
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] | None = None
+    log_format: str = "%(asctime)s %(levelname)s %(agent)s %(name)s: %(message)s"
+    log_dir: Path | None = None
     core_resources: dict[str, float] = {}
     num_cpus: int | None = Field(default=None, gt=0)
     max_message_bytes: int = Field(default=DEFAULT_LIMITS.max_message_bytes, ge=LEAST_BYTES)
@@ -70,8 +95,92 @@ class Settings(BaseSettings):
     model_limits: dict[str, ModelLimits] = {}
     max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
     max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
+    env: dict[str, SecretStr] = {}
+
+    def __init__(self, *unnamed: Never, **given: Any) -> None:
+        if unnamed:
+            raise DefinitionError("Settings takes its fields by name: write Settings(data_dir=…)")
+        _refuse_unknown_variables(type(self).model_fields, os.environ)
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise DefinitionError(f"Settings: {'; '.join(_problems(error, given))}") from None
+        except SettingsError as error:
+            raise DefinitionError(f"Settings: {_no_json(error)}") from None
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _values_of_names(cls, given: object) -> object:
+        if not isinstance(given, list | tuple | set):
+            return given
+        missing = [str(name) for name in given if name not in os.environ]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} is not in the environment of this program")
+        return {name: os.environ[name] for name in given}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables of `env`, with their values."""
+        return {name: value.get_secret_value() for name, value in self.env.items()}
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_capitals(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
+
+    @field_validator("log_format")
+    @classmethod
+    def _is_format(cls, value: str) -> str:
+        logging.Formatter(value)
+        return value
 
     @property
     def limits(self) -> Limits:
         """The size limits as one object."""
         return Limits(**{name: getattr(self, name) for name in Limits.__struct_fields__})
+
+
+def _refuse_unknown_variables(fields: Mapping[str, object], environ: Mapping[str, str]) -> None:
+    """Check that every variable that looks like a setting is one: a name that is misspelt would change nothing."""
+    valid = {field.upper() for field in fields}
+    for name in sorted(environ):
+        upper = name.upper()
+        setting = upper.removeprefix(PREFIX)
+        if upper.startswith(PREFIX) and setting not in valid and not upper.startswith(OTHER_NAMES):
+            # Compared without the prefix, which all of them share.
+            hint = did_you_mean(setting, valid).replace("'", f"'{PREFIX}", 1) or " docs/reference.md lists all of them."
+            raise DefinitionError(f"the environment variable {name} is no setting.{hint}")
+
+
+def _problems(error: ValidationError, given: Mapping[str, object]) -> list[str]:
+    """Each wrong setting with its name as the user has written it, its value, and what would be right."""
+    found = []
+    for detail in error.errors():
+        field, *inside = map(str, detail["loc"]) if detail["loc"] else ("settings",)
+        is_of_environment = field not in given and field in Settings.model_fields
+        name = f"{PREFIX}{field}".upper() if is_of_environment else field
+        where = "".join(f"[{each!r}]" for each in inside)
+        # Values of `env` are keys and passwords.
+        value = "" if field == "env" or detail["type"] == "extra_forbidden" else f"={detail['input']!r}"
+        reason = detail["msg"].removeprefix("Value error, ")
+        if detail["type"] == "extra_forbidden":
+            reason = f"there is no such setting.{did_you_mean(field, Settings.model_fields)}"
+        found.append(f"{name}{where}{value}: {reason}")
+    return found
+
+
+def _no_json(error: SettingsError) -> str:
+    """Which variable should be JSON; pydantic names only the field."""
+    named = [field for field in Settings.model_fields if f'"{field}"' in str(error)]
+    if not named:
+        return str(error)
+    name = f"{PREFIX}{named[0]}".upper()
+    value = "" if named[0] == "env" else f"={os.environ.get(name)!r}"
+    return f"{name}{value}: it has to be JSON, such as {_JSON_EXAMPLES.get(named[0], '{}')}"
+
+
+_JSON_EXAMPLES = {
+    "core_resources": '{"core": 1}',
+    "model_limits": '{"gemini-*": {"max_concurrency": 8}}',
+    "env": '["OPENAI_API_KEY"]',
+}

@@ -6,6 +6,7 @@ It holds nothing that the log does not: its compiled views are a cache, and may 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -17,6 +18,7 @@ from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
 from actors.agent.session_views import SessionViews
 from actors.behaviours.custom import run_custom
+from actors.behaviours.failure_log import log_failure
 from actors.behaviours.flow.controller import run_flow
 from actors.behaviours.flow.round import run_round
 from actors.behaviours.lifecycle import run_lifecycle
@@ -24,15 +26,22 @@ from actors.behaviours.llm.run import run_llm
 from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError
+from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import is_being_cancelled, is_cancellation
 from actors.interfaces.context import SupervisorContext
 from actors.interfaces.model import Model
+from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
-from actors.messages.event import Event
-from actors.rules.recovery.failures import failure
+from actors.rules.capacity.lru import LruDict
+from actors.rules.recovery.failures import failure, failure_event
+
+logger = logging.getLogger(__name__)
 
 STOP_S = 0.5
 """How long a cancelled run may take to clean up."""
+
+MAX_STOPPED = 1_000
+"""How many runs an actor remembers that were stopped while it did not run them."""
 
 _SUPERVISORS: Mapping[str, Callable[[AgentSpec, SupervisorContext], Awaitable[p.AnyOutcome]]] = {
     "custom": run_custom,
@@ -57,8 +66,10 @@ class AgentActor(Actor):
         self._spec = spec
         self._environment = environment
         self._model: Model | None = None
-        self._views = SessionViews(spec)
+        self._views = SessionViews(spec, environment.views)
         self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
+        # An engine may deliver StopRun before the Invoke that it is meant for, when that is larger.
+        self._stopped: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -67,6 +78,8 @@ class AgentActor(Actor):
 
     async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
         """Run the agent, in a task of its own that `stop_run` can cancel."""
+        if message.turn in self._stopped:
+            return p.Cancelled(agent=self._spec.name)
         self._counts["runs"] += 1
         run = self._invocation(message)(self._spec, message, self._environment, self._views.of(message), self._counts)
         task = asyncio.create_task(self._run(run, message))
@@ -89,6 +102,7 @@ class AgentActor(Actor):
         return ControllerInvocation if self._spec.definition.kind == "flow" else Invocation
 
     async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
+        enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id))
         try:
             await run.begin(message.since)
             outcome = await self._behave(run, message)
@@ -109,14 +123,14 @@ class AgentActor(Actor):
             # A supervisor returns the outcome of the child that failed below it: its name is what the driver reports.
             agent=outcome.agent or self._spec.name,
             llm_calls=run.llm_budget.used,
-            escalated=outcome.escalated or run.writer.has_escalated,
+            escalated=outcome.escalated or run.writer.has_escalated or run.children.has_escalated,
             state_seq=run.writer.state_seq,
         )
 
     async def _behave(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
         spec, kind = self._spec, self._spec.definition.kind
         if kind == "llm":
-            model = self._limited_model(message)
+            model = self._limited_model(run, message)
             if message.work is None:
                 return await run_llm(spec, model, run)
             assert isinstance(run, RoundInvocation)
@@ -127,35 +141,48 @@ class AgentActor(Actor):
         behave = _SUPERVISORS[kind]
         return await run_lifecycle(spec, run, lambda: behave(spec, run))
 
-    def _limited_model(self, message: p.Invoke) -> Model:
+    def _limited_model(self, run: Invocation, message: p.Invoke) -> Model:
         if self._model is None:
             self._model = self._environment.resolve(self._spec.name, self._spec.model)
         limiter = self._environment.limiter
-        return self._model if limiter is None else limiter.limited(self._model, message.turn.key)
+        if limiter is None:
+            return self._model
+        model = limiter.limited(self._model, message.turn.key)
+        run.give_back = model.give_back
+        return model
 
     async def _fail(self, run: Invocation, error: BaseException) -> p.AnyOutcome:
-        """Store the one event of the failure."""
-        failed = failure(error)
+        """Store the one event of the failure, and log it."""
+        traceback = whole_traceback(error)
+        failed = failure(error, traceback)
         try:
-            await run.writer.record(Event(error_code=failed.error_code, error_message=failed.error_message))
+            await run.writer.record(failure_event(failed))
         except FencedError:
             return p.Cancelled()
-        return msgspec.structs.replace(failed, escalated=run.children.has_escalated)
+        log_failure(logger, logging.ERROR, f"agent {run.agent_name!r}", run, error, traceback)
+        return failed
 
     async def stop_run(self, message: p.StopRun) -> p.Ack:
         """Cancel runs; returns when they have ended, or will not: the log is fenced against them."""
-        named = (msgspec.structs.replace(message.turn, run=run) for run in message.runs)
+        named = [msgspec.structs.replace(message.turn, run=run) for run in message.runs]
+        for turn in named:
+            if turn not in self._runs:
+                self._stopped[turn] = True
         await _stop(dict(self._runs[turn] for turn in named if turn in self._runs))
         return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
-        """Return figures of what was done, and of the views."""
-        counts = {**self._counts, "views": len(self._views), "bytes_of_views": self._views.weight}
-        return p.Statistics(actor=self.name, agent=self._spec.name, pid=os.getpid(), counts=counts)
+        """Return figures of what was done, of the views, and of the process's threads."""
+        environment = self._environment
+        views = {"views": len(self._views), "bytes_of_views": self._views.weight}
+        counts = {**self._counts, **views, "threads_left": environment.threads_left()}
+        log_file = environment.log_file(self._spec.name)
+        return p.Statistics(actor=self.name, agent=self._spec.name, pid=os.getpid(), counts=counts, log_file=log_file)
 
     async def stop(self, _: p.Stop) -> p.Ack:
         """Cancel every run, and close the model's connections."""
         await _stop(dict(self._runs.values()))
+        self._views.clear()
         close = getattr(self._model, "aclose", None)
         if close is not None:
             await close()
@@ -168,4 +195,6 @@ async def _stop(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:
         run.writer.is_stopped = True
         task.cancel()
     if runs:
-        await asyncio.wait(runs, timeout=STOP_S)
+        _, deaf = await asyncio.wait(runs, timeout=STOP_S)
+        for task in deaf:
+            runs[task].give_back()

@@ -11,6 +11,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.messages import protocol as p
 from actors.messages.content import Content
+from actors.messages.event import Event
 from actors.messages.flow import Work
 from actors.refs.runner import RunnerRef
 from actors.rules.prompt.branches import tool_branch, tool_root
@@ -26,8 +27,7 @@ class Children:
         reader, writer: the run's own.
 
     Attributes:
-        has_escalated: a child's run has escalated, and this agent does not absorb it. For a run that fails, and so cannot say it
-            itself.
+        has_escalated: a child's run has escalated, and this agent does not absorb it: so its own run has, however it ends.
     """
 
     def __init__(self, spec: AgentSpec, message: p.Invoke, runner: RunnerRef, reader: SessionReader, writer: EventWriter) -> None:
@@ -39,11 +39,22 @@ class Children:
         self.has_escalated = False
         self._absorbs = getattr(spec.definition, "on_escalate", "propagate") == "absorb"
 
-    async def run(self, name: str, *, branch: str | None = None, resume: bool = False) -> p.AnyOutcome:
-        """Run a child, on a branch or on the run's own: see SupervisorContext.run_child."""
+    async def run(self, name: str, *, branch: str | None = None, note: Event | None = None, resume: bool = False) -> p.AnyOutcome:
+        """Run a child, on a branch or on the run's own: see SupervisorContext.run_child.
+
+        Args:
+            note: says that the child begins, and is on its way to the log; the child brings it along.
+        """
         message = self._message
         outcome = await self._runner.run_child(
-            p.RunChild(turn=message.turn, parent=self._spec.name, child=name, branch=branch or message.branch, resume=resume)
+            p.RunChild(
+                turn=message.turn,
+                parent=self._spec.name,
+                child=name,
+                branch=branch or message.branch,
+                resume=resume,
+                notes=self._writer.notes_with(note),
+            )
         )
         self.has_escalated = self.has_escalated or (outcome.escalated and not self._absorbs)
         return outcome
@@ -54,8 +65,19 @@ class Children:
             known = ", ".join(self._spec.tool_agents) or "none"
             raise UnknownAgentError(name, f" {self._spec.name!r} has these agents as tools: {known}.")
         branch = tool_branch(self._message.branch, self._spec.name, call_id)
-        asked = await self._writer.ask(branch, content)
-        run = p.RunChild(turn=self._message.turn, parent=self._spec.name, child=name, branch=branch, user_event=asked)
+        message = self._message
+        # The call of a run that was lost is made again: the agent goes on with what it was asked then.
+        before = await self._reader.asked_before(branch, content) if message.resume else None
+        asked = before or await self._writer.ask(branch, content)
+        run = p.RunChild(
+            turn=message.turn,
+            parent=self._spec.name,
+            child=name,
+            branch=branch,
+            user_event=asked,
+            resume=before is not None,
+            notes=self._writer.notes_with(None),
+        )
         try:
             outcome = await self._runner.run_child(run)
         except asyncio.CancelledError:
@@ -65,13 +87,21 @@ class Children:
             raise
         return outcome, await self._reader.tool_answer(branch, asked.seq)
 
-    async def run_round(self, name: str, work: Work) -> p.AnyOutcome:
+    async def run_round(self, name: str, work: Work, note: Event | None) -> p.AnyOutcome:
         """Have an agent do a round of a flow: see ControllerContext.work_round."""
         message = self._message
         # Only a flow that runs as a tool was asked something else than what the turn was opened with.
         asked = message.user_event if tool_root(message.branch) is not None else None
         return await self._runner.run_child(
-            p.RunChild(turn=message.turn, parent=self._spec.name, child=name, branch=message.branch, user_event=asked, work=work)
+            p.RunChild(
+                turn=message.turn,
+                parent=self._spec.name,
+                child=name,
+                branch=message.branch,
+                user_event=asked,
+                work=work,
+                notes=self._writer.notes_with(note),
+            )
         )
 
     async def stop(self, branch: str = "") -> None:

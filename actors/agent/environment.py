@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.agent.rate_limited_model import LimiterClient
+from actors.agent.session_views import ViewMemory
 from actors.definitions.flows.plan import PlanSource, no_plans
 from actors.definitions.tools.offload import in_process
 from actors.interfaces.clock import Clock, WallClock
@@ -14,6 +15,11 @@ from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
+
+
+def no_file(agent: str) -> str:
+    """Return "": agents log where the program does."""
+    return ""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,9 @@ class AgentEnvironment:
         offload: runs tools that need resources of their own.
         clock: the time by which supervisors wait.
         limiter: the client of the rate limiter; None if no model is limited.
+        views: the memory for what the agents know of sessions.
+        threads_left: returns how many threads of this process are left behind in code that has not come back.
+        log_file: gives the file in which this process logs what an agent says; "" for none.
     """
 
     session: SessionRef
@@ -39,3 +48,6 @@ class AgentEnvironment:
     offload: Offload = in_process
     clock: Clock = field(default_factory=WallClock)
     limiter: LimiterClient | None = None
+    views: ViewMemory = field(default_factory=ViewMemory)
+    threads_left: Callable[[], int] = int
+    log_file: Callable[[str], str] = no_file

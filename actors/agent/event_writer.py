@@ -64,6 +64,7 @@ class EventWriter:
         self._reader = reader
         self._counts = counts
         self._partials = PartialEvents(session, message.turn)
+        self._notes: Sequence[p.Note] = message.notes
         self.has_escalated = False
         self.has_closed = False
         self.is_stopped = False
@@ -89,14 +90,14 @@ class EventWriter:
         """Show two events to plugins, and store them together: see Context."""
         hooks = self._spec.hooks("on_event_callback")
         shown = [await self._shown_to(hooks, context, event) if hooks else event for event in (first, second)]
-        events = [self._addressed(event) for event in shown]
+        events = [self.addressed(event) for event in shown]
         if any(event.actions.state_delta for event in events):
             # Rare, and state has its own way into the log.
             return [await self.record(event) for event in events][-1]
         self._refuse_if_stopped()
         await self._partials.flush()
         raws = [encoded(event, self._spec.limits) for event in events]
-        appended = await self._session.append(p.Append(turn=self._turn, events=raws))
+        appended = await self._append(p.Append(turn=self._turn, events=raws, notes=self._notes))
         self._stored(events[0], appended, {}, len(raws[0]))
         after_first = msgspec.structs.replace(appended, first_seq=appended.first_seq + 1)
         return self._stored(events[1], after_first, {}, len(raws[1]))
@@ -109,7 +110,7 @@ class EventWriter:
         if changed:
             actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
             event = msgspec.structs.replace(event, actions=actions)
-        event = self._addressed(event)
+        event = self.addressed(event)
         raw = encoded(event, self._spec.limits)
         if event.partial:
             self._counts["partials"] += 1
@@ -123,15 +124,31 @@ class EventWriter:
             temp=temp,
             outcome=p.Finished(agent=self._spec.name) if self.has_closed else None,
             selected=self._closes,
+            notes=self._notes,
         )
-        return self._stored(event, await self._session.append(append), changed, len(raw))
+        return self._stored(event, await self._append(append), changed, len(raw))
 
     async def ask(self, branch: str, content: Content) -> p.StoredEvent:
         """Store the user's message to an agent that is run as a tool on a branch of its own."""
-        raw = encode(self._addressed(Event(author=USER, branch=branch, content=content)))
-        appended = await self._session.append(p.Append(turn=self._turn, events=[raw]))
+        raw = encode(self.addressed(Event(author=USER, branch=branch, content=content)))
+        appended = await self._append(p.Append(turn=self._turn, events=[raw], notes=self._notes))
         self._reader.add_foreign()
         return p.StoredEvent(appended.first_seq, raw)
+
+    def notes_with(self, note: Event | None) -> Sequence[p.Note]:
+        """What a run that this one asks for has to bring along: the notes that are not known to be stored, and one more.
+
+        Args:
+            note: complete, with its id; it is on its way to the log at the same time. None: there is no more.
+        """
+        if note is None:
+            return self._notes
+        return (*self._notes, p.Note(self._turn.run, encode(note)))
+
+    async def _append(self, append: p.Append) -> p.Appended:
+        appended = await self._session.append(append)
+        self._notes = ()
+        return appended
 
     def _refuse_if_stopped(self) -> None:
         if self.is_stopped:
@@ -140,7 +157,7 @@ class EventWriter:
 
     async def _shown_to(self, hooks: Sequence[Callable[..., Any]], context: Context, event: Event) -> Event:
         """Return the event, or what a plugin puts in its place."""
-        event = self._addressed(event)
+        event = self.addressed(event)
         actions = Actions()
         replaced = await first_result(hooks, callback_context(context, actions), event)
         if replaced is not None:
@@ -157,7 +174,7 @@ class EventWriter:
             ),
         )
 
-    def _addressed(self, event: Event) -> Event:
+    def addressed(self, event: Event) -> Event:
         """Return the event with its ids, author, time and branch; in a round of a flow also with the round's tasks."""
         return msgspec.structs.replace(
             event,

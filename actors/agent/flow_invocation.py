@@ -31,9 +31,9 @@ class ControllerInvocation(Invocation):
         """Store an event that plugins do not see: see ControllerContext."""
         return await self.writer.record(event, is_last=is_last)
 
-    async def work_round(self, agent: str, work: Work) -> p.AnyOutcome:
+    async def work_round(self, agent: str, work: Work, note: Event | None = None) -> p.AnyOutcome:
         """Have an agent do a round: see ControllerContext."""
-        return await self.children.run_round(agent, work)
+        return await self.children.run_round(agent, work, self.writer.addressed(note) if note is not None else None)
 
     async def stop_rounds(self) -> None:
         """Stop all rounds: see ControllerContext."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from actors.agent.children import Children
 from actors.agent.environment import AgentEnvironment
@@ -42,6 +42,7 @@ class Invocation:
         writer: writes the run's events.
         children: has other agents run.
         llm_budget: counts model calls.
+        give_back: releases what the run's code holds and does not give back itself.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Invocation:
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.llm_budget = LlmBudget(message, runner, counts)
+        self.give_back: Callable[[], None] = lambda: None
 
     async def begin(self, since: int) -> None:
         """Read what the behaviour has to know before it begins.
@@ -128,20 +130,28 @@ class Invocation:
         self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False
     ) -> p.AnyOutcome:
         """Run a child: see SupervisorContext."""
-        running = self.children.run(name, branch=branch, resume=resume)
         if progress is None:
-            outcome = await running
+            outcome = await self.children.run(name, branch=branch, resume=resume)
         else:
-            # The note is on its way to the log before the child can be: both go at the same time.
-            _, outcome = await asyncio.gather(self.note(progress), running)
+            # The note and the child set out at the same time. Either may come first, so the child brings the note along.
+            note = self.writer.addressed(_note(progress))
+            _, outcome = await asyncio.gather(
+                self._store_note(note), self.children.run(name, branch=branch, note=note, resume=resume)
+            )
         await self.reader.refresh_state(outcome.state_seq)
         return outcome
 
     async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
         """Store how far the run is: see SupervisorContext."""
-        event = Event(custom_metadata=custom_metadata, actions=EventActions(agent_state=dict(progress)))
-        self.noted_seq = (await self.writer.record(event)).seq
+        await self._store_note(_note(progress, custom_metadata))
+
+    async def _store_note(self, note: Event) -> None:
+        self.noted_seq = (await self.writer.record(note)).seq
 
     async def stop_branch(self, branch: str) -> None:
         """Stop every run on a branch: see SupervisorContext."""
         await self.children.stop(branch)
+
+
+def _note(progress: JsonMapping, custom_metadata: JsonObject | None = None) -> Event:
+    return Event(custom_metadata=custom_metadata, actions=EventActions(agent_state=dict(progress)))

@@ -13,11 +13,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing
-from typing import cast
 
 from actors.errors import ActorLostError, ModelServiceError, RaygroveError
-from actors.interfaces.model import Model, name_of
+from actors.interfaces.model import Model, Responses, name_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.model import LlmRequest, LlmResponse
@@ -47,8 +45,8 @@ class LimiterClient:
         self._sending: set[asyncio.Task[None]] = set()
         self._renewal: asyncio.TimerHandle | None = None
 
-    def limited(self, model: Model, session: SessionKey) -> Model:
-        """Return a model whose calls for a session wait for permits."""
+    def limited(self, model: Model, session: SessionKey) -> RateLimitedModel:
+        """Return a model for one run, whose calls for a session wait for permits."""
         return RateLimitedModel(model, session, self)
 
     def is_limited(self, model: str) -> bool:
@@ -140,29 +138,37 @@ async def _sent(sending: Awaitable[None]) -> None:
 
 
 class RateLimitedModel:
-    """Implements `Model`: calls wait for permits, and are repeated within the limiter's budget."""
+    """Implements `Model` for one run: calls wait for permits, and are repeated within the limiter's budget."""
 
     def __init__(self, model: Model, session: SessionKey, limiter: LimiterClient) -> None:
         self._model = model
         self._session = session
         self._limiter = limiter
+        self._permits: set[str] = set()
+
+    def give_back(self) -> None:
+        """Release the permits of calls that do not end although their run has ended: nothing waits for their answers."""
+        permits, self._permits = self._permits, set()
+        for permit in permits:
+            self._limiter.release(permit)
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
         """Call the model when the limiter allows it: see Model."""
         name = request.model or name_of(self._model)
         if not self._limiter.is_limited(name):
-            async with _responses(self._model, request, stream) as responses:
+            async with Responses(self._model, request, stream=stream) as responses:
                 async for response in responses:
                     yield response
             return
         permit = await self._limiter.acquire(name, self._session)
+        self._permits.add(permit)
         model = _without_retries(self._model)
         tokens, answered, attempt = 0, False, 0
         try:
             while not answered:
                 has_begun = False
                 try:
-                    async with _responses(model, request, stream) as responses:
+                    async with Responses(model, request, stream=stream) as responses:
                         async for response in responses:
                             has_begun = True
                             tokens = max(tokens, _tokens_of(response))
@@ -172,16 +178,13 @@ class RateLimitedModel:
                     # The model's client may be any: what its errors mean follows from their types and attributes.
                     attempt += 1
                     failed = _failed_attempt(error, attempt)
-                    if has_begun or failed is None:
+                    if has_begun or failed is None or permit not in self._permits:
                         raise
                     if not await self._limiter.acquire_retry(permit, name, self._session, failed):
                         raise
         finally:
+            self._permits.discard(permit)
             self._limiter.release(permit, tokens, answered=answered)
-
-
-def _responses(model: Model, request: LlmRequest, stream: bool) -> AbstractAsyncContextManager[AsyncGenerator[LlmResponse, None]]:
-    return aclosing(cast("AsyncGenerator[LlmResponse, None]", model.generate(request, stream=stream)))
 
 
 def _without_retries(model: Model) -> Model:

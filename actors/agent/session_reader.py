@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from actors.agent.session_view import SessionView
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event
+from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.refs.session import SessionRef
@@ -108,6 +109,16 @@ class SessionReader:
         async for fetched in self._pages(after_seq, self._message.generation):
             for stored in fetched.events:
                 yield decode_event(stored.raw, stored.seq)
+
+    async def asked_before(self, branch: str, content: Content) -> p.StoredEvent | None:
+        """The event with which the agent on a tool branch was asked the same already, None if it was not."""
+        async for fetched in self._pages(self._message.since, self._message.generation):
+            for stored in fetched.events:
+                event = decode_event(stored.raw, stored.seq)
+                is_own = event.invocation_id == self._message.turn.invocation_id
+                if is_own and event.branch == branch and event.author == USER and event.content == content:
+                    return stored
+        return None
 
     async def tool_answer(self, branch: str, after_seq: int) -> str:
         """Return the text of the last final response on a tool branch, "" without one, and bring the state up to date."""

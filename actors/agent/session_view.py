@@ -80,7 +80,9 @@ class SessionView:
             self.generation = fetched.generation
             self.seq = self._begins_after = 0
         for stored in fetched.events:
-            self._add(stored)
+            # A run whose turn has ended may have taken in its last event while another run fetched the same one.
+            if stored.seq > self.seq:
+                self._add(stored)
         if not self._keeps_all:
             # A long log comes in pages: no more than one of them is ever held.
             self._drop_unseen()

@@ -1,4 +1,4 @@
-"""What an agent's actor remembers of the sessions that it has run in."""
+"""What an agent's actor remembers of the sessions that it has run in, within the memory that the agents of a process share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from actors.agent.session_view import SessionView
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.rules.capacity.eviction import CacheEviction
+from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
 from actors.rules.prompt.branches import tool_root
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
@@ -23,19 +23,52 @@ ViewKey = tuple[SessionKey, str | None, bool]
 """What a view is of: a session, seen from a branch, for work on tasks or not."""
 
 
+class ViewMemory:
+    """The memory for the views of all agents in a process: the view that was used least recently goes first, whose it may be."""
+
+    def __init__(self) -> None:
+        self._of_turns: CacheEviction[tuple[SessionViews, ViewKey]] | None = None
+        self._of_tools: CacheEviction[tuple[SessionViews, ViewKey]] | None = None
+
+    def use(self, owner: SessionViews, key: ViewKey, weight: int, max_bytes: int) -> None:
+        """Note that an agent has used a view, and evict others to make room."""
+        cache, now_s = self._cache(key, max_bytes), asyncio.get_running_loop().time()
+        cache.use((owner, key), weight, now_s)
+        for other in cache.surplus(now_s):
+            if other == (owner, key):
+                # A session may be larger than the cache: the latest one stays all the same.
+                return
+            cache.drop(other)
+            other[0].forget(other[1])
+
+    def drop(self, owner: SessionViews, key: ViewKey) -> None:
+        """Note that an agent has given up a view."""
+        for cache in (self._of_turns, self._of_tools):
+            if cache is not None:
+                cache.drop((owner, key))
+
+    def _cache(self, key: ViewKey, max_bytes: int) -> CacheEviction[tuple[SessionViews, ViewKey]]:
+        if self._of_turns is None or self._of_tools is None:
+            # All agents of a deployment have the same limits, and come after the process.
+            self._of_turns = CacheEviction(max_bytes, IDLE_S)
+            self._of_tools = CacheEviction(max_bytes // TOOL_SHARE, IDLE_S)
+        _, branch, _ = key
+        return self._of_turns if tool_root(branch) is None else self._of_tools
+
+
 class SessionViews:
     """A cache of compiled logs. Nothing is lost when one is evicted: it is compiled again from the log.
 
     Args:
         spec: the agent that sees the sessions.
+        memory: what the agents of a process share.
     """
 
-    def __init__(self, spec: AgentSpec) -> None:
+    def __init__(self, spec: AgentSpec, memory: ViewMemory) -> None:
         self._spec = spec
+        self._memory = memory
         self._views: dict[ViewKey, SessionView] = {}
-        max_bytes = spec.limits.max_cache_bytes
-        self._of_turns: CacheEviction[ViewKey] = CacheEviction(max_bytes, IDLE_S)
-        self._of_tools: CacheEviction[ViewKey] = CacheEviction(max_bytes // TOOL_SHARE, IDLE_S)
+        self._weights: dict[ViewKey, int] = {}
 
     def __len__(self) -> int:
         return len(self._views)
@@ -43,7 +76,7 @@ class SessionViews:
     @property
     def weight(self) -> int:
         """About how many bytes they take."""
-        return self._of_turns.weight + self._of_tools.weight
+        return sum(self._weights.values())
 
     def of(self, message: p.Invoke) -> SessionView:
         """Return the view for a run, an empty one if there is none."""
@@ -65,15 +98,19 @@ class SessionViews:
         if view is None:
             return
         view.end_run()
-        cache = self._of_turns if tool_root(message.branch) is None else self._of_tools
-        now_s = asyncio.get_running_loop().time()
-        cache.use(key, view.weight, now_s)
-        for other in cache.surplus(now_s):
-            if other == key:
-                # A session may be larger than the cache: the latest one stays all the same.
-                return
-            cache.drop(other)
-            del self._views[other]
+        self._weights[key] = view.weight + OVERHEAD
+        self._memory.use(self, key, view.weight, self._spec.limits.max_cache_bytes)
+
+    def forget(self, key: ViewKey) -> None:
+        """Drop a view."""
+        del self._views[key], self._weights[key]
+
+    def clear(self) -> None:
+        """Drop all views, and give their memory back."""
+        for key in self._weights:
+            self._memory.drop(self, key)
+        self._views.clear()
+        self._weights.clear()
 
 
 def _key(message: p.Invoke) -> ViewKey:

@@ -6,8 +6,6 @@ from collections import deque
 from contextlib import aclosing
 from typing import cast
 
-import msgspec
-
 from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import UnknownAgentError
@@ -41,15 +39,14 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
                 outcome = Transfer(to=stored.actions.transfer_to_agent, seq=stored.seq)
     if isinstance(outcome, Finished) and given.waiting:
         outcome = Paused(call_ids=given.waiting)
-    return msgspec.structs.replace(outcome, escalated=given.has_escalated)
+    return outcome
 
 
 class CustomContext:
-    """Implements `actors.interfaces.context.InvocationContext`, and keeps how the agents ended that the user's code ran.
+    """Implements `actors.interfaces.context.InvocationContext`, and keeps which calls the agents wait for that user code ran.
 
     Attributes:
         waiting: the open calls for which these agents wait.
-        has_escalated: one of them has escalated.
     """
 
     def __init__(self, spec: AgentSpec, context: SupervisorContext) -> None:
@@ -62,7 +59,6 @@ class CustomContext:
         self.artifacts = context.artifacts
         self.memory = context.memory
         self.waiting: tuple[str, ...] = ()
-        self.has_escalated = False
         self._children = spec.children
         self._context = context
         self._ran: set[str] = set()
@@ -81,7 +77,6 @@ class CustomContext:
         resume = self._context.is_resumed and name not in self._ran
         self._ran.add(name)
         outcome = await self._context.run_child(name, resume=resume)
-        self.has_escalated = self.has_escalated or outcome.escalated
         if isinstance(outcome, Paused):
             self.waiting = (*self.waiting, *outcome.call_ids)
         return outcome

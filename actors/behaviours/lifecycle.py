@@ -62,7 +62,11 @@ async def emit_content_of(
 
 def stored_failure(event: Event) -> Failed:
     """The outcome of a run whose failure was stored before its process was lost."""
-    return Failed(error_code=event.error_code or "", error_message=event.error_message or "")
+    return Failed(
+        error_code=event.error_code or "",
+        error_message=event.error_message or "",
+        error_traceback=event.error_traceback or "",
+    )
 
 
 def facts_for_user_code(context: Context) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """All errors of raygrove."""
 
+from actors.errors.base import RaygroveError
 from actors.errors.encoding import name_and_args, rebuild
 from actors.errors.tree import (
     ActorLostError,
     ActorRestartsError,
     AgentFailedError,
+    AgentLostError,
     AgentTreeError,
     ArtifactError,
     ClusterError,
@@ -15,6 +17,7 @@ from actors.errors.tree import (
     FlowLimitExceededError,
     FlowNotFoundError,
     FlowStalledError,
+    ForkedProcessError,
     InvalidIdError,
     InvalidMessageError,
     InvocationNotFoundError,
@@ -28,7 +31,6 @@ from actors.errors.tree import (
     OutputSchemaError,
     PlacementError,
     PluginFailedError,
-    RaygroveError,
     RequestError,
     RuntimeClosedError,
     SchemaVersionError,
@@ -57,6 +59,7 @@ __all__ = [
     "ActorLostError",
     "ActorRestartsError",
     "AgentFailedError",
+    "AgentLostError",
     "AgentTreeError",
     "ArtifactError",
     "ClusterError",
@@ -67,6 +70,7 @@ __all__ = [
     "FlowLimitExceededError",
     "FlowNotFoundError",
     "FlowStalledError",
+    "ForkedProcessError",
     "InvalidIdError",
     "InvalidMessageError",
     "InvocationNotFoundError",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.errors.tree import RaygroveError
+from actors.errors.base import RaygroveError
+from actors.errors.tracebacks import with_traceback
 
 
 def _all_classes(cls: type[RaygroveError]) -> dict[str, type[RaygroveError]]:
@@ -19,6 +20,10 @@ def name_and_args(error: RaygroveError) -> tuple[str, list[object]]:
     return type(error).__name__, list(error.args)
 
 
-def rebuild(name: str, args: Sequence[object]) -> RaygroveError:
-    """The error that was sent as `name` and `args`; a plain RaygroveError when no class has that name."""
-    return _all_classes(RaygroveError).get(name, RaygroveError)(*args)
+def rebuild(name: str, args: Sequence[object], traceback: str = "") -> RaygroveError:
+    """The error that was sent as `name` and `args`; a plain RaygroveError when no class has that name.
+
+    Args:
+        traceback: becomes its `remote_traceback`, and a note.
+    """
+    return with_traceback(_all_classes(RaygroveError).get(name, RaygroveError)(*args), traceback)

@@ -44,11 +44,13 @@
     └── ClusterError                 an actor, its machine or the deployment is not there
         ├── FencedError
         ├── ActorLostError
-        │   └── ActorRestartsError
+        │   ├── ActorRestartsError
+        │   └── AgentLostError           the turn has failed by it, which makes it a TurnError as well
         ├── PlacementError
         ├── DeploymentExistsError
         ├── DeploymentNotFoundError
         └── RuntimeClosedError
+            └── ForkedProcessError
 
 An error holds its facts as positional arguments, which are plain data, and makes its message from them. So it can be pickled, and
 an actor can send it to another process by name and arguments alone (`name_and_args`, `rebuild`).
@@ -56,27 +58,9 @@ an actor can send it to another process by name and arguments alone (`name_and_a
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import cast
 
-
-class RaygroveError(Exception):
-    """The root of the tree.
-
-    Attributes:
-        sentence: the message, as a format string over the positional arguments.
-    """
-
-    sentence: ClassVar[str] = "{0}"
-
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)
-
-    def __str__(self) -> str:
-        try:
-            return self.sentence.format(*self.args)
-        except IndexError:
-            # Made with too few arguments. Raising here would hide what went wrong.
-            return super().__str__() or type(self).__name__
+from actors.errors.base import RaygroveError
 
 
 class DefinitionError(RaygroveError, ValueError):
@@ -148,7 +132,10 @@ class InvocationNotFoundError(RequestError, LookupError):
 class FlowNotFoundError(RequestError, LookupError):
     """This deployment does not know the definition of a flow. Arguments: the name under which it was given."""
 
-    sentence = "the definition of flow {0!r} is not known here any more: give the flow again, with run_flow"
+    sentence = (
+        "the definition of flow {0!r} is not known here any more: give the flow again, with run_flow and the same invocation_id, "
+        "or with the answer that its turn waits for"
+    )
 
 
 class NotEncodableError(RequestError, TypeError):
@@ -356,6 +343,10 @@ class ActorRestartsError(ActorLostError):
     sentence = "{0} was lost and is being started again: {1}"
 
 
+class AgentLostError(ActorLostError, TurnError):
+    """The turn has failed, as an agent was lost too often; any other loss says nothing of it. Arguments: actor, reason."""
+
+
 class PlacementError(ClusterError):
     """No node has room for an agent. Arguments: agent, its needs, what the nodes have instead."""
 
@@ -381,3 +372,12 @@ class RuntimeClosedError(ClusterError):
     """The runtime is closed. Arguments: app."""
 
     sentence = "the runtime of app {0!r} is closed: use it inside its 'with' block"
+
+
+class ForkedProcessError(RuntimeClosedError):
+    """A forked process has used the Runtime of the process that it was forked from. Arguments: app, process id of that one."""
+
+    sentence = (
+        "the runtime of app {0!r} belongs to process {1}, of which this one is a fork: "
+        "start processes with 'spawn' instead, and join the app there with Runtime.connect"
+    )

@@ -48,8 +48,8 @@ def error_text(error: BaseException) -> str:
     """An error's message in a form that can be stored; "" when the error has none."""
     try:
         return storable(str(error))
-    except Exception:
-        # A user's own class, whose __str__ raises.
+    except BaseException:
+        # A user's own class, whose __str__ raises; nothing is awaited, so it is no cancellation.
         return ""
 
 

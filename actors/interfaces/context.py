@@ -187,7 +187,7 @@ class SupervisorContext(Context, Protocol):
         """Run a child, on the branch given or the supervisor's own, and return how its run ended.
 
         Args:
-            progress: is noted while the child begins.
+            progress: is noted while the child begins; in the log it stands before anything of the child's run.
             resume: it may have been begun before this run was lost: then the log says how far it is.
 
         Raises:
@@ -232,8 +232,15 @@ class ControllerContext(Context, Protocol):
         """Like `emit`, but plugins do not see the event."""
         ...
 
-    async def work_round(self, agent: str, work: Work) -> AnyOutcome:
-        """Have an agent, wherever in the tree it stands, do a round. Raises FencedError."""
+    async def work_round(self, agent: str, work: Work, note: Event | None = None) -> AnyOutcome:
+        """Have an agent, wherever in the tree it stands, do a round.
+
+        Args:
+            note: has an id and is recorded at the same time; in the log it stands before anything of the round.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+        """
         ...
 
     async def stop_rounds(self) -> None:

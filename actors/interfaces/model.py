@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Protocol, runtime_checkable
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Protocol, cast, runtime_checkable
 
+from actors.errors import ModelResponseError
 from actors.messages.model import LlmRequest, LlmResponse
 
 
@@ -24,13 +27,57 @@ class Model(Protocol):
             stream: yield parts of the response as they come, each with `partial`, before the complete response.
 
         Yields:
-            Any number of partial responses if `stream`, then exactly one complete response. A model that has
-            nothing to say yields a response without content.
+            Any number of partial responses if `stream`, then exactly one complete response, which holds all that the partial
+            ones said. A model that has nothing to say yields a response without content.
 
         Raises:
             Exception: whatever the model's client raises; unless a callback replaces it, it fails the agent's run.
         """
         ...
+
+
+HOW_TO_GENERATE = "write it as `async def generate(self, request, *, stream)` and `yield` each LlmResponse"
+
+
+def definition_flaw(model: object) -> str | None:
+    """What is wrong with an object that is given as a model, as far as it can be seen without a call; None if nothing is."""
+    if isinstance(model, type):
+        return f"must be an object: give {model.__name__}(…), not the class"
+    generate = getattr(model, "generate", None)
+    if not callable(generate):
+        return f"must be a model's name or an object with a generate method, not {type(model).__name__}"
+    if inspect.iscoroutinefunction(generate):
+        return f"{type(model).__name__}.generate returns its response: {HOW_TO_GENERATE}"
+    if inspect.isgeneratorfunction(generate):
+        return f"{type(model).__name__}.generate is no async generator: {HOW_TO_GENERATE}"
+    return None
+
+
+class Responses:
+    """The responses of one call of a model, as an async context manager that closes the model's generator at its end.
+
+    Raises:
+        ModelResponseError: what `generate` returned yields no responses.
+    """
+
+    def __init__(self, model: Model, request: LlmRequest, *, stream: bool) -> None:
+        generated: object = model.generate(request, stream=stream)
+        if not isinstance(generated, AsyncIterable):
+            if inspect.iscoroutine(generated):
+                generated.close()
+            raise ModelResponseError(name_of(model), f"its generate returned a {type(generated).__name__}: {HOW_TO_GENERATE}")
+        self._generated = generated
+
+    async def __aenter__(self) -> AsyncIterable[LlmResponse]:
+        return self._generated
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Generators have it, other iterators need not.
+        close = cast("Callable[[], Awaitable[None]] | None", getattr(self._generated, "aclose", None))
+        if close is not None:
+            await close()
 
 
 def name_of(model: str | Model) -> str:

@@ -47,6 +47,9 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
         agent: the agent selected when it was opened last.
         outcome: how it ended, encoded; b"" while it runs.
         temp: what it needs to be resumed, including `temp:` state, encoded; b"" when there is none or it has ended.
+        last_seq: position of its newest event when it was stored last.
+        begun_s: when it began, in seconds since the epoch; it does not change while the turn goes on.
+        ended_s: when it ended or was paused, in seconds since the epoch; 0 while it runs.
     """
 
     invocation_id: str
@@ -57,6 +60,29 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     outcome: bytes = b""
     temp: bytes = b""
+    last_seq: int = 0
+    begun_s: float = 0.0
+    ended_s: float = 0.0
+
+
+class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which turns to list, the one that began last first.
+
+    Attributes:
+        app: the app.
+        user: of that user only; None: of all users.
+        session: of that session of the user only; None: of all sessions.
+        status: in that stored state only; "": in any.
+        limit: at most so many.
+        before: only turns after this one in the list, by its `begun_s` and invocation id.
+    """
+
+    app: str
+    user: str | None = None
+    session: str | None = None
+    status: str = ""
+    limit: int = 100
+    before: tuple[float, str] | None = None
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):

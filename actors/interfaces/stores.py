@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from actors.interfaces.records import CallRow, SessionRow, TurnRow, Write
+from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, Write
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.messages.memory import MemoryEntry
@@ -37,6 +37,7 @@ class SessionStore(Protocol):
         Raises:
             SessionExistsError: a session to create exists already.
             StoreConflictError: an event's position in its log is taken, so another deployment writes the session.
+            TooLargeError: a state that several Session actors write would exceed its limit. None of the writes is stored.
             StoreUnavailableError: the store is away, locked or full. None of the writes is stored; or all of them are, if the
                 connection was lost at the end.
             StoreError: the store failed. None of the writes is stored.
@@ -52,7 +53,14 @@ class SessionStore(Protocol):
         ...
 
     def events(
-        self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
+        self,
+        key: SessionKey,
+        *,
+        after_seq: int = 0,
+        limit: int | None = None,
+        after_s: float | None = None,
+        newest: bool = False,
+        before_seq: int | None = None,
     ) -> list[tuple[int, bytes]]:
         """Visible events as (seq, bytes), oldest first.
 
@@ -62,6 +70,7 @@ class SessionStore(Protocol):
             limit: at most this number of events; None is no limit.
             after_s: only events of this time or later, in seconds since the epoch; None is no limit.
             newest: the last `limit` events instead of the first.
+            before_seq: only events before this position; None is no limit.
         """
         ...
 
@@ -75,6 +84,14 @@ class SessionStore(Protocol):
 
     def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn; None when there is none, or when its user event was rewound."""
+        ...
+
+    def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
+        """The turns that are asked for, without those whose user event was rewound.
+
+        They are in descending order of `begun_s`, then of their ids. The cost must not grow with the number of older turns.
+        `last_seq` of a running turn is the position of the newest event in its session.
+        """
         ...
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
@@ -99,6 +116,32 @@ class SessionStore(Protocol):
 
     def close(self) -> None:
         """Close all connections and files."""
+        ...
+
+
+@runtime_checkable
+class ErasesTraces(Protocol):
+    """What a SessionStore may have besides: a way to take what was deleted out of its files, and not only out of its tables."""
+
+    def erase_traces(self) -> None:
+        """Erase what was deleted from the files. What others keep open may have to wait for them.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        ...
+
+
+@runtime_checkable
+class ForgetsUsers(Protocol):
+    """What a MemoryStore needs besides, so that all data of a user can be deleted."""
+
+    def delete_user(self, app: str, user: str) -> int:
+        """Remove all entries of a user of an app, those of deleted sessions too, and return how many there were.
+
+        Raises:
+            StoreError: the store failed.
+        """
         ...
 
 
@@ -176,4 +219,21 @@ class ArtifactStore(Protocol):
 
     def delete(self, key: SessionKey, filename: str) -> None:
         """Remove an artifact with all its versions; that there is none is no error."""
+        ...
+
+
+@runtime_checkable
+class ErasesArtifacts(Protocol):
+    """What an ArtifactStore may have besides, so that no artifact has to be named to be deleted."""
+
+    def delete_session(self, key: SessionKey) -> int:
+        """Remove all artifacts of a session but those that the user's sessions share, and return how many there were."""
+        ...
+
+    def delete_user(self, app: str, user: str, sessions: Sequence[str]) -> int:
+        """Remove all artifacts of a user of an app, and return how many there were.
+
+        Args:
+            sessions: the ids of the user's sessions. There may be artifacts of sessions that were deleted before.
+        """
         ...

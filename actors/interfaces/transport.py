@@ -65,7 +65,8 @@ class Directory(Protocol):
 
         `hosts`: processes with agents in them; `spares`: processes that stand ready; `activations`: how often an agent was
         activated; `passivations`: how often one was passivated because it was idle; `shared`: how often one was activated in the
-        process of another because there were enough processes.
+        process of another because there were enough processes; `replaced`: how many processes were worn out by code that does
+        not come back.
         """
         ...
 

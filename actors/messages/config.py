@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Literal, get_args
 
 import msgspec
 
 from actors.messages.codec import flaw
 from actors.messages.json_types import JsonObject
+from actors.messages.shown import Shown
 
 Streaming = Literal["none", "sse"]
 OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]
@@ -17,7 +19,7 @@ _STREAMING: tuple[str, ...] = get_args(Streaming)
 _ON_CONCURRENT_TURN: tuple[str, ...] = get_args(OnConcurrentTurn)
 
 
-class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunConfig(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Options of one turn (semantics.md section 2).
 
     Attributes:
@@ -31,7 +33,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         custom_metadata: a JSON object that is stored on the user's event; default None.
 
     Raises:
-        ValueError: a field is out of range or not one of its values; the message names them.
+        ValueError: a field is of another type, out of range, or not one of its values; the message names what is right.
     """
 
     streaming: Streaming = "none"
@@ -43,6 +45,17 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     custom_metadata: JsonObject | None = None
 
     def __post_init__(self) -> None:
+        # Other kinds of numbers have no wire form, and a bool is an int to isinstance.
+        if type(self.max_llm_calls) is not int:
+            raise _wrong_type("max_llm_calls", "an int", self.max_llm_calls)
+        if type(self.max_transfers) is not int:
+            raise _wrong_type("max_transfers", "an int", self.max_transfers)
+        if self.timeout is not None and type(self.timeout) is not float and type(self.timeout) is not int:
+            raise _wrong_type("timeout", "a number of seconds or None", self.timeout)
+        if type(self.save_input_blobs_as_artifacts) is not bool:
+            raise _wrong_type("save_input_blobs_as_artifacts", "a bool", self.save_input_blobs_as_artifacts)
+        if self.custom_metadata is not None and type(self.custom_metadata) is not dict:
+            raise _wrong_type("custom_metadata", "a dict or None", self.custom_metadata)
         if self.streaming not in _STREAMING:
             raise _wrong_value("streaming", self.streaming, _STREAMING)
         if self.on_concurrent_turn not in _ON_CONCURRENT_TURN:
@@ -53,6 +66,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(f"RunConfig.timeout must be more than 0 seconds or None, not {self.timeout}")
         if self.custom_metadata and (wrong := flaw(self.custom_metadata)) is not None:
             raise ValueError(f"RunConfig.custom_metadata cannot be stored: {wrong}")
+
+
+def _wrong_type(field: str, right: str, value: object) -> ValueError:
+    return ValueError(f"RunConfig.{field} must be {right}, not {reprlib.repr(value)}")
 
 
 def _wrong_value(field: str, value: str, valid: tuple[str, ...]) -> ValueError:

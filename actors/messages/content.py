@@ -12,10 +12,13 @@ from typing import Any
 
 import msgspec
 
-from actors.messages.json_types import JsonObject
+from actors.errors import InvalidMessageError
+from actors.messages.json_types import JsonMapping, JsonObject
+from actors.messages.plain_form import from_plain
+from actors.messages.shown import Shown
 
 
-class _Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class _Value(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """Base of everything in a content: immutable, camelCase in JSON, defaults left out."""
 
 
@@ -129,6 +132,36 @@ class Content(_Value, frozen=True, kw_only=True):
     def of_text(cls, text: str, role: str = "user") -> Content:
         """A content of one text."""
         return cls(role=role, parts=[Part(text=text)])
+
+    @classmethod
+    def from_dict(cls, plain: JsonMapping) -> Content:
+        """A content from the dictionary that ADK's web clients and google-genai send.
+
+        Args:
+            plain: such as `{"role": "user", "parts": [{"text": "hi"}]}`. Keys are camelCase or snake_case, data bytes or base64.
+
+        Raises:
+            InvalidMessageError: a field is unknown or wrong; the message names it.
+        """
+        return from_plain(cls, plain, "message")
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Content:
+        """A content from the JSON of such a dictionary: see `from_dict`. Raises InvalidMessageError."""
+        try:
+            plain = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidMessageError(f"message is no JSON: {error}") from None
+        return cls.from_dict(plain)
+
+    def to_dict(self) -> JsonObject:
+        """The content as a dictionary that can be written as JSON: camelCase keys, bytes as base64, defaults left out."""
+        plain: JsonObject = msgspec.to_builtins(self)
+        return plain
+
+    def to_json(self) -> str:
+        """The content as JSON: see `to_dict`."""
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_genai(cls, content: Any) -> Content:

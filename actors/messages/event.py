@@ -15,12 +15,13 @@ import msgspec
 from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.flow import FlowMark
 from actors.messages.json_types import JsonObject, Progress, StateDelta
+from actors.messages.shown import Shown
 
 USER = "user"
 """The author of the user's messages."""
 
 
-class EventActions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """What an event does besides being read.
 
     Attributes:
@@ -31,6 +32,8 @@ class EventActions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
         skip_summarization: True ends the agent's run without another model call.
         rewind_before_invocation_id: the turn before which the session was rewound.
         agent_state: how far the agent's run is, in the agent's own words.
+        requested_tool_confirmations: by id, the calls in the event's content that are run only if the user agrees. A function
+            response of the user decides about such a call, and is not its result.
     """
 
     state_delta: StateDelta = {}
@@ -40,9 +43,10 @@ class EventActions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     skip_summarization: bool | None = None
     rewind_before_invocation_id: str | None = None
     agent_state: Progress | None = None
+    requested_tool_confirmations: dict[str, JsonObject] = {}
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Usage(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """Tokens of one model response, under google-genai's names."""
 
     prompt_token_count: int | None = None
@@ -56,7 +60,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 NO_ACTIONS = EventActions()
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Event(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """One entry of a session's log.
 
     Attributes:
@@ -73,6 +77,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         error_code: class name of the exception that ended the agent's run, while `content` is None; or the error code of a
             model's response.
         error_message: the message of that error.
+        error_traceback: where users' code raised it, as text: files, lines and code, without values. None when it came from no
+            such code, or from the response of a model.
         usage: tokens of the model response; None for other events.
         long_running_tool_ids: ids of the calls in `content` whose responses may come in a later turn.
         custom_metadata: a JSON object of the model, of RunConfig, or of a supervisor's decision.
@@ -92,6 +98,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     finish_reason: str | None = None
     error_code: str | None = None
     error_message: str | None = None
+    error_traceback: str | None = None
     usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
     long_running_tool_ids: Sequence[str] = ()
     custom_metadata: JsonObject | None = None

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from actors.messages.json_types import JsonValue
+from actors.messages.shown import Shown
 
 TaskStatus = Literal["pending", "running", "successful", "failed", "skipped"]
 
@@ -21,7 +22,11 @@ CONTROLLER = "@controller"
 """The agent that runs flows which are not part of the tree. It is no identifier, so no agent of a user has this name."""
 
 
-class _Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+MAX_CALLS_OF_A_TASK = 50
+"""Model calls after which a task fails that says nothing else. A model that never finishes its task would use up the turn's."""
+
+
+class _Value(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Base of everything in a mark: immutable, camelCase in JSON, defaults left out."""
 
 
@@ -35,7 +40,7 @@ class TaskNode(_Value, frozen=True, kw_only=True):
         depends_on: tasks that have to be complete before it can begin.
         parent: the task that this one is a part of, and that waits for it; None without one.
         on_failed_dependency: "skip" skips it when a task that it needs failed or was skipped, "run" runs it all the same.
-        max_llm_calls: model calls after which it fails; None is no limit.
+        max_llm_calls: model calls after which it fails, counted since its agent has last finished any task; None is no limit.
         labels: for a task that was created while the flow ran: the texts of which its result is one; empty when its result is
             any text.
     """

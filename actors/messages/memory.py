@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.messages.shown import Shown
 
-class MemoryEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+
+class MemoryEntry(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The text of one event of a remembered session.
 
     Attributes:

@@ -9,9 +9,10 @@ import msgspec
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
+from actors.messages.shown import Shown
 
 
-class FunctionDeclaration(msgspec.Struct, frozen=True, kw_only=True):
+class FunctionDeclaration(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """A tool as the model sees it. `parameters` is a JSON schema of an object; None for a tool without arguments."""
 
     name: str
@@ -19,7 +20,7 @@ class FunctionDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     parameters: JsonObject | None = None
 
 
-class LlmRequest(msgspec.Struct, kw_only=True):
+class LlmRequest(Shown, msgspec.Struct, kw_only=True):
     """One model call. A before_model callback may change it.
 
     Attributes:
@@ -41,7 +42,7 @@ class LlmRequest(msgspec.Struct, kw_only=True):
     output_schema: JsonObject | None = None
 
 
-class LlmResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LlmResponse(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A response of a model, or with `partial` a part of one that is streamed.
 
     Attributes:

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
+from actors.messages.shown import Shown
 
 
 class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -34,7 +35,7 @@ ONLY_SHARD = Shard()
 """All sessions: the shard of an actor that is the only one of its kind."""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Session(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A session as of one moment.
 
     Attributes:

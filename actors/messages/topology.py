@@ -26,6 +26,9 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         tool_agents: the names of the agents that it has as tools.
         disallow_transfer_to_parent: see LlmAgent.
         disallow_transfer_to_peers: see LlmAgent.
+        model: the name of its model, its own or an inherited one, as `name_of` gives it; "" without one.
+        tools: the names of its tools.
+        workers: of a flow, the agents that work on its tasks, wherever they stand.
     """
 
     name: str
@@ -36,6 +39,9 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     tool_agents: tuple[str, ...] = ()
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
+    model: str = ""
+    tools: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
 
     @property
     def is_llm(self) -> bool:

@@ -10,6 +10,7 @@ from actors.messages.content import Part
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
+from actors.rules.checks.arguments import checked_text
 from actors.rules.checks.ids import checked_artifact_name
 
 
@@ -41,5 +42,9 @@ class UserMemory:
         self._key = key
 
     async def search(self, query: str) -> list[MemoryEntry]:
-        """Return entries that share a word with the query, best match first, at most 10. Raises NoMemoryError, StoreError."""
+        """Return entries that share a word with the query, best match first, at most 10.
+
+        Raises NoMemoryError, StoreError, and RequestError for a query that is no text.
+        """
+        query = checked_text("query", query)
         return await self._session.search_memory(p.SearchMemory(app=self._key.app, user=self._key.user, query=query))

@@ -43,7 +43,7 @@ class Ref:
             check_request(len(raw), self._max_bytes)
         reply = decode_message(await self._link.send(raw, once=once))
         if isinstance(reply, ErrorReply):
-            raise rebuild(reply.error, reply.args)
+            raise rebuild(reply.error, reply.args, reply.traceback)
         if not isinstance(reply, reply_type):
             raise RaygroveError(f"asked with {type(message).__name__}, got {type(reply).__name__} back")
         return reply

@@ -8,6 +8,7 @@ from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
+from actors.messages.turn_info import TurnInfo
 from actors.refs.base import Ref
 
 
@@ -65,9 +66,9 @@ class SessionRef(Ref):
         """Store events. Raises FencedError, StoreError."""
         return await self._ask(message, p.Appended)
 
-    async def tell_partial(self, message: p.TellPartial) -> None:
+    async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
         """Deliver partial events. Raises FencedError."""
-        await self._ask(message, p.Ack)
+        return await self._ask(message, (p.Ack, p.TellAgain))
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""
@@ -84,6 +85,22 @@ class SessionRef(Ref):
     async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
         """A page of the agents' events in a turn. Raises SessionNotFoundError, StoreError."""
         return await self._ask(message, p.TurnRead)
+
+    async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
+        """List turns, those in line first, then the one that began last. Raises StoreError."""
+        return list((await self._ask(message, p.TurnsReply)).turns)
+
+    async def get_turn(self, message: p.GetTurn) -> TurnInfo:
+        """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
+        return (await self._ask(message, p.TurnsReply)).turns[0]
+
+    async def list_pending(self, message: p.ListPending) -> p.PendingReply:
+        """The calls at which turns wait for answers. Raises SessionNotFoundError, StoreError."""
+        return await self._ask(message, p.PendingReply)
+
+    async def read_log(self, message: p.ReadLog) -> p.LogPart:
+        """A part of a session's log. Raises SessionNotFoundError, StoreError."""
+        return await self._ask(message, p.LogPart)
 
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
         """Follow nothing any more."""
@@ -111,6 +128,22 @@ class SessionRef(Ref):
 
     async def rewind(self, message: p.RewindRequest) -> None:
         """Hide a turn and all after it. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError."""
+        await self._ask(message, p.Ack)
+
+    async def open_store(self) -> None:
+        """Open the session store. Raises StoreError when it cannot be used."""
+        await self._ask(p.OpenStore(), p.Ack)
+
+    async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
+        """Let new requests of a user wait, and tell what of the user is still under way. Raises StoreError."""
+        return await self._ask(message, p.UserHeld)
+
+    async def remove_user(self, message: p.RemoveUser) -> p.UserRemoved:
+        """Remove everything of a user that all Session actors hold. Raises StoreError."""
+        return await self._ask(message, p.UserRemoved)
+
+    async def release_user(self, message: p.ReleaseUser) -> None:
+        """Let the requests of a user go on."""
         await self._ask(message, p.Ack)
 
     async def remember(self, message: p.RememberSession) -> None:

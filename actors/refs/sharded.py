@@ -9,10 +9,13 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
+from actors.messages.turn_info import TurnInfo
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.statistics import total
@@ -46,9 +49,34 @@ class ShardedSessionRef(SessionRef):
     async def _ask(self, message: p.Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
         return await self.of(_session_of(message))._ask(message, reply_type, once=once)
 
+    async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
+        """List turns: any of them reads the store, and each knows its own lines."""
+        if message.session is not None or message.before is not None:
+            return await super().list_turns(message)
+        chosen = self.of(_session_of(message))
+        in_line = msgspec.structs.replace(message, state="waiting")
+        others = [shard for shard in self._shards if shard is not chosen and message.state in ("", "waiting")]
+        found, *of_others = await asyncio.gather(chosen.list_turns(message), *(other.list_turns(in_line) for other in others))
+        waiting = {(turn.user_id, turn.session_id, turn.invocation_id): turn for turns in of_others for turn in turns}
+        rest = [turn for turn in found if (turn.user_id, turn.session_id, turn.invocation_id) not in waiting]
+        return [*waiting.values(), *rest][: message.limit]
+
     async def topology(self) -> Topology:
         """The parent map, which all of them have."""
         return await self._shards[0].topology()
+
+    async def open_store(self) -> None:
+        """Have all of them open their stores. Raises the first error, after all have replied."""
+        await _all(shard.open_store() for shard in self._shards)
+
+    async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
+        """Hold a user in all of them, and tell what is under way in any."""
+        held = await asyncio.gather(*(shard.hold_user(message) for shard in self._shards))
+        return p.UserHeld(turns=[turn for each in held for turn in each.turns], is_idle=all(each.is_idle for each in held))
+
+    async def release_user(self, message: p.ReleaseUser) -> None:
+        """Release a user in all of them. Raises the first error, after all have replied."""
+        await _all(shard.release_user(message) for shard in self._shards)
 
     async def statistics(self) -> p.Statistics:
         """Their figures, summed up."""
@@ -95,8 +123,10 @@ def runner_client(shards: Sequence[RunnerRef]) -> RunnerRef:
 def _session_of(message: p.Message) -> SessionKey:
     """The session by which a message is routed. Any actor can serve a message about a user: the user's key spreads those."""
     match message:
-        case p.SearchMemory(app=app, user=user) | p.ListSessionsRequest(app=app, user=user):
+        case p.SearchMemory(app=app, user=user) | p.ListSessionsRequest(app=app, user=user) | p.RemoveUser(app=app, user=user):
             return SessionKey(app, user or "", "")
+        case p.ListTurns(app=app, user=user, session=session) | p.ListPending(app=app, user=user, session=session):
+            return SessionKey(app, user or "", session or "")
     named = message if hasattr(message, "key") else getattr(message, "turn", None)
     key = getattr(named, "key", None)
     if not isinstance(key, SessionKey):

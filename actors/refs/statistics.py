@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
+
 from actors.messages.protocol.base import Statistics
 
 
@@ -25,7 +27,30 @@ def total(parts: Sequence[Statistics]) -> Statistics:
         agents=[agent for part in parts for agent in part.agents],
         parts=parts,
         spare_pids=tuple(pid for part in parts for pid in part.spare_pids),
+        host_limit=parts[0].host_limit,
     )
+
+
+class ProcessStatistics(Struct, frozen=True, kw_only=True):
+    """A process with agents.
+
+    Attributes:
+        pid: its process id.
+        agents: the agents that live in it, in the order in which they moved in; replicas as `agent/1`, `agent/2` …
+    """
+
+    pid: int
+    agents: Sequence[str]
+
+
+def by_process(statistics: Iterable[Statistics]) -> dict[str, ProcessStatistics]:
+    """The processes of agents, by the names of their Ray actors."""
+    found: dict[str, list[Statistics]] = {}
+    for each in statistics:
+        found.setdefault(each.actor, []).append(each)
+    return {
+        actor: ProcessStatistics(pid=living[0].pid, agents=[each.agent for each in living]) for actor, living in found.items()
+    }
 
 
 def by_agent(statistics: Iterable[Statistics]) -> dict[str, Statistics]:

@@ -6,6 +6,7 @@ run their children, so the way in which an agent is run, repeated and fenced sta
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from collections import Counter
@@ -15,6 +16,7 @@ import msgspec
 
 from actors.actor import Actor, Handler
 from actors.errors import ActorLostError
+from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.refs.agent import AgentRef
@@ -46,6 +48,7 @@ class RunnerActor(Actor):
         session, directory = environment.session, environment.directory
         runner_id = f"{name}/{uuid.uuid4().hex}"
         self._directory = directory
+        self._host_limit = environment.host_limit
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
         routing, hooks, events = Routing(session), PluginHooks(environment), RunnerEvents(session)
@@ -74,15 +77,21 @@ class RunnerActor(Actor):
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """The figures of the Runner and of every live agent."""
-        agents = []
-        for agent, link in self._directory.live():
-            try:
-                agents.append(msgspec.structs.replace(await AgentRef(link).statistics(), agent=agent))
-            except ActorLostError:
-                self._directory.forget(agent, link)
+        asked = await asyncio.gather(*(self._statistics_of(agent, link) for agent, link in self._directory.live()))
+        agents = [each for each in asked if each is not None]
         counts = {**self._counts, "running": len(self._table), **self._directory.counts()}
         spares = self._directory.spare_pids()
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents, spare_pids=spares)
+        most, why = self._host_limit or (0, "")
+        if why:
+            counts["max_hosts"] = most
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents, spare_pids=spares, host_limit=why)
+
+    async def _statistics_of(self, agent: str, link: Link) -> p.Statistics | None:
+        try:
+            return msgspec.structs.replace(await AgentRef(link).statistics(), agent=agent)
+        except ActorLostError:
+            self._directory.forget(agent, link)
+            return None
 
     async def stop(self, _: p.Stop) -> p.Ack:
         """Cancel the turns that run, and stop every agent."""

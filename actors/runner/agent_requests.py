@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from actors.errors import FencedError, LlmCallsLimitExceededError
+from actors.errors import FencedError, LlmCallsLimitExceededError, RaygroveError
 from actors.errors.user_code import is_being_cancelled
 from actors.messages import protocol as p
 from actors.runner.dispatch import Dispatch
@@ -17,7 +17,11 @@ from actors.runner.turns.table import TurnTable
 
 
 class AgentRequests:
-    """Serves the runs of turns that run here. Each request raises FencedError when its turn or its run is over."""
+    """Serves the runs of turns that run here. Each request raises FencedError when its turn or its run is over.
+
+    Runs are stopped all at the same time, so a child may end before the run that asked for it is stopped. That run gets no
+    reply until it is stopped itself: it would take the end of its child for an answer, and go on.
+    """
 
     def __init__(self, table: TurnTable, dispatch: Dispatch, invoker: Invoker) -> None:
         self._table = table
@@ -27,19 +31,27 @@ class AgentRequests:
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool."""
         turn, parent = self._asking(message.turn)
+        await _require_going_on(message.turn, parent)
         task = asyncio.create_task(self._dispatch.child(turn, parent, message))
-        with turn.runs.waiting(task, message.branch, parent):
-            try:
+        try:
+            with turn.runs.waiting(task, message.branch, parent):
                 outcome = await task
-            except asyncio.CancelledError:
-                if is_being_cancelled():
-                    raise
-                return p.Cancelled(agent=message.child)
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            outcome = p.Cancelled(agent=message.child)
+        except RaygroveError:
+            await _require_going_on(message.turn, parent)
+            raise
+        await _require_going_on(message.turn, parent)
         return msgspec.structs.replace(outcome, state_seq=turn.state_seq)
 
     async def stop_branch(self, message: p.StopBranch) -> p.Ack:
         """Stop the runs on a branch or below it; without a branch, all that the asking run has asked for."""
         turn, asking = self._asking(message.turn)
+        if asking.stopped is not None:
+            # It is stopped together with all that it has asked for, and must not wait for itself here.
+            raise _fenced(message.turn)
         if message.branch:
             runs = turn.runs.on_branch(message.branch)
             turn.runs.stop_waiting(on_branch=message.branch)
@@ -51,7 +63,8 @@ class AgentRequests:
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> p.Ack:
         """Count one model call. Raises LlmCallsLimitExceededError when none is left."""
-        turn, _ = self._asking(message.turn)
+        turn, asking = self._asking(message.turn)
+        await _require_going_on(message.turn, asking)
         if turn.llm_calls_left() <= 0:
             raise LlmCallsLimitExceededError(message.agent, turn.config.max_llm_calls)
         turn.llm_calls += 1
@@ -62,5 +75,16 @@ class AgentRequests:
         turn = self._table.get((ref.key, ref.invocation_id))
         run = turn.runs.get(ref.run) if turn is not None and turn.ref.epoch == ref.epoch else None
         if turn is None or run is None:
-            raise FencedError(ref.invocation_id, ref.epoch)
+            raise _fenced(ref)
         return turn, run
+
+
+async def _require_going_on(ref: p.TurnRef, run: Run) -> None:
+    """Raise FencedError if a run is being stopped, as soon as it is. Code that catches the error can write nothing by then."""
+    if run.stopped is not None:
+        await run.stopped.wait()
+        raise _fenced(ref)
+
+
+def _fenced(ref: p.TurnRef) -> FencedError:
+    return FencedError(ref.invocation_id, ref.epoch)

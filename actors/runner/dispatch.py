@@ -6,6 +6,7 @@ Every run goes through here, whether the Runner asks for it or a supervisor does
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
@@ -35,22 +36,46 @@ class Dispatch:
 
     async def turn(self, turn: RunningTurn) -> p.AnyOutcome:
         """Run the agent of a turn, or the supervisor at which the turn goes on. Raises FencedError, StoreError."""
-        agent = self._routing.entry(turn, turn.agent, scope=None)
-        if turn.is_resumed:
+        agents = self._routing.entries(turn, turn.agent, scope=None)
+        is_resumed = turn.is_resumed
+        if is_resumed:
             # What the log has of each run is all that counts from here on, answers included.
             turn.callers = []
-        run = Run(agent, None, turn.message.stored, parent=None)
-        return await self._run(turn, run, scope=None, resume=turn.is_resumed)
+        turn.may_end_early = len(agents) == 1
+        runs = [Run(agent, None, turn.message.stored, parent=None) for agent in agents]
+        return await self._run_each(turn, runs, scope=None, resume=is_resumed)
 
     async def child(self, turn: RunningTurn, parent: Run, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool. Raises FencedError, StoreError."""
         user_event = message.user_event or turn.message.stored
         if message.work is not None:
-            run = Run(message.child, message.branch, user_event, parent)
+            run = Run(message.child, message.branch, user_event, parent, notes=message.notes)
             return await self._invoker.invoke(turn, run, resume=False, work=message.work)
-        agent = self._routing.entry(turn, message.child, scope=message.child)
-        run = Run(agent, message.branch, user_event, parent)
-        return await self._run(turn, run, scope=message.child, resume=message.resume)
+        agents = self._routing.entries(turn, message.child, scope=message.child)
+        runs = [Run(agent, message.branch, user_event, parent, notes=message.notes) for agent in agents]
+        return await self._run_each(turn, runs, scope=message.child, resume=message.resume)
+
+    async def _run_each(self, turn: RunningTurn, runs: Sequence[Run], *, scope: str | None, resume: bool) -> p.AnyOutcome:
+        """Run agents one after the other: several when the user has answered several that do not have one supervisor.
+
+        Returns:
+            The first outcome that is no end and no pause; else Paused if any of them waits; else how the last one ended.
+        """
+        outcome: p.AnyOutcome = await self._run(turn, runs[0], scope=scope, resume=resume)
+        if len(runs) == 1:
+            return outcome
+        call_ids, escalated = _waits(outcome), outcome.escalated
+        for run in runs[1:]:
+            if not isinstance(outcome, p.Finished | p.Paused):
+                break
+            if resume or self._routing.is_awaited(turn, run.agent, scope):
+                outcome = await self._run(turn, run, scope=scope, resume=resume)
+                call_ids, escalated = call_ids + _waits(outcome), escalated or outcome.escalated
+        if isinstance(outcome, p.Finished) and call_ids:
+            outcome = p.Paused(agent=outcome.agent)
+        if isinstance(outcome, p.Paused):
+            outcome = msgspec.structs.replace(outcome, call_ids=call_ids)
+        return msgspec.structs.replace(outcome, escalated=escalated)
 
     async def _run(self, turn: RunningTurn, run: Run, *, scope: str | None, resume: bool) -> p.AnyOutcome:
         """Run an agent, and then each agent that the run before has transferred to.
@@ -77,6 +102,10 @@ class Dispatch:
             turn.transfers += 1
             self._counts["transfers"] += 1
             run = run.transferred(outcome.to, outcome.seq)
+
+
+def _waits(outcome: p.AnyOutcome) -> tuple[str, ...]:
+    return outcome.call_ids if isinstance(outcome, p.Paused) else ()
 
 
 def _recorded(turn: RunningTurn, run: Run) -> p.AnyOutcome | None:

@@ -10,6 +10,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Directory
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.refs.session import SessionRef
+from actors.rules.capacity.process_choice import HostLimit
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class RunnerEnvironment:
         artifacts: stores the data in users' messages.
         plugins: the deployment's; the Runner calls their hooks around turns.
         limits: how large an event may be.
+        store_timeout_s: how long the artifact store may take for one artifact.
+        host_limit: how many processes with agents there may be; None without a limit.
     """
 
     session: SessionRef
@@ -29,3 +32,5 @@ class RunnerEnvironment:
     artifacts: ArtifactStore
     plugins: Sequence[Plugin] = ()
     limits: Limits = DEFAULT_LIMITS
+    store_timeout_s: float = 30.0
+    host_limit: HostLimit | None = None

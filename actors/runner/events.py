@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
-from actors.errors import RaygroveError
+from actors.errors import PluginFailedError, RaygroveError
+from actors.errors.tracebacks import foreign_traceback
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.event import Event, new_event_id, now_s
 from actors.refs.session import SessionRef
 from actors.rules.checks.state import only_temp, without_temp
-from actors.rules.recovery.failures import failure
+from actors.rules.recovery.failures import failure, failure_event
 from actors.runner.turns.running_turn import RunningTurn
+
+logger = logging.getLogger(__name__)
 
 
 class RunnerEvents:
@@ -36,10 +41,15 @@ class RunnerEvents:
     async def fail(self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None = None) -> p.Failed:
         """Store the event of a failure that the agent cannot store itself. Raises FencedError, StoreError."""
         outcome = failed(agent, error)
-        await self.append(turn, agent, Event(branch=branch, error_code=outcome.error_code, error_message=outcome.error_message))
+        await self.append(turn, agent, failure_event(outcome, branch))
+        if not isinstance(error, PluginFailedError):
+            # A plugin's failure is in the log already, with its traceback.
+            key, invocation_id = turn.key
+            where = (invocation_id, key.session, key.user)
+            logger.error("agent %r failed in turn %s of session %r of user %r: %s", agent, *where, error)
         return outcome
 
 
 def failed(agent: str, error: RaygroveError) -> p.Failed:
     """The outcome of a run that ended with one of this project's own errors."""
-    return msgspec.structs.replace(failure(error), agent=agent)
+    return msgspec.structs.replace(failure(error, foreign_traceback(error)), agent=agent)

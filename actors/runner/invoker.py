@@ -123,7 +123,7 @@ class Invoker:
         return p.Invoke(
             turn=turn.by(run),
             agent=run.agent,
-            closes=turn.agent if self._may_close and run.parent is None else "",
+            closes=turn.agent if self._may_close and turn.may_end_early and run.parent is None else "",
             branch=run.branch,
             user_event=run.user_event,
             fresh=is_fresh,
@@ -139,6 +139,7 @@ class Invoker:
             resume=order.resume,
             since=after_seq,
             work=order.work,
+            notes=run.notes,
         )
 
     def _allowance(self, turn: RunningTurn, run: Run, order: _Order) -> int | None:
@@ -156,14 +157,20 @@ class Invoker:
             self._directory.forget(run.agent, run.link)
         turn.losses[run.agent] += 1
         lost = turn.runs.below(run)
-        turn.runs.end(lost)
+        # The lost one, too: its process may live on without a connection, until the Session actor refuses what it writes.
+        turn.runs.begin_stopping(lost)
         turn.runs.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
-        progress = await self._session.abandon_runs(p.AbandonRuns(turn=turn.ref, lost=numbers(lost)))
+        progress = await self._session.abandon_runs(p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes))
+        turn.runs.end(lost)
         turn.apply_progress(progress, self._routing.llm_calls(progress))
 
     async def stop(self, turn: RunningTurn, runs: Sequence[Run]) -> None:
-        """Stop runs, all at the same time. An actor that does not reply is replaced, else it would delay every later turn."""
+        """Stop runs, all at the same time. An actor that does not reply is replaced, else it would delay every later turn.
+
+        Which run ends first is not known, so from the first moment on none gets a reply to what it has asked for.
+        """
+        turn.runs.begin_stopping(runs)
         by_actor: dict[tuple[str, Link], list[Run]] = {}
         for run in runs:
             if run.link is not None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 
 from actors.behaviours.callbacks import as_content, first_result
+from actors.behaviours.failure_log import log_failure
 from actors.definitions.agents.plugin import hooks
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.errors import InvalidMessageError, PluginFailedError, SessionNotFoundError
+from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
+from actors.interfaces.run_facts import RunFacts, in_run
 from actors.messages import protocol as p
 from actors.messages.codec import decode, plain
 from actors.messages.content import Content
@@ -19,6 +23,8 @@ from actors.refs.access import SessionArtifacts, UserMemory
 from actors.rules.checks.user_message import checked
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.running_turn import RunningTurn, TurnKey
+
+logger = logging.getLogger(__name__)
 
 
 class PluginHooks:
@@ -105,12 +111,14 @@ class PluginHooks:
             state=state,
         )
         try:
-            result = await first_result(hooks(self._plugins, hook), context, *args)
+            with in_run(RunFacts(agent, key.user, key.session, invocation_id)):
+                result = await first_result(hooks(self._plugins, hook), context, *args)
             content = as_content(result) if result is not None and hook != "after_run_callback" else None
             actions.state_delta = plain(actions.state_delta)
         except BaseException as error:
             # A plugin is the user's code: whatever it raises, this turn fails with it and the Runner goes on.
             if is_cancellation(error):
                 raise
+            log_failure(logger, logging.ERROR, f"plugin hook {hook}", context, error, foreign_traceback(error))
             raise PluginFailedError(hook, code_of(error), error_text(error)) from error
         return content, actions

@@ -57,11 +57,18 @@ class Routing:
         nodes = ((self.topology.find(agent), calls) for agent, calls in progress.model_calls.items())
         return sum(calls for node, calls in nodes if node is not None and node.is_llm)
 
-    def entry(self, turn: RunningTurn, agent: str, scope: str | None) -> str:
-        """The agent to run first so that answers reach their callers; `agent` when no caller is at or below `scope`."""
+    def entries(self, turn: RunningTurn, agent: str, scope: str | None) -> list[str]:
+        """The agents to run, one after the other, so that each answer reaches its caller.
+
+        Returns:
+            In the order of the answers; `agent` alone when no caller is at or below `scope`.
+        """
         callers = (caller for caller in turn.callers if scope is None or self.topology.is_below(caller, scope))
-        caller = next(callers, None)
-        return agent if caller is None else resumption.entry(self.topology, caller, scope)
+        return list(dict.fromkeys(resumption.entry(self.topology, caller, scope) for caller in callers)) or [agent]
+
+    def is_awaited(self, turn: RunningTurn, entry: str, scope: str | None) -> bool:
+        """True when a caller that has not been resumed yet is reached by running `entry`."""
+        return any(resumption.entry(self.topology, caller, scope) == entry for caller in turn.callers)
 
     def resume_at(self, turn: RunningTurn, agent: str) -> tuple[str, ...]:
         """Where a paused run of the agent goes on: at itself, or at its children that have callers below them."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from actors.interfaces.transport import Link
-from actors.messages.protocol import AnyOutcome, StoredEvent
+from actors.messages.protocol import AnyOutcome, Note, StoredEvent
 from actors.rules.prompt.branches import is_below_branch
 
 
@@ -20,20 +20,30 @@ class Run:
         user_event: what the agent is asked.
         parent: the run that asked for it; None: the Runner itself.
         transfer_seq: the seq of the transfer by which the agent got the floor; None: it had it from the beginning.
+        notes: see RunChild.
         number: names the run in everything that it writes; 0 until it has begun.
         link: the link to its actor, once that lives.
+        stopped: there while the run is being stopped, and set when it can write nothing more.
     """
 
     def __init__(
-        self, agent: str, branch: str | None, user_event: StoredEvent, parent: Run | None, transfer_seq: int | None = None
+        self,
+        agent: str,
+        branch: str | None,
+        user_event: StoredEvent,
+        parent: Run | None,
+        transfer_seq: int | None = None,
+        notes: Sequence[Note] = (),
     ) -> None:
         self.agent = agent
         self.branch = branch
         self.user_event = user_event
         self.parent = parent
         self.transfer_seq = transfer_seq
+        self.notes = notes
         self.number = 0
         self.link: Link | None = None
+        self.stopped: asyncio.Event | None = None
 
     def transferred(self, to: str, seq: int) -> Run:
         """The run of the agent that this one has transferred to, with the event at `seq`."""
@@ -41,7 +51,7 @@ class Run:
 
     def repeated(self) -> Run:
         """The same run by another actor."""
-        return Run(self.agent, self.branch, self.user_event, self.parent, self.transfer_seq)
+        return Run(self.agent, self.branch, self.user_event, self.parent, self.transfer_seq, self.notes)
 
     def is_below(self, other: Run) -> bool:
         """True when it is the other one, or was asked for by that one or by a run below it."""
@@ -62,10 +72,17 @@ class Runs:
         run.number = self._last_number
         self._by_number[run.number] = run
 
+    def begin_stopping(self, runs: Iterable[Run]) -> None:
+        """From now on these runs get no reply to what they ask for, until they have ended."""
+        for run in runs:
+            run.stopped = run.stopped or asyncio.Event()
+
     def end(self, runs: Iterable[Run]) -> None:
         """Drop runs that have ended or are abandoned."""
         for run in runs:
             self._by_number.pop(run.number, None)
+            if run.stopped is not None:
+                run.stopped.set()
 
     def get(self, number: int) -> Run | None:
         """The run of that number; None when it has ended or was abandoned."""

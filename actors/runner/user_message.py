@@ -6,12 +6,13 @@ import asyncio
 from typing import NamedTuple
 
 from actors.definitions.tools.context import Actions
-from actors.errors import ModelConfigurationError
+from actors.errors import ArtifactError, ModelConfigurationError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.messages.content import Content
+from actors.messages.content import Content, Part
 from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, FlowMark
+from actors.messages.session import SessionKey
 from actors.rules.checks import state
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.sizes import check_event
@@ -49,6 +50,7 @@ class UserMessages:
         self._session = environment.session
         self._directory = environment.directory
         self._artifacts = environment.artifacts
+        self._store_timeout_s = environment.store_timeout_s
         self._limits = environment.limits
         self._routing = routing
         self._hooks = hooks
@@ -108,8 +110,16 @@ class UserMessages:
         for index, part in enumerate(content.parts):
             if part.inline_data is not None:
                 filename = messages.artifact_name(invocation_id, index)
-                await asyncio.to_thread(self._artifacts.save, message.key, filename, part)
+                await self._save(message.key, filename, part)
         return without
+
+    async def _save(self, key: SessionKey, filename: str, part: Part) -> None:
+        """Save an artifact. Raises ArtifactError, also when the store does not answer: it may keep no thread from others."""
+        try:
+            async with asyncio.timeout(self._store_timeout_s):
+                await asyncio.to_thread(self._artifacts.save, key, filename, part)
+        except TimeoutError as error:
+            raise ArtifactError(filename, f"the store has not answered within {self._store_timeout_s:g} s") from error
 
 
 def saves(message: p.StartTurn, content: Content) -> bool:

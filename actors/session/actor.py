@@ -22,6 +22,7 @@ from actors.session.log.logs import SessionLogs
 from actors.session.log.queries import LogQueries
 from actors.session.log.reader import LogReader
 from actors.session.log.shared_state import SharedStates
+from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import LogWriter
 from actors.session.memory import Memory
 from actors.session.services import SessionServices
@@ -29,11 +30,13 @@ from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
+from actors.session.turns.listing import TurnListing
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.writing import TurnWriter
+from actors.session.users import UserDeletion
 
 
 class SessionActor(Actor):
@@ -51,19 +54,24 @@ class SessionActor(Actor):
         self._counts = counts = Counter(turns=0, events=0, partials=0)
         self._access = access = StoreAccess(environment.store, environment.store_timeout_s)
         reader, shared = LogReader(access), SharedStates(access, has_other_writers=shard.of > 1)
-        self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock)
+        user_holds = UserHolds(clock)
+        self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)
         self._queries = LogQueries(logs, reader)
         self._subscriptions = subscriptions = Subscriptions(self._queries.turn_page, clock)
         writer, admission = LogWriter(logs, subscriptions, counts), Admission(limits)
-        parts = SessionParts(self._topology, shard, counts, access, shared, reader, logs, subscriptions, writer, admission)
+        parts = SessionParts(
+            self._topology, shard, counts, access, shared, reader, logs, subscriptions, writer, admission, user_holds
+        )
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
         self._recovery = TurnRecovery(parts, lookup)
         self._opener = TurnOpener(parts, lookup, self._joiner, self._recovery)
         self._ender = TurnEnder(parts, lookup)
         self._writer = TurnWriter(parts, lookup, self._ender)
+        self._listing = TurnListing(parts, lookup)
         self._services = SessionServices(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
+        self._users = UserDeletion(parts, self._memory)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -81,6 +89,10 @@ class SessionActor(Actor):
             p.TellPartial: self._writer.tell_partial,
             p.Fetch: self._queries.fetch,
             p.ReadTurn: self._queries.read_turn,
+            p.ListTurns: self._listing.list_turns,
+            p.GetTurn: self._listing.get_turn,
+            p.ListPending: self._listing.list_pending,
+            p.ReadLog: self._queries.read_log,
             p.Subscribe: self._joiner.subscribe,
             p.Poll: self._subscriptions.poll,
             p.Unsubscribe: self._subscriptions.unsubscribe,
@@ -90,6 +102,10 @@ class SessionActor(Actor):
             p.DeleteSessionRequest: self._services.delete_session,
             p.AppendEventRequest: self._services.append_event,
             p.RewindRequest: self._services.rewind,
+            p.OpenStore: self.open_store,
+            p.HoldUser: self._users.hold_user,
+            p.RemoveUser: self._users.remove_user,
+            p.ReleaseUser: self._users.release_user,
             p.RememberSession: self._memory.remember,
             p.ForgetSession: self._memory.forget,
             p.SearchMemory: self._memory.search_memory,
@@ -100,6 +116,11 @@ class SessionActor(Actor):
     async def get_topology(self, _: p.GetTopology) -> p.TopologyReply:
         """The parent map."""
         return p.TopologyReply(topology=self._topology)
+
+    async def open_store(self, _: p.OpenStore) -> p.Ack:
+        """Open the session store. Raises StoreError when it cannot be used. A memory that cannot be used stops no turn."""
+        await self._access.open()
+        return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """The actor's figures."""

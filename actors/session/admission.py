@@ -5,7 +5,7 @@ Rules of this file:
 - It checks before anything is changed, so that a refused message leaves nothing behind.
 - A state is not measured at each change. The bytes added since it was measured last give an upper bound; only when that exceeds
   the limit, the state is measured again. When several Session actors add to the state of one user or app at the same time, each
-  by less than the limit, the state may exceed it by what they add.
+  by less than the limit, only their store can tell: it measures what all of them have written.
 """
 
 from __future__ import annotations

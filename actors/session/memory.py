@@ -5,8 +5,8 @@ The store works in a thread of its own: neither a search nor the storing of a lo
 
 from __future__ import annotations
 
-from actors.errors import NoMemoryError
-from actors.interfaces.stores import MemoryStore
+from actors.errors import NoMemoryError, StoreError
+from actors.interfaces.stores import ForgetsUsers, MemoryStore
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
@@ -37,12 +37,13 @@ class Memory:
     async def remember(self, message: p.RememberSession) -> p.Ack:
         """Store the texts of a session in place of earlier ones. Raises SessionNotFoundError, NoMemoryError, StoreError."""
         store, thread = self._required(message.key.app)
-        log = await self._logs.load(message.key)
+        log = await self._logs.load_to_write(message.key)
         generation = ""
         while generation != log.generation:
-            # Again if it is rewound meanwhile: events read before that may not be visible any more.
+            # Again if it is rewound meanwhile, or deleted: events read before that may not be visible any more.
             generation = log.generation
             entries = await self._entries(message.key)
+            log = await self._logs.load_to_write(message.key)
         await thread.call(store.add_session, message.key, entries, writing=True)
         return p.Ack()
 
@@ -56,6 +57,22 @@ class Memory:
         """Find entries of a user, the best match first. Raises NoMemoryError, StoreError."""
         store, thread = self._required(message.app)
         return p.MemoriesReply(entries=await thread.call(store.search, message.app, message.user, message.query, MAX_RESULTS))
+
+    def check_forgets_users(self) -> None:
+        """Raise StoreError when the store of memory cannot delete all that it has of a user."""
+        if self._store is not None and not isinstance(self._store, ForgetsUsers):
+            raise StoreError(f"{self._store} cannot delete a user: it needs a method delete_user(app, user)")
+
+    async def forget_user(self, app: str, user: str) -> int:
+        """Delete all that memory has of a user, and return how many entries it were. Raises StoreError."""
+        if self._thread is None or not isinstance(self._store, ForgetsUsers):
+            return 0
+        return await self._thread.call(self._store.delete_user, app, user, writing=True)
+
+    async def flush(self) -> None:
+        """Open the store if it is not open yet, and wait until what was asked of it before is done. Raises StoreError."""
+        if self._thread is not None:
+            await self._thread.open()
 
     async def close(self) -> None:
         """Close the store."""

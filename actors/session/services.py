@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.errors import InvocationNotFoundError, SessionBusyError
+from actors.errors import InvocationNotFoundError, SessionBusyError, SessionNotFoundError, name_and_args
 from actors.interfaces.records import HideEvents, PutState, RemoveSession, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.messages.protocol.subscriptions import WHOLE_SESSION
+from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
@@ -41,6 +43,11 @@ class SessionServices:
         await self._parts.refresh_shared_state(message.key)
         limit, after_s = message.num_recent_events, message.after_timestamp
         events: list[p.StoredEvent] = []
+        if message.after_seq is not None:
+            generation = log.generation
+            events = await self._reader.page(message.key, message.after_seq, after_s=after_s)
+            more = bool(events) and events[-1].seq < log.committed_seq
+            return p.SessionReply(session=msgspec.structs.replace(_info(log, events), more=more, generation=generation))
         if limit is None or limit > 0:
             events = await self._reader.events(message.key, limit=limit, after_s=after_s, newest=limit is not None)
         return p.SessionReply(session=_info(log, events))
@@ -68,13 +75,15 @@ class SessionServices:
             try:
                 await self._logs.write(log, [RemoveSession(message.key)])
                 self._logs.evict(message.key)
+                self._parts.subscriptions.publish_end(message.key, WHOLE_SESSION, _gone(message.key))
+                self._parts.subscriptions.forget_answers(message.key)
             finally:
                 log.queue.start_next()
         return p.Ack()
 
     async def append_event(self, message: p.AppendEventRequest) -> p.Appended:
         """Store an event that belongs to no turn. Raises SessionNotFoundError, SessionBusyError, RequestError, StoreError."""
-        log = await self._logs.load(message.key)
+        log = await self._logs.load_to_write(message.key)
         await self._parts.refresh_shared_state(message.key)
         _refuse_if_busy(log)
         raw, event = message.event, scan(message.event)
@@ -88,7 +97,7 @@ class SessionServices:
             # Sent again, since the reply was lost with the process that gave it.
             return p.Appended(first_seq=position[0])
         # The log may have been evicted, or a turn may have begun, while the store was asked.
-        log = await self._logs.load(message.key)
+        log = await self._logs.load_to_write(message.key)
         _refuse_if_busy(log)
         self._admission.event(log, raw, event)
         return p.Appended(first_seq=await self._writer.add(log, [(raw, event)]))
@@ -98,7 +107,7 @@ class SessionServices:
 
         Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError.
         """
-        log = await self._logs.load(message.key)
+        log = await self._logs.load_to_write(message.key)
         _refuse_if_busy(log)
         log.queue.is_taken = True
         try:
@@ -126,6 +135,13 @@ class SessionServices:
 def _refuse_if_busy(log: SessionLog) -> None:
     if not log.queue.is_idle():
         raise SessionBusyError(log.key.session, log.open_id())
+
+
+def _gone(key: SessionKey) -> p.Failed:
+    """What ends the following of a session that was deleted."""
+    error = SessionNotFoundError(key.app, key.user, key.session)
+    code, args = name_and_args(error)
+    return p.Failed(error_code=code, error_message=str(error), error_args=args)
 
 
 def _info(log: SessionLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,22 +12,47 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayTaskError
 
+from actors.errors.tracebacks import keep_traceback
 from actors.errors.user_code import code_of, error_text
+from actors.interfaces.run_facts import RunFacts, current_run
 from actors.messages.json_types import JsonMapping
+from runtime.cluster.logs.process import task_logs
+from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import start_task
+from runtime.logs.options import LogOptions
 
 
-async def as_task(function: Callable[..., Any], arguments: Mapping[str, Any], needs: JsonMapping) -> Any:
-    """Implements `actors.interfaces.context.Offload`. A task is killed when its turn is cancelled, and never run twice."""
-    pickled: bytes = cloudpickle.dumps((function, dict(arguments)))  # type: ignore[no-untyped-call]
-    task = start_task(_call, pickled, **needs)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        ray.cancel(task, force=True)
-        raise
-    except RayTaskError as error:
-        raise error.cause from None
+class ToolTasks:
+    """Implements `actors.interfaces.context.Offload`. A task is killed when its turn is cancelled, and never run twice.
+
+    Args:
+        logs: what tasks log.
+        runner: takes their lines.
+        variables: environment variables for the tasks' processes.
+    """
+
+    def __init__(self, logs: LogOptions, runner: Handle, variables: Mapping[str, str]) -> None:
+        self._logs = logs
+        self._runner = runner
+        self._variables = dict(variables)
+
+    async def __call__(self, function: Callable[..., Any], arguments: Mapping[str, Any], needs: JsonMapping) -> Any:
+        """Run a function as a task. Raises what it raises."""
+        pickled: bytes = cloudpickle.dumps((function, dict(arguments)))  # type: ignore[no-untyped-call]
+        task = start_task(_run, pickled, self._variables, self._logs, self._runner, current_run(), **needs)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            ray.cancel(task, force=True)
+            raise
+        except RayTaskError as error:
+            raise error.cause from None
+
+
+def _run(pickled: bytes, variables: Mapping[str, str], logs: LogOptions, runner: Handle, run: RunFacts) -> Any:
+    os.environ.update(variables)
+    with task_logs(logs, runner, run):
+        return _call(pickled)
 
 
 def _call(pickled: bytes) -> Any:
@@ -37,7 +63,9 @@ def _call(pickled: bytes) -> Any:
     except (StopIteration, StopAsyncIteration) as error:
         # Raised again in the caller, it would end an iteration there.
         raise _as_runtime_error(error) from None
-    except Exception:
+    except Exception as error:
+        # Ray keeps the error, and not where it was raised.
+        keep_traceback(error)
         raise
     except BaseException as error:
         # Ray takes a BaseException for the end of its worker, or for its own cancellation.
@@ -45,7 +73,9 @@ def _call(pickled: bytes) -> Any:
 
 
 def _as_runtime_error(error: BaseException) -> RuntimeError:
-    return RuntimeError(f"{code_of(error)}: {error_text(error)}".removesuffix(": "))
+    raised = RuntimeError(f"{code_of(error)}: {error_text(error)}".removesuffix(": "))
+    keep_traceback(raised, of=error)
+    return raised
 
 
 async def _awaited(result: Any) -> Any:

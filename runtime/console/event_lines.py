@@ -14,7 +14,19 @@ from actors.rules.recovery import supervision
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
 Kind = Literal[
-    "text", "thought", "call", "response", "transfer", "data", "state", "error", "rewind", "task", "turn", "supervision"
+    "text",
+    "thought",
+    "call",
+    "response",
+    "transfer",
+    "data",
+    "state",
+    "error",
+    "traceback",
+    "rewind",
+    "task",
+    "turn",
+    "supervision",
 ]
 
 
@@ -39,6 +51,8 @@ def event_lines(event: Event) -> Iterator[tuple[Kind, str]]:
         yield "supervision", decision
     if event.error_code:
         yield "error", f"{event.error_code}: {event.error_message or ''}"
+    for line in (event.error_traceback or "").splitlines():
+        yield "traceback", line
 
 
 def _flow(author: str, mark: FlowMark) -> Iterator[tuple[Kind, str]]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.session import SessionRef
-from runtime.driver.event_loop import Portal, Work
+from runtime.driver.event_loop import HomeProcess, Portal, Work
 from runtime.engine.interface import Engine
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ class EngineClient:
     """Starts and ends an engine, and runs coroutines on the engine's event loop in between.
 
     Its methods may be called from any thread. All that need the loop raise RuntimeClosedError when the engine is not started, or
-    is being ended.
+    is being ended, and ForkedProcessError in a fork of the process that has started it.
 
     Attributes:
         app_name: the app.
@@ -30,11 +30,22 @@ class EngineClient:
         self.app_name = app_name
         self.engine = engine
         self._portal: Portal | None = None
+        self._home = HomeProcess(app_name)
 
     @property
     def session(self) -> SessionRef:
         """A client of the Session actor."""
         return self.engine.session
+
+    @property
+    def is_forked(self) -> bool:
+        """True in a fork of the process that has started the engine."""
+        return self._portal is not None and not self._home.is_here()
+
+    def check_process(self) -> None:
+        """Raise ForkedProcessError in a fork of the process that has started the engine."""
+        if self._portal is not None:
+            self._home.check()
 
     @property
     def artifact_store(self) -> str | ArtifactStore:
@@ -46,8 +57,10 @@ class EngineClient:
 
     def start(self) -> None:
         """Start the engine. Raises RaygroveError when it is started already, and what Engine.start raises."""
+        self.check_process()
         if self._portal is not None:
             raise RaygroveError(f"the runtime of app {self.app_name!r} is started already")
+        self._home = HomeProcess(self.app_name)
         self.engine.prepare()
         portal = Portal(f"raygrove-{self.app_name}")
         try:
@@ -85,12 +98,13 @@ class EngineClient:
 
     def is_current_thread(self) -> bool:
         """True on the loop's own thread, which must not wait for the loop."""
-        return self._portal is not None and self._portal.is_current_thread()
+        return self._portal is not None and self._home.is_here() and self._portal.is_current_thread()
 
     def _open_portal(self, work: Work[object] | None = None) -> Portal:
-        if self._portal is None:
+        if self._portal is None or self.is_forked:
             if work is not None:
                 # Python warns of coroutines that are never run.
                 work.close()
+            self.check_process()
             raise RuntimeClosedError(self.app_name)
         return self._portal

@@ -9,6 +9,7 @@ waits for the loop twice, which makes reading a session from a sync program take
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -20,10 +21,36 @@ if sys.platform == "win32":
 else:
     from uvloop import new_event_loop
 
+from actors.errors import ForkedProcessError
+
 T = TypeVar("T")
 
 Work = Coroutine[Any, Any, T]
 """A coroutine with a result of type T."""
+
+CANCEL_S = 2.0
+"""How long a closing portal waits for what it has cancelled: a user's code may ignore that."""
+
+
+class HomeProcess:
+    """The process in which something was made that a fork does not have: a thread, or what only a thread fills.
+
+    Args:
+        app_name: for the error message.
+    """
+
+    def __init__(self, app_name: str) -> None:
+        self._app_name = app_name
+        self._pid = os.getpid()
+
+    def is_here(self) -> bool:
+        """True in that process, False in its forks."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        """Raise ForkedProcessError in any other process, where waiting would never end."""
+        if not self.is_here():
+            raise ForkedProcessError(self._app_name, self._pid)
 
 
 class Portal:
@@ -68,7 +95,7 @@ class Portal:
         return await asyncio.wrap_future(self.submit(work))
 
     def close(self) -> None:
-        """Cancel what still runs on the loop and end the thread."""
+        """Cancel what still runs on the loop and end the thread. What does not hear of it is left behind with the loop."""
         if self._thread.is_alive():
             self.submit(_cancel_all()).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -80,4 +107,5 @@ async def _cancel_all() -> None:
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    if tasks:
+        await asyncio.wait(tasks, timeout=CANCEL_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,19 +10,23 @@ from typing import Any
 import msgspec
 
 from actors.behaviours.flow.controller import DEFINITION
-from actors.definitions.agents import Agent, LlmAgent
+from actors.definitions.agents import Agent
 from actors.definitions.flows import Flow, FlowPlan, ResultType, Task
-from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError, TaskFailedError
+from actors.messages.codec import encode, plain
 from actors.messages.event import Event
 from actors.messages.flow import TaskStatus
+from actors.messages.shown import Shown
 from actors.rules.flow.board import Board
+from runtime.driver.services.agents import DeployedTree
+from runtime.driver.turns.state import TurnKey
+from runtime.engine.flow_registry import FlowRegistry
 
-ResultTypes = Mapping[str, Mapping[str, ResultType]]
+ResultTypes = FlowRegistry[Mapping[str, ResultType]] | Mapping[str, Mapping[str, ResultType]]
 """The type of each task's result, by the name under which the flow was started and by task."""
 
 
-class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
+class TaskResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """How a task ended, or how far it is.
 
     Attributes:
@@ -49,7 +53,7 @@ def task_results(events: Sequence[Event], types: ResultTypes) -> dict[str, TaskR
                 definitions[event.flow.run] = progress[DEFINITION]
     results: dict[str, TaskResult] = {}
     for run, board in boards.items():
-        types_of_flow = types.get(definitions.get(run, ""), {})
+        types_of_flow = types.get(definitions.get(run, "")) or {}
         for name, status in board.status.items():
             result = board.results.get(name)
             if name in types_of_flow:
@@ -58,8 +62,8 @@ def task_results(events: Sequence[Event], types: ResultTypes) -> dict[str, TaskR
     return results
 
 
-def named_plan(tree: AgentTree, flow: Flow, tasks: Sequence[Task | str] | None) -> tuple[str, FlowPlan]:
-    """A flow's plan, and a new name under which to send it.
+def checked_plan(tree: DeployedTree, flow: Flow, tasks: Sequence[Task | str] | None) -> FlowPlan:
+    """A flow's plan.
 
     Args:
         tasks: the tasks to complete, with all that they depend on; None for all.
@@ -72,20 +76,26 @@ def named_plan(tree: AgentTree, flow: Flow, tasks: Sequence[Task | str] | None) 
     plan = flow.plan
     if not plan.nodes:
         raise DefinitionError(f"flow {flow.name!r} has no tasks")
-    tree.check_workers(flow.name, plan.rules.agents)
-    for name, agent in flow.members.items():
-        if agent is not None and tree.find(name) != agent:
-            raise DefinitionError(
-                f"flow {flow.name!r}: agent {name!r} is another than the one of that name in the tree: "
-                "use that one or its name, or make the Runtime with the flow"
-            )
+    tree.check_flow(flow)
     if tasks is not None:
         plan = replace(plan, goal=tuple(dict.fromkeys(flow.name_of(task) for task in tasks)))
-    return f"{flow.name}/{uuid.uuid4().hex}", plan
+    return plan
+
+
+def plan_name(plan: FlowPlan, turn: TurnKey) -> str:
+    """The name under which a turn's plan is sent: the same for the same turn and tasks, in any program.
+
+    So a flow that is given again with its turn's id is found by a turn whose deployment was lost in between.
+    """
+    key, invocation_id = turn
+    schemas = {name: None if result.is_none else result.schema for name, result in plan.results.items()}
+    tools = {task: [tool.name for tool in given] for task, given in plan.tools.items()}
+    content = (key.user, key.session, invocation_id, plan.nodes, plan.goal, plan.rules, schemas, tools)
+    return f"{plan.name}/{hashlib.sha256(encode(plain(content))).hexdigest()[:32]}"
 
 
 def one_task_flow(
-    tree: AgentTree, objective: str | Task, agents: Sequence[Agent | str] | None, options: Mapping[str, Any]
+    tree: DeployedTree, objective: str | Task, agents: Sequence[Agent | str] | None, options: Mapping[str, Any]
 ) -> Flow:
     """A flow with a single task.
 
@@ -103,9 +113,7 @@ def one_task_flow(
     else:
         task = Task(objective, **options)
     if agents is None and not task.agents:
-        agents = [tree.root] if isinstance(tree.root, LlmAgent) else list(getattr(tree.root, "agent_names", ()))
-        if not agents:
-            raise DefinitionError(f"run_task needs agents: the root {tree.root.name!r} is none that can work on tasks")
+        agents = tree.default_workers()
     return Flow([task], name="task", agents=agents or ())
 
 

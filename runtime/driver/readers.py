@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages.protocol.base import StoredEvent
+from actors.rules.delivery.answers import Answer
 from actors.rules.delivery.event_buffer import EventBuffer
+from actors.rules.delivery.partials import Stream, rest_of, stream_of
 
 
 class TurnReaders:
     """Gives each event of a turn to every reader. Its caller must hold the turn's lock.
 
     The first reader gets the partial events that came before it. Then they are dropped, since later readers find the same text
-    in the complete events.
+    in the complete events. Of answers that are not complete yet, later readers get all partials, merged.
 
     Args:
         after_seq: `seq` of the last event that no reader wants.
@@ -21,6 +23,7 @@ class TurnReaders:
     def __init__(self, after_seq: int) -> None:
         self._kept = EventBuffer(after_seq)
         self._keeps_partials = True
+        self._answers: dict[Stream, Answer] = {}
         self._open: list[EventBuffer] = []
 
     @property
@@ -31,10 +34,32 @@ class TurnReaders:
     def put(self, events: Sequence[StoredEvent]) -> None:
         """Add events. The buffers skip those that come twice because two subscribers have the turn."""
         for event in events:
-            if event.seq or self._keeps_partials:
-                self._kept.put(event)
-            for buffer in self._open:
-                buffer.put(event)
+            if event.seq:
+                if self._answers:
+                    self._answers.pop(stream_of(event.raw), None)
+            else:
+                self._answers.setdefault(stream_of(event.raw), Answer()).add([event])
+            self._give(event)
+
+    def _give(self, event: StoredEvent) -> None:
+        if event.seq or self._keeps_partials:
+            self._kept.put(event)
+        for buffer in self._open:
+            buffer.put(event)
+
+    def put_answers(self, partials: Sequence[StoredEvent]) -> None:
+        """Add what has been streamed of answers under way, each from its beginning. Readers get what they do not have of it."""
+        told: dict[Stream, list[StoredEvent]] = {}
+        for partial in partials:
+            told.setdefault(stream_of(partial.raw), []).append(partial)
+        for stream, whole in told.items():
+            known = self._answers.get(stream)
+            # Of an answer that became too long no reader gets more before it is complete.
+            if known is None or known.is_whole:
+                for partial in rest_of(known.partials() if known is not None else (), whole):
+                    self._give(partial)
+            self._answers[stream] = answer = Answer()
+            answer.add(whole)
 
     def skip(self, seq: int) -> None:
         """Drop the events up to `seq`, those too that have yet to come."""
@@ -48,7 +73,15 @@ class TurnReaders:
         if self._keeps_partials:
             self._keeps_partials = False
             self._kept.drop_partials()
+        else:
+            self._put_answers_under_way(buffer)
         return buffer
+
+    def _put_answers_under_way(self, buffer: EventBuffer) -> None:
+        partials = [partial for answer in self._answers.values() for partial in answer.partials()]
+        buffer.begin_anew(partials, [stream for stream, answer in self._answers.items() if not answer.is_whole])
+        for partial in partials:
+            buffer.put(partial)
 
     def close(self, buffer: EventBuffer) -> None:
         """Add no more events to a reader's buffer."""

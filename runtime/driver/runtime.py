@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from actors.definitions.agents import Agent, Plugin
-from actors.definitions.flows import Flow, FlowAgent, FlowPlan, ResultType, Task
+from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
-from actors.errors import DefinitionError, RuntimeClosedError
+from actors.errors import DefinitionError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
-from actors.messages import protocol as p
 from actors.messages.config import RunConfig
-from actors.messages.event import USER, new_event_id, new_invocation_id
+from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
-from actors.rules.checks.ids import checked_app_name, checked_id, checked_key
+from actors.rules.checks.ids import checked_app_name
+from runtime.driver.context_manager import ContextManager
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.event_loop import Work
-from runtime.driver.flows import last_result, named_plan, one_task_flow
+from runtime.driver.flows import checked_plan, last_result, one_task_flow, plan_name
+from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.aio import AsyncServices
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.sessions import SessionsService
+from runtime.driver.services.turns import TurnsService
+from runtime.driver.services.users import UsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
-from runtime.driver.turn import Turn
-from runtime.driver.turn_state import TurnState
-from runtime.driver.turns import TurnClient
-from runtime.driver.user_message import has_function_responses, to_content, to_state
+from runtime.driver.turns.client import TurnClient
+from runtime.driver.turns.methods import TurnMethods
+from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.engine.deployment import Deployment, check_models
+from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.interface import Engine
 from runtime.engine.local import LocalEngine
 from runtime.engine.store_urls import DEFAULT, Default, resolve_stores
 from runtime.settings import Settings
 
 
-class Runtime:
+class Runtime(ContextManager, TurnMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -62,7 +62,8 @@ class Runtime:
         InvalidIdError: `app_name` is no valid name.
 
     Attributes:
-        sessions, artifacts, memory: the services. `rt.aio` has them with the same names for callers on an event loop.
+        sessions, turns, artifacts, memory, users: the services. `rt.aio` has them with the same names for callers on an event
+            loop.
     """
 
     def __init__(
@@ -95,22 +96,25 @@ class Runtime:
             auto_create_session=auto_create_session,
             detached=detached,
         )
-        self._set_up(app_name, _engine(engine, deployment, address), tree)
-        self._types.update({flow: plan.results for flow, plan in deployment.plans().items()})
+        types = {flow: plan.results for flow, plan in deployment.plans().items()}
+        self._set_up(app_name, _engine(engine, deployment, address), tree, types)
 
     @classmethod
-    def connect(cls, app_name: str, *, address: str | None = None, settings: Settings | None = None) -> Runtime:
+    def connect(
+        cls, app_name: str, *, address: str | None = None, settings: Settings | None = None, logs: bool = False
+    ) -> Runtime:
         """Join a deployment that another program has started, detached or not.
 
-        The Runtime is used like any other, as a context manager, sync or async. `run_flow` and `run_task` raise DefinitionError:
-        they need the tree, which only the program that started the deployment has. Leaving the Runtime stops nothing, and its
-        turns go on; `shutdown` stops the deployment for all programs. Size limits and the artifact store are those of the
-        deployment; artifacts in files can be read only where the same folder is.
+        The Runtime is used like any other, as a context manager, sync or async. Leaving it stops nothing, and its turns go on;
+        `shutdown` stops the deployment for all programs. Size limits and the artifact store are those of the deployment;
+        artifacts in files can be read only where the same folder is. The agents of a flow that is given to `run_flow` are those
+        of the deployment with these names.
 
         Args:
             app_name: the app.
             address: of the Ray cluster; None uses the Ray that is initialised, else one that is found on this machine.
             settings: of this program, by default from the environment. The namespace must be that of the deployment.
+            logs: True brings what agents log and print from now on to this program, as to the one that started the deployment.
 
         Returns:
             The Runtime, not started yet. Starting it raises DeploymentNotFoundError when the app does not run, and ClusterError
@@ -122,33 +126,27 @@ class Runtime:
         from runtime.cluster.deployment.joined import JoinedEngine
 
         runtime = cls.__new__(cls)
-        runtime._set_up(checked_app_name(app_name), JoinedEngine(app_name, settings or Settings(), address), None)
+        engine = JoinedEngine(app_name, settings or Settings(), address, logs=logs)
+        runtime._set_up(checked_app_name(app_name), engine, None, {})
         return runtime
 
-    def _set_up(self, app_name: str, engine: Engine, tree: AgentTree | None) -> None:
+    def _set_up(
+        self, app_name: str, engine: Engine, tree: AgentTree | None, types: Mapping[str, Mapping[str, ResultType]]
+    ) -> None:
         self.app_name = app_name
         self._client = EngineClient(app_name, engine)
-        self._tree = tree
-        self._types: dict[str, Mapping[str, ResultType]] = {}
-        self._turns: TurnClient | None = None
-        self.sessions = SessionsService(self._client)
+        self._tree = DeployedTree(self._client, tree)
+        self._types = FlowRegistry(types)
+        self._turns = None
+        self.turns = TurnsService(self._client)
         self.artifacts = ArtifactsService(self._client)
+        self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)
-        self.aio = AsyncServices(self._client, self.artifacts, self.run_task, self.shutdown)
+        self.users = UsersService(self._client, self.artifacts)
+        self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, self.run_task, self.shutdown)
 
-    def __enter__(self) -> Runtime:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Runtime:
-        await asyncio.to_thread(self.start)
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self.close)
+    def __repr__(self) -> str:
+        return f"Runtime({self.app_name!r}, {'started' if self._turns is not None else 'not started'})"
 
     def start(self) -> None:
         """Start the deployment, or join it.
@@ -157,19 +155,24 @@ class Runtime:
             DeploymentExistsError: the app runs already.
             DeploymentNotFoundError: the app to join does not run.
             ClusterError: there is no Ray, or actors do not answer.
-            StoreError: a store cannot be used.
+            StoreError: the session store, or the folder of artifacts, cannot be used. A memory that cannot be used stops no turn.
         """
         self._client.start()
         self._turns = TurnClient(self._client)
 
     def close(self) -> None:
-        """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled."""
-        if self._turns is None:
+        """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled.
+
+        In a fork of the process that has started the Runtime this does nothing.
+        """
+        if self._turns is None or self._client.is_forked:
             return
-        if self._client.engine.lasts:
-            self._end(self._turns.leave, self._client.engine.leave)
+        turns, engine = self._turns, self._client.engine
+        self._turns = None
+        if engine.lasts:
+            self._client.end(turns.leave, engine.leave)
         else:
-            self._end(self._client.engine.stop, self._turns.close)
+            self._client.end(engine.stop, turns.close)
 
     def shutdown(self) -> None:
         """Stop the deployment for good, also one that another program started. Turns that still run are cancelled.
@@ -177,43 +180,15 @@ class Runtime:
         Raises:
             RuntimeClosedError: the runtime is not started, or is closed.
         """
-        self._end(self._client.engine.stop, self._open_turns().close)
-
-    def _end(self, *steps: Callable[[], Work[None]]) -> None:
+        turns = self._open_turns()
         self._turns = None
-        self._client.end(*steps)
+        self._client.end(self._client.engine.stop, turns.close)
 
-    def run(
-        self,
-        *,
-        user_id: str,
-        session_id: str,
-        message: Any,
-        run_config: RunConfig | None = None,
-        state_delta: JsonMapping | None = None,
-        invocation_id: str | None = None,
-        auto_create_session: bool | None = None,
-    ) -> Turn:
-        """Start a turn.
-
-        Args:
-            message: a text, a Content, or a google.genai Content; function responses answer long-running calls.
-            run_config: options of the turn.
-            state_delta: changes of session state that come with the message.
-            invocation_id: makes the turn repeatable: the same id again joins the same turn.
-            auto_create_session: create the session if there is none; None leaves it to the Runtime.
-
-        Returns:
-            The turn, which runs already. Its errors are raised by iterating it, or by its `result()`.
-
-        Raises:
-            InvalidMessageError: the message is of no known kind, or malformed.
-            InvalidIdError: an id is invalid.
-            NotEncodableError: `state_delta` is no mapping.
-            RuntimeClosedError: the runtime is not started, or is closed.
-        """
-        start = self._start_message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
-        return self._start(start)
+    @property
+    def address(self) -> str | None:
+        """Where the Ray is that this Runtime uses, for the `address=` of other programs; None before it is started, and on the
+        local engine."""
+        return self._client.engine.address if self._turns is not None else None
 
     def run_flow(
         self,
@@ -227,8 +202,12 @@ class Runtime:
         state_delta: JsonMapping | None = None,
         invocation_id: str | None = None,
         auto_create_session: bool | None = None,
+        on_leave: OnLeave = "cancel",
     ) -> Turn:
         """Have the agents of the tree do the tasks of a flow, which need not be part of it.
+
+        The flow goes on when agents, its Runner or its Session actor are lost. When all of the deployment was lost, or both of
+        these at once, the same flow with the same `invocation_id` continues the turn.
 
         Args:
             message: what the user says, which all agents of the flow see. Or the answer to a long-running call at which a run of
@@ -241,16 +220,16 @@ class Runtime:
 
         Raises:
             DefinitionError: the flow has no tasks, or lacks one of `tasks`; or its agents are not in the tree.
-            InvalidMessageError, InvalidIdError, NotEncodableError, RuntimeClosedError: see `run`.
+            InvalidMessageError, InvalidIdError, NotEncodableError, RequestError, RuntimeClosedError: see `run`.
         """
-        name, plan = named_plan(self._own_tree(), flow, tasks)
+        plan = checked_plan(self._tree, flow, tasks)
         if message is None:
             message = f"Complete the tasks of the flow {flow.name!r}."
         start = self._start_message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
-        turn = self._start(msgspec.structs.replace(start, flow=name), plan)
+        name = plan_name(plan, (start.key, start.invocation_id))
         # Turns that answer this one, or are attached to it, give typed results as well.
-        self._types[name] = plan.results
-        return turn
+        self._types.add(name, plan.results)
+        return self._start(msgspec.structs.replace(start, flow=name), plan, on_leave)
 
     def run_task(
         self,
@@ -281,7 +260,7 @@ class Runtime:
             TurnError: the turn failed.
             DefinitionError: the task is defined wrongly, or its agents are not in the tree.
         """
-        flow = one_task_flow(self._own_tree(), objective, agents, options)
+        flow = one_task_flow(self._tree, objective, agents, options)
         turn = self.run_flow(
             flow,
             user_id=user_id,
@@ -292,70 +271,50 @@ class Runtime:
         )
         return last_result(flow, turn.result().tasks)
 
-    def _start_message(
-        self,
-        user_id: str,
-        session_id: str,
-        message: Any,
-        run_config: RunConfig | None,
-        state_delta: JsonMapping | None,
-        invocation_id: str | None,
-        auto_create_session: bool | None,
-    ) -> p.StartTurn:
-        if invocation_id is not None:
-            checked_id("invocation id", invocation_id)
-        return p.StartTurn(
-            key=checked_key(self.app_name, user_id, session_id),
-            invocation_id=invocation_id or new_invocation_id(),
-            repeatable=invocation_id is not None,
-            event_id=new_event_id(),
-            content=to_content(message),
-            config=run_config or RunConfig(),
-            state_delta=to_state(state_delta),
-            auto_create=self._client.engine.auto_create_session if auto_create_session is None else auto_create_session,
-        )
-
-    def _start(self, message: p.StartTurn, plan: FlowPlan | None = None) -> Turn:
-        turns = self._open_turns()
-        state = TurnState(message.key, message.invocation_id, is_answer=has_function_responses(message.content))
-        turns.start_soon(state, message, plan)
-        return Turn(turns, state, self._types)
-
-    def attach(self, *, user_id: str, session_id: str, invocation_id: str, after_seq: int = 0) -> Turn:
-        """Join a turn that this program or another has started.
+    def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
+        """The agents of the deployment: names, kinds, descriptions, models, tools. `print` it for a drawing.
 
         Args:
-            after_seq: give only events with a higher `seq`; 0 gives the turn from its first event.
+            under: the agent to begin at; None: the root. An agent that is only a tool stands beside the tree.
+            depth: how many levels below that agent; None: all.
+            limit: how many agents at most. Upper levels come first; `hidden` counts what is not listed.
 
         Returns:
-            The turn. Iterating it raises InvocationNotFoundError when there is no such turn.
+            The agent, with those below it as `children`. Iterating it gives them all.
 
         Raises:
-            InvalidIdError: an id is invalid.
-            RuntimeClosedError: the runtime is not started, or is closed.
+            UnknownAgentError: there is no agent `under`; the message suggests a name.
+            RuntimeClosedError: the runtime has joined a deployment, and is not started, or is closed.
         """
-        turns = self._open_turns()
-        key = checked_key(self.app_name, user_id, session_id)
-        state = TurnState(key, checked_id("invocation id", invocation_id), after_seq=after_seq)
-        turns.attach_soon(state, after_seq)
-        return Turn(turns, state, self._types)
+        return self._tree.outline(under, depth, limit)
+
+    def find_agents(
+        self,
+        text: str = "",
+        *,
+        kind: str | None = None,
+        model: str | None = None,
+        tool: str | None = None,
+        under: str | None = None,
+        limit: int = 100,
+    ) -> list[AgentInfo]:
+        """Agents of the deployment that fit: by words of their names and descriptions, and by what they are.
+
+        Args:
+            text: words; agents that fit them best come first. "" is any agent, in the order of the tree.
+            kind: llm, custom, sequential, parallel, loop or flow.
+            model, tool: names, as `tree` shows them.
+            under: this agent and those below it only.
+            limit: how many at most.
+
+        Raises:
+            UnknownAgentError, RuntimeClosedError: see `tree`.
+        """
+        return self._tree.search(text, under, limit, kind=kind, model=model, tool=tool)
 
     def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""
         return self._client.run(read_statistics(self._client.engine))
-
-    def _own_tree(self) -> AgentTree:
-        if self._tree is None:
-            raise DefinitionError(
-                f"a flow is checked against the tree of app {self.app_name!r}, which only the program that has started it has: "
-                "make the flow part of that tree, and run it with run"
-            )
-        return self._tree
-
-    def _open_turns(self) -> TurnClient:
-        if self._turns is None:
-            raise RuntimeClosedError(self.app_name)
-        return self._turns
 
 
 def _engine(name: str, deployment: Deployment, address: str | None) -> Engine:

@@ -8,23 +8,27 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.messages import protocol as p
-from actors.refs.statistics import by_agent
+from actors.messages.shown import Shown
+from actors.refs.statistics import ProcessStatistics, by_agent, by_process
 from runtime.engine.interface import Engine
 
 
-class RuntimeStatistics(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeStatistics(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """The living actors of a deployment and their counts.
 
     Attributes:
         session, runner: the Session actor and the Runner. Where there are several of a kind, sums, and `parts` has each.
         agents: the agents that have an actor, by name, each with its actor's name, process id and counts. An agent that several
             Runners have started has sums and `parts` too.
+        processes: the processes in which these agents live, by the names of their Ray actors; none on the local engine. How many
+            there may be is in `runner.counts["max_hosts"]`, and why so many in `runner.host_limit`.
         models: by name, how many calls of a model with limits were granted, repeated, run and wait.
     """
 
     session: p.Statistics
     runner: p.Statistics
     agents: Mapping[str, p.Statistics]
+    processes: Mapping[str, ProcessStatistics] = {}
     models: Mapping[str, Mapping[str, int]] = {}
 
 
@@ -32,4 +36,5 @@ async def read_statistics(engine: Engine) -> RuntimeStatistics:
     """Ask the deployment's actors for their counts. Raises what their clients raise."""
     runner, session = await asyncio.gather(engine.runner.statistics(), engine.session.statistics())
     models = (await engine.limiter.statistics()).models if engine.limiter is not None else {}
-    return RuntimeStatistics(session=session, runner=runner, agents=by_agent(runner.agents), models=models)
+    processes = by_process(runner.agents) if runner.host_limit else {}
+    return RuntimeStatistics(session=session, runner=runner, agents=by_agent(runner.agents), processes=processes, models=models)

@@ -9,7 +9,13 @@ from contextlib import contextmanager, suppress
 from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
-from runtime.driver.turn_state import TurnKey, TurnState
+from runtime.driver.turns.state import TurnKey, TurnState
+
+SEEK_S = 0.5
+"""Time between two attempts to subscribe to a turn that a restarted Session actor does not know."""
+
+SEEK_TIMES = 60
+"""After so many attempts such a turn is given up, unless it is still being started."""
 
 UNSUBSCRIBE_S = 2.0
 """How long to wait for a Session actor that may have ended, or is being restarted."""
@@ -33,6 +39,9 @@ class Subscriber:
         self._starting = 0
         self._unclaimed: dict[TurnKey, list[p.TurnNews]] = {}
         self._poller: asyncio.Task[None] | None = None
+        self._seeker: asyncio.Task[None] | None = None
+        # Turns that the Session actor does not know, and how often it was asked for them.
+        self._missing: dict[TurnKey, int] = {}
         self._ack = 0
         self._outbox = ""
 
@@ -50,6 +59,10 @@ class Subscriber:
         if not turns:
             self._turns.pop(turn.turn_key, None)
 
+    def follows(self, turn: TurnState) -> bool:
+        """True when it feeds the turn."""
+        return turn in self._turns.get(turn.turn_key, ())
+
     @contextmanager
     def starting(self) -> Iterator[None]:
         """Keep news of unknown turns while a turn starts: it may turn out to have another id, see `rename`."""
@@ -63,9 +76,13 @@ class Subscriber:
 
     def rename(self, turn: TurnState, invocation_id: str) -> None:
         """Give a turn the id under which it continues, and the news of it that have come already."""
+        is_missing = turn.turn_key in self._missing
         self.remove(turn)
         turn.invocation_id = invocation_id
         self.add(turn)
+        if is_missing:
+            # The Session actor that knew this subscriber was lost since, and was asked for the other id only.
+            self._missing[turn.turn_key] = 0
         for news in self._unclaimed.pop(turn.turn_key, ()):
             self._feed(news)
 
@@ -93,19 +110,57 @@ class Subscriber:
         if not turns and self._starting:
             self._unclaimed.setdefault(key, []).append(news)
         for turn in turns:
-            turn.feed(news.events, news.outcome)
+            turn.feed(news.events, news.outcome, news.answers)
             if news.outcome is not None:
                 self.remove(turn)
 
     async def _subscribe_again(self) -> None:
         """Subscribe to every turn after its last event: the Session actor does not know this subscriber, or no longer does."""
-        for (key, invocation_id), turns in list(self._turns.items()):
-            after_seq = min(turn.after_seq for turn in turns)
-            # A turn that is not open yet is subscribed to by its opening.
-            with suppress(InvocationNotFoundError, SessionNotFoundError):
-                await self._session.subscribe(
-                    p.Subscribe(subscriber=self.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
-                )
+        for turn in list(self._turns):
+            if not await self._is_found(turn):
+                self._missing[turn] = 0
+        if self._missing and (self._seeker is None or self._seeker.done()):
+            self._seeker = asyncio.ensure_future(self._seek())
+
+    async def _is_found(self, turn: TurnKey) -> bool:
+        """Subscribe to a turn after its last event. False when the Session actor does not know it."""
+        turns = self._turns.get(turn)
+        if not turns:
+            return True
+        key, invocation_id = turn
+        after_seq = min(each.after_seq for each in turns)
+        try:
+            await self._session.subscribe(
+                p.Subscribe(subscriber=self.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
+            )
+        except (InvocationNotFoundError, SessionNotFoundError):
+            return False
+        return True
+
+    async def _seek(self) -> None:
+        """Subscribe to turns as soon as the Session actor knows them.
+
+        A turn that waited in line, or that was not stored yet, is not known after a loss until the Runner has asked for it again.
+        That request subscribes the driver that started the turn, and no other that has joined it.
+        """
+        try:
+            while self._missing:
+                await asyncio.sleep(SEEK_S)
+                for turn in list(self._missing):
+                    if await self._is_found(turn):
+                        del self._missing[turn]
+                    else:
+                        self._missing[turn] += 1
+                        self._give_up(turn)
+        except RaygroveError as error:
+            self.fail(error)
+
+    def _give_up(self, turn: TurnKey) -> None:
+        """Fail a turn that was sought often enough. One that is still being started will be opened yet."""
+        if self._missing[turn] >= SEEK_TIMES:
+            for each in [each for each in self._turns.get(turn, ()) if each.is_started]:
+                self.remove(each)
+                each.fail(InvocationNotFoundError(turn[1], turn[0].session))
 
     def fail(self, error: BaseException) -> None:
         """End all turns with an error: no more news will come."""
@@ -113,6 +168,20 @@ class Subscriber:
         self._turns.clear()
         for turn in turns:
             turn.fail(error)
+
+    async def drop(self, turn: TurnState) -> None:
+        """Stop following a turn that goes on; the Session actor keeps no more news of it for this subscriber."""
+        self.remove(turn)
+        if turn.turn_key in self._turns:
+            return
+        if self._turns or self._is_permanent:
+            with suppress(RaygroveError):
+                key, invocation_id = turn.turn_key
+                await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name, key=key, invocation_id=invocation_id))
+            return
+        if self._poller is not None:
+            self._poller.cancel()
+        await self.unsubscribe()
 
     async def unsubscribe(self) -> None:
         """Have the Session actor drop what it keeps for this subscriber. If it does not answer, it drops that in time."""
@@ -122,8 +191,9 @@ class Subscriber:
 
     async def close(self, error: BaseException) -> None:
         """Stop polling; turns that have not ended fail with `error`."""
-        if self._poller is not None:
-            self._poller.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._poller
+        for task in (self._poller, self._seeker):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         self.fail(error)

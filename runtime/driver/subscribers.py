@@ -8,6 +8,7 @@ import uuid
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from runtime.driver.subscriber import Subscriber
+from runtime.driver.turns.state import TurnState
 from runtime.engine.interface import Engine
 
 
@@ -37,6 +38,12 @@ class Subscribers:
         subscriber = Subscriber(self._engine.session.of(key), f"{self._name}/{uuid.uuid4().hex}", is_permanent=False)
         self._single.append(subscriber)
         return subscriber
+
+    async def drop(self, turn: TurnState) -> None:
+        """Stop following a turn that goes on."""
+        for subscriber in self._all():
+            if subscriber.follows(turn):
+                await subscriber.drop(turn)
 
     async def unsubscribe(self) -> None:
         """Have the Session actors drop what they keep for these subscribers."""

@@ -13,11 +13,13 @@ from actors.messages.json_types import JsonMapping, JsonObject
 
 
 def to_content(message: Any) -> Content:
-    """The message of a turn: a text, a Content, or a google.genai Content. Raises InvalidMessageError."""
+    """The message of a turn: a text, a Content, its dictionary, or a google.genai Content. Raises InvalidMessageError."""
     if isinstance(message, str):
         return Content.of_text(message)
     if isinstance(message, Content):
         return message
+    if isinstance(message, Mapping):
+        return Content.from_dict(message)
     if message is None:
         raise InvalidMessageError("message has no parts: it is None")
     if hasattr(message, "parts") and hasattr(message, "model_dump"):
@@ -25,7 +27,10 @@ def to_content(message: Any) -> Content:
             return Content.from_genai(message)
         except (msgspec.ValidationError, AttributeError, TypeError) as error:
             raise InvalidMessageError(f"message is no google.genai Content: {error}") from error
-    raise InvalidMessageError(f"message must be a text, a Content or a google.genai Content, not {type(message).__name__}")
+    raise InvalidMessageError(
+        "message must be a text, a Content, a dictionary with the fields of one, or a google.genai Content, "
+        f"not {type(message).__name__}"
+    )
 
 
 def has_function_responses(content: Content) -> bool:

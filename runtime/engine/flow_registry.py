@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
@@ -12,11 +13,11 @@ MAX_ADDED = 1_000
 """Definitions kept of those sent with turns; the least recently used is dropped first."""
 
 PlanT = TypeVar("PlanT")
-"""A FlowPlan, or its pickled form."""
+"""A FlowPlan, its pickled form, or what a driver keeps of it."""
 
 
 class FlowRegistry(Generic[PlanT]):
-    """Flow definitions by name.
+    """Flow definitions by name. Any thread may use it.
 
     Args:
         permanent: the definitions of the tree, which are never dropped.
@@ -25,10 +26,12 @@ class FlowRegistry(Generic[PlanT]):
     def __init__(self, permanent: Mapping[str, PlanT]) -> None:
         self._permanent = dict(permanent)
         self._added: LruDict[str, PlanT] = LruDict(MAX_ADDED)
+        self._lock = threading.Lock()
 
     def add(self, name: str, plan: PlanT) -> None:
         """Add a definition, or replace the one of that name."""
-        self._added[name] = plan
+        with self._lock:
+            self._added[name] = plan
 
     async def find(self, name: str) -> PlanT:
         """A definition. Raises FlowNotFoundError."""
@@ -39,5 +42,11 @@ class FlowRegistry(Generic[PlanT]):
 
     def get(self, name: str) -> PlanT | None:
         """A definition, or None."""
-        plan = self._added.get(name)
+        with self._lock:
+            plan = self._added.get(name)
         return plan if plan is not None else self._permanent.get(name)
+
+    def added(self) -> list[str]:
+        """The names of the definitions that were sent with turns, the least recently used first."""
+        with self._lock:
+            return list(self._added)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from actors.definitions.flows import FlowPlan
 from actors.interfaces.stores import ArtifactStore
+from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
@@ -27,6 +28,11 @@ class Engine(Protocol):
     @property
     def limiter(self) -> LimiterRef | None:
         """A client of the actor that limits model calls, once the engine is started; None where no model has limits."""
+        ...
+
+    @property
+    def address(self) -> str | None:
+        """Where the Ray is that is used, as `host:port`; None without one."""
         ...
 
     @property
@@ -55,6 +61,7 @@ class Engine(Protocol):
             DeploymentExistsError: the app runs already.
             DeploymentNotFoundError: the app to join does not run.
             ClusterError: the actors do not answer.
+            StoreError: a store cannot be used.
         """
         ...
 
@@ -62,8 +69,13 @@ class Engine(Protocol):
         """Disconnect from a deployment that goes on."""
         ...
 
-    async def define(self, name: str, plan: FlowPlan) -> None:
-        """Make a flow's plan known to all agents. Raises DefinitionError when it cannot be sent to them."""
+    async def define(self, name: str, plan: FlowPlan, key: SessionKey) -> None:
+        """Make the plan of a flow known to all agents that serve a session, whichever actors are lost later.
+
+        Raises:
+            DefinitionError: it cannot be sent to them.
+            ActorLostError: the actors that would keep it are gone.
+        """
         ...
 
     async def stop(self) -> None:

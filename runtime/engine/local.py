@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
 from actors.actor import Actor
@@ -31,7 +31,9 @@ from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.engine.deployment import Deployment, model_names, obstacles
 from runtime.engine.flow_registry import FlowRegistry
-from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
+from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
+from runtime.engine.tool_threads import ToolThreads
+from runtime.logs.records import mark_records
 from runtime.models.registry import resolve
 
 
@@ -81,7 +83,7 @@ class LocalDirectory:
 
     def counts(self) -> Mapping[str, int]:
         """Activations, and zero of what only happens in other processes."""
-        return {"hosts": 0, "spares": 0, "activations": self._activations, "passivations": 0, "shared": 0}
+        return {"hosts": 0, "spares": 0, "activations": self._activations, "passivations": 0, "shared": 0, "replaced": 0}
 
     def spare_pids(self) -> Sequence[int]:
         """None, as there are no other processes."""
@@ -105,6 +107,7 @@ class LocalEngine:
     runner: RunnerRef
     limiter: LimiterRef | None = None
     lasts = False
+    address: str | None = None
 
     def __init__(self, deployment: Deployment) -> None:
         if deployment.detached:
@@ -113,21 +116,30 @@ class LocalEngine:
         self.auto_create_session = deployment.auto_create_session
         self._deployment = deployment
         self._plans = FlowRegistry(deployment.plans())
+        self._threads: ToolThreads | None = None
         self._limiter_client: LimiterClient | None = None
 
     def prepare(self) -> None:
-        """Do nothing: the actors need no platform."""
+        """Check what can be checked of the artifact store. Raises StoreError."""
+        check_artifact_folder(self._deployment.artifact_store)
 
     async def start(self) -> None:
-        """Create the actors."""
+        """Create the actors. Raises StoreError when a store cannot be used."""
+        mark_records()
         settings = self._deployment.settings
-        threads = ThreadPoolExecutor(settings.tool_threads, thread_name_prefix="tools")
-        asyncio.get_running_loop().set_default_executor(threads)
+        os.environ.update(settings.variables)
+        self._threads = ToolThreads(settings.tool_threads)
+        asyncio.get_running_loop().set_default_executor(self._threads)
         if settings.model_limits:
             self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits)))
             self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
         self.session = session_client([self._create_session(shard) for shard in all_shards(settings.session_shards)])
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
+        try:
+            await self.session.open_store()
+        except BaseException:
+            await self.stop()
+            raise
 
     def _create_session(self, shard: Shard) -> SessionRef:
         deployment = self._deployment
@@ -150,19 +162,30 @@ class LocalEngine:
         limits = deployment.settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
         directory = LocalDirectory(deployment.tree)
-        environment = RunnerEnvironment(self.session, directory, artifacts, deployment.tree.plugins, limits)
+        environment = RunnerEnvironment(
+            self.session, directory, artifacts, deployment.tree.plugins, limits, deployment.settings.store_timeout_s
+        )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
         directory.environment = AgentEnvironment(
-            self.session, runner, artifacts, resolve, self._plans.find, limiter=self._limiter_client
+            self.session,
+            runner,
+            artifacts,
+            resolve,
+            self._plans.find,
+            limiter=self._limiter_client,
+            threads_left=self._threads_left,
         )
         return runner
+
+    def _threads_left(self) -> int:
+        return self._threads.left if self._threads is not None else 0
 
     async def leave(self) -> None:
         """Stop the actors, which cannot outlive this process."""
         await self.stop()
 
-    async def define(self, name: str, plan: FlowPlan) -> None:
+    async def define(self, name: str, plan: FlowPlan, key: SessionKey) -> None:
         """Keep a flow's plan for all agents."""
         self._plans.add(name, plan)
 
@@ -173,3 +196,5 @@ class LocalEngine:
         if self._limiter_client is not None and self.limiter is not None:
             await self._limiter_client.close()
             await self.limiter.stop()
+        if self._threads is not None:
+            self._threads.end_idle()

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Final, TypeVar
 
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, StoreError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.settings import Settings
 from runtime.stores.safe_artifacts import SafeArtifactStore
@@ -95,6 +95,18 @@ def check_writers(settings: Settings, session_store: str | SessionStore, memory_
             )
 
 
+def check_artifact_folder(store: str | ArtifactStore) -> None:
+    """Check that a folder of artifacts is one, or can be made. Raises StoreError. Other stores are not looked at."""
+    if not isinstance(store, str):
+        return
+    path = Path(store.removeprefix("file://"))
+    if "://" in str(path):
+        return
+    there = next((each for each in (path, *path.parents) if each.exists()), None)
+    if there is not None and not there.is_dir():
+        raise StoreError(f"artifact store {store!r} cannot be used: {str(there)!r} is a file, name a folder")
+
+
 def _takes_many_writers(store: str | SessionStore | MemoryStore) -> bool:
     return not store.startswith("sqlite") if isinstance(store, str) else bool(getattr(store, "takes_many_writers", False))
 
@@ -120,11 +132,12 @@ def open_session_store(store: str | SessionStore, settings: Settings) -> Session
         # Imported here: every agent's process loads this module but needs no database, which takes 0.1 s to load.
         from runtime.stores.sql.sessions import SqlSessionStore
 
-        return SqlSessionStore(store, _lock_timeout_s(settings))
+        shared = settings.max_state_bytes if settings.session_shards > 1 else None
+        return SqlSessionStore(store, _lock_timeout_s(settings), shared)
     return store
 
 
-def open_artifact_store(store: str | ArtifactStore) -> ArtifactStore:
+def open_artifact_store(store: str | ArtifactStore) -> SafeArtifactStore:
     """Open the artifact store of a URL, or wrap a store itself, such that its failures are raised as ArtifactError."""
     if isinstance(store, str):
         from runtime.stores.artifacts import FsspecArtifactStore

@@ -21,6 +21,7 @@ import os
 import re
 import threading
 import uuid
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote, unquote
@@ -138,6 +139,35 @@ class FsspecArtifactStore:
         with self._saving:
             if self._list(folder):
                 self._files.rm(folder, recursive=True)
+
+    def delete_session(self, key: SessionKey) -> int:
+        """Remove all artifacts of a session; those that the user's sessions share stay. Returns how many there were.
+
+        Raises:
+            OSError: the file system failed.
+        """
+        return self._remove(self._session_folder(key), [self._session_folder(key)])
+
+    def delete_user(self, app: str, user: str, sessions: Sequence[str] = ()) -> int:
+        """Remove all artifacts of a user, those of deleted sessions and shared ones too. Returns how many there were.
+
+        Args:
+            sessions: the user's sessions, which this store need not know.
+
+        Raises:
+            OSError: the file system failed.
+        """
+        folder = self._user_folder(SessionKey(app, user, ""))
+        of_sessions = [f"{folder}/sessions/{session}" for session in self._list(f"{folder}/sessions")]
+        return self._remove(folder, [*of_sessions, f"{folder}/shared"])
+
+    def _remove(self, folder: str, holders: Sequence[str]) -> int:
+        """Remove a folder. Returns how many artifacts the folders in it hold."""
+        with self._saving:
+            count = sum(len(self._list(holder)) for holder in holders)
+            if self._list(folder):
+                self._files.rm(folder, recursive=True)
+        return count
 
     def _session_folder(self, key: SessionKey) -> str:
         return f"{self._user_folder(key)}/sessions/{_component(key.session)}"

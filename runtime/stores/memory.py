@@ -45,6 +45,7 @@ from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database
 from runtime.stores.sql.schema import add_release, prepare_tables, version_table
+from runtime.stores.sql.store import SqlStore
 
 VERSION = 2
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
@@ -90,9 +91,13 @@ _of_session = (
 )
 _DELETE = delete(entries).where(*_of_session)
 _IDS = select(entries.c.id).where(*_of_session)
+_of_user = (entries.c.app == bindparam("of_app"), entries.c.user == bindparam("of_user"))
+_IDS_OF_USER = select(entries.c.id).where(*_of_user)
+_DELETE_OF_USER = delete(entries).where(*_of_user)
 _INSERT = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
 _INSERT_INDEXED = insert(entries).values(words=func.to_tsvector("simple", bindparam("of_words")))
 _INSERT_WORDS = text("INSERT INTO raygrove_memory_words (rowid, owner, words) VALUES (:id, :owner, :words)")
+_MERGE_INDEX = text("INSERT INTO raygrove_memory_words (raygrove_memory_words) VALUES ('optimize')")
 _DELETE_WORDS = text("DELETE FROM raygrove_memory_words WHERE rowid = :id")
 
 # The owner is the same in all rows that are found, so its weight is 0. The lowest bm25 is the best.
@@ -118,7 +123,7 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: lambda connection: 
 """Migrations by the version from which they lead to the next."""
 
 
-class SqlMemoryStore:
+class SqlMemoryStore(SqlStore):
     """Implements `MemoryStore` on SQLite or PostgreSQL.
 
     Args:
@@ -130,30 +135,10 @@ class SqlMemoryStore:
     """
 
     def __init__(self, url: str, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
-        self._database = Database(url, "memory store", lock_timeout_s)
+        super().__init__(Database(url, "memory store", lock_timeout_s))
 
-    def __str__(self) -> str:
-        return str(self._database)
-
-    @property
-    def takes_many_writers(self) -> bool:
-        """Whether several copies may be used at the same time, in any processes: True on PostgreSQL, False on SQLite."""
-        return not self._database.is_sqlite
-
-    def open(self) -> None:
-        """Connect, and create or check the tables. May be called again after `close`.
-
-        Raises:
-            SchemaVersionError: a newer version of raygrove has created the tables.
-            StoreError: the store cannot be reached, or SQLite was built without FTS5.
-        """
-        self.close()
-        try:
-            self._database.open()
-            self._within(lambda connection: prepare_tables(connection, schema_version, VERSION, _create, MIGRATIONS))
-        except RaygroveError:
-            self.close()
-            raise
+    def _prepare(self, connection: Connection) -> None:
+        prepare(connection)
 
     def add_session(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
         """Replace the entries of a session, all or none. Raises StoreError."""
@@ -183,9 +168,25 @@ class SqlMemoryStore:
         """Remove all entries of a session. A missing one is no error. Raises StoreError."""
         self._within(lambda connection: self._replace(connection, key, [], []))
 
-    def close(self) -> None:
-        """Close the connection and its file. Closing twice is no error."""
-        self._database.close()
+    def delete_user(self, app: str, user: str) -> int:
+        """Remove all entries of a user, also from SQLite's index and its write-ahead log. Returns how many there were.
+
+        Raises StoreError. On SQLite the whole index is written anew, since it keeps the words of deleted entries otherwise.
+        """
+        of_user = {"of_app": app, "of_user": user}
+        removed: list[int] = []
+
+        def delete_all(connection: Connection) -> None:
+            removed[:] = connection.execute(_IDS_OF_USER, of_user).scalars()
+            if self._database.is_sqlite:
+                if removed:
+                    connection.execute(_DELETE_WORDS, [{"id": id} for id in removed])
+                connection.execute(_MERGE_INDEX)
+            connection.execute(_DELETE_OF_USER, of_user)
+
+        self._within(delete_all)
+        self._database.erase_traces()
+        return len(removed)
 
     def _replace(self, connection: Connection, key: SessionKey, rows: list[_Row], words: list[str]) -> None:
         session = {"of_app": key.app, "of_user": key.user, "of_session": key.session}
@@ -213,6 +214,24 @@ class SqlMemoryStore:
             raise
         except Exception as error:
             raise self._database.failure(error) from error
+
+
+def prepare(connection: Connection) -> None:
+    """Create the tables, or migrate them to this program's version. Raises SchemaVersionError."""
+    prepare_tables(connection, schema_version, VERSION, _create, MIGRATIONS)
+
+
+def restore(connection: Connection, rows: Sequence[_Row]) -> None:
+    """Store rows of another store under their ids, all columns but `words`. Their words are indexed anew."""
+    words = [" ".join(words_of(decode(row["raw"], MemoryEntry).text[:MAX_TEXT])) for row in rows]
+    if connection.dialect.name != "sqlite":
+        connection.execute(_INSERT_INDEXED, [{**row, "of_words": text} for row, text in zip(rows, words, strict=True)])
+        return
+    connection.execute(insert(entries), rows)
+    indexed = [
+        {"id": row["id"], "owner": _owner(row["app"], row["user"]), "words": text} for row, text in zip(rows, words, strict=True)
+    ]
+    connection.execute(_INSERT_WORDS, indexed)
 
 
 def words_of(text: str) -> list[str]:

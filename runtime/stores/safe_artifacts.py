@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from actors.errors import ArtifactError, RaygroveError, StoreError
-from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.stores import ArtifactStore, ErasesArtifacts
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
+from actors.rules.checks.state import USER
 
 T = TypeVar("T")
 
@@ -44,13 +46,8 @@ class SafeArtifactStore:
 
     def keys(self, key: SessionKey) -> list[str]:
         """The names of all artifacts that a session sees, sorted. Raises StoreError."""
-        try:
+        with _told(f"the artifacts of session {key.session!r} cannot be listed"):
             return self._store.keys(key)
-        except RaygroveError:
-            raise
-        except Exception as error:
-            # Users may bring their own stores, with any exceptions.
-            raise StoreError(f"the artifacts of session {key.session!r} cannot be listed: {_in_words(error)}") from error
 
     def versions(self, key: SessionKey, filename: str) -> list[int]:
         """All versions of an artifact, oldest first. Raises ArtifactError."""
@@ -59,6 +56,44 @@ class SafeArtifactStore:
     def delete(self, key: SessionKey, filename: str) -> None:
         """Remove an artifact with all its versions. A missing one is no error. Raises ArtifactError."""
         _guarded(filename, "it could not be deleted", lambda: self._store.delete(key, filename))
+
+    def delete_session(self, key: SessionKey) -> int:
+        """Remove all artifacts of a session, and return how many there were. Raises StoreError.
+
+        A store that has no `delete_session` is asked for the names of the artifacts, and to delete each.
+        """
+        with _told(f"the artifacts of session {key.session!r} cannot be deleted"):
+            if isinstance(self._store, ErasesArtifacts):
+                return self._store.delete_session(key)
+            return self._delete_each(key, [name for name in self._store.keys(key) if not name.startswith(USER)])
+
+    def delete_user(self, app: str, user: str, sessions: Sequence[str]) -> int:
+        """Remove all artifacts of a user, and return how many there were. Raises StoreError.
+
+        Args:
+            sessions: the user's sessions. Of a store that has no `delete_user`, only artifacts of these can be found.
+        """
+        with _told(f"the artifacts of user {user!r} cannot be deleted"):
+            if isinstance(self._store, ErasesArtifacts):
+                return self._store.delete_user(app, user, sessions)
+            keys = [SessionKey(app, user, session) for session in sessions]
+            return sum(self._delete_each(key, self._store.keys(key)) for key in keys)
+
+    def _delete_each(self, key: SessionKey, names: Sequence[str]) -> int:
+        for name in names:
+            self._store.delete(key, name)
+        return len(names)
+
+
+@contextmanager
+def _told(failed: str) -> Iterator[None]:
+    try:
+        yield
+    except RaygroveError:
+        raise
+    except Exception as error:
+        # Users may bring their own stores, with any exceptions.
+        raise StoreError(f"{failed}: {_in_words(error)}") from error
 
 
 def _guarded(filename: str, what: str, work: Callable[[], T]) -> T:

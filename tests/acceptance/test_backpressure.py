@@ -20,7 +20,7 @@ from actors.refs.session import SessionRef
 from actors.rules.delivery.event_buffer import MAX_BYTES
 from runtime import Runtime
 from runtime.cluster.transport.link import RayLink
-from runtime.driver.turn import Turn
+from runtime.driver.turns.turn import Turn
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.session_fixture import FailingStore

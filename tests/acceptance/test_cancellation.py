@@ -13,15 +13,16 @@ from actors import Event, RunConfig
 from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.messages.protocol.outcomes import Paused
 from runtime import Runtime
-from runtime.driver.turn import Turn
+from runtime.driver.turns.turn import Turn
 from tests.support.blocking_points import BlockingPoints, blocking_tree
+from tests.support.load import is_within
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
 
 MARGIN_S = 2.0
-"""Allowed on top of that, for a busy machine."""
+"""Allowed on top of that, and as many times more as a busy machine is slower."""
 
 PHASES = {
     "hang": 1,
@@ -79,7 +80,7 @@ def ends_soon(turn: Turn, stop: Callable[[], Any]) -> None:
     stop()
     with pytest.raises(TurnCancelledError, match=turn.invocation_id):
         turn.result()
-    assert time.monotonic() - began_s < ENDS_S + MARGIN_S
+    assert is_within(time.monotonic() - began_s, ENDS_S + MARGIN_S)
 
 
 def is_sealed(rt: Runtime, points: BlockingPoints) -> None:
@@ -111,7 +112,7 @@ def test_a_turn_that_takes_too_long_ends_wherever_it_hangs(rt: Runtime, points: 
     began_s = time.monotonic()
     with pytest.raises(TurnTimeoutError, match=r"0\.2 s"):
         start(rt, phase, timeout=0.2).result()
-    assert time.monotonic() - began_s < 0.2 + ENDS_S + MARGIN_S
+    assert is_within(time.monotonic() - began_s, 0.2 + ENDS_S + MARGIN_S)
     is_sealed(rt, points)
 
 

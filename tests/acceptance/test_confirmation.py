@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from actors import (
     Part,
     Paused,
     SequentialAgent,
+    tool,
 )
 from actors.testing import ScriptedModel
 from runtime import Runtime
@@ -36,9 +39,13 @@ def paused_at(rt: Runtime, message: str = "pay") -> list[FunctionCall]:
     return [calls[call_id] for call_id in result.outcome.call_ids]
 
 
-def answer(rt: Runtime, *calls: FunctionCall, **given: Any) -> list[Event]:
+def answers(*calls: FunctionCall, **given: Any) -> Content:
     parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=given)) for call in calls]
-    return run_turn(rt, Content(parts=parts))
+    return Content(parts=parts)
+
+
+def answer(rt: Runtime, *calls: FunctionCall, **given: Any) -> list[Event]:
+    return run_turn(rt, answers(*calls, **given))
 
 
 def responses(events: list[Event]) -> list[dict[str, Any]]:
@@ -113,3 +120,38 @@ def test_an_agent_that_is_a_tool_cannot_wait_for_it(deploy: Deploy) -> None:
         assert "gave no answer" in responses(events)[-1]["error"]
         assert author_texts(events)[-1] == ("root", "sorry")
         assert paid(rt) is None
+
+
+@pytest.mark.parametrize("decided", ["run", "half"])
+def test_a_yes_is_no_result_of_a_call_that_is_cancelled_before_it_has_one(local: Deploy, decided: str) -> None:
+    begun = threading.Event()
+
+    @tool(require_confirmation=True)
+    async def ship(order: int) -> str:
+        """Ship it, some day."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "shipped"
+
+    calls = [{"call": "ship", "args": {"order": order}} for order in (1, 2)]
+    model = ScriptedModel([{"parts": calls}, "it was cancelled", "it still was"])
+    with local(LlmAgent(name="root", model=model, tools=[ship])) as rt:
+        waiting = paused_at(rt)
+        if decided == "run":
+            turn = rt.run(user_id="ada", session_id="s1", message=answers(*waiting, confirmed=True))
+            assert begun.wait(60)
+        else:
+            turn = rt.run(user_id="ada", session_id="s1", message=answers(waiting[0], confirmed=True))
+            assert isinstance(turn.result().outcome, Paused)
+        turn.cancel()
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        last = session.events[-1]
+        assert (last.author, responses([last])) == ("root", [{"error": "cancelled"}] * 2)
+        assert author_texts(run_turn(rt, "and?")) == [("root", "it was cancelled")]
+        shown = [each.response for content in model.requests[-1].contents for each in content.function_responses()]
+        assert shown == [{"error": "cancelled"}] * 2
+        # A yes that comes again does not run it.
+        begun.clear()
+        assert author_texts(answer(rt, *waiting, confirmed=True))[-1] == ("root", "it still was")
+        assert not begun.is_set()

@@ -143,13 +143,24 @@ ESSENTIAL = {
 """Lines that each example prints, in this order."""
 
 
+FAILS_ON_PURPOSE = {"supervision": "ConnectionError"}
+"""Examples in which agents fail, and the error: it is logged with its traceback."""
+
+
 def run(example: str, folder: Path, address: str | None = None) -> str:
     """Run an example to its end and return its output, which must not contain errors or warnings."""
     environment = {name: value for name, value in os.environ.items() if name not in (*MODEL_KEYS, "RAY_ADDRESS")}
     environment |= {"COLUMNS": "200", **({"RAY_ADDRESS": address} if address is not None else {})}
     command = [sys.executable, str(EXAMPLES / f"{example}.py")]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    logged = done.stderr
+    if example in FAILS_ON_PURPOSE:
+        assert "Warning" not in logged
+        lines = logged.splitlines()
+        assert all(FAILS_ON_PURPOSE[example] in line for line in lines if " failed in turn " in line), logged
+        assert any(" failed in turn " in line for line in lines)
+        logged = ""
+    assert (done.returncode, logged) == (0, "")
     return done.stdout
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Agent, Event, Flow, FlowAgent, LlmAgent, RunConfig, SequentialAgent, Task
+from actors.errors import FlowNotFoundError
 from actors.testing import PatternModel
 from runtime.driver.flows import TaskResult
+from tests.support.flow_driver import errand, errand_runtime
 from tests.support.flow_fixture import DiggingModel
 from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.runtimes import run_turn
@@ -94,3 +98,24 @@ def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(where: Ca
 def test_two_losses_are_as_good_as_none(losses: list[Loss]) -> None:
     log, tasks, _ = play(office(), *losses)
     check(log, tasks)
+
+
+def test_a_flow_that_is_given_again_with_the_id_of_its_turn_goes_on_in_a_new_deployment(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "tests.support.flow_driver", str(tmp_path)]
+    assert subprocess.run(program, cwd=Path(__file__).parents[2], check=False).returncode == 7
+    with errand_runtime(tmp_path, is_deadly=False) as rt:
+        turn = rt.run_flow(errand(), user_id="ada", session_id="s1", invocation_id="e-1", run_config=RunConfig(timeout=30))
+        assert {name: task.result for name, task in turn.result().tasks.items()} == {"first": 42, "second": "It is 42."}
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        calls = [call.name for event in session.events for call in event.function_calls()]
+        assert calls == ["succeed_first", "succeed_second"]
+
+
+def test_a_flow_that_no_program_gives_again_fails_its_turn_with_a_clear_error(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "tests.support.flow_driver", str(tmp_path)]
+    assert subprocess.run(program, cwd=Path(__file__).parents[2], check=False).returncode == 7
+    with errand_runtime(tmp_path, is_deadly=False) as rt:
+        turn = rt.attach(user_id="ada", session_id="s1", invocation_id="e-1")
+        with pytest.raises(FlowNotFoundError, match="with run_flow and the same invocation_id"):
+            turn.result()

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors import Event, Part, RunConfig
+from actors.behaviours.failure_log import FAILED
 from actors.errors import RaygroveError
 from actors.messages.codec import decode, encode
 from runtime import Runtime, Settings
@@ -35,14 +36,18 @@ def cases(number: int) -> settings:
 
 
 class ErrorLog(logging.Handler):
-    """Keeps logged errors: defects caught at an actor's border, and failed tasks that were never awaited."""
+    """Keeps logged errors: defects caught at an actor's border, and failed tasks that were never awaited.
+
+    Failures of users' code are logged too, and are no defects.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.told: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.told.append(self.format(record))
+        if record.msg != FAILED:
+            self.told.append(self.format(record))
 
 
 class FuzzedRuntime:

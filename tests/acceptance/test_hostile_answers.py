@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from actors import Content, FunctionResponse, LlmAgent, Part, RunConfig, tool
+from actors import Content, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, tool
 from actors.errors import (
     ModelResponseError,
     RaygroveError,
 )
+from actors.messages.limits import ModelLimits
+from runtime import Settings
 from tests.support.hostile_code import NARROW, YieldingModel, answer, call, check_session_works, log, nested
 from tests.support.runtimes import Deploy, run_turn
 
@@ -130,6 +133,74 @@ def test_an_answer_that_is_none_fails_its_turn_with_one_event(local: Deploy) -> 
                 run_turn(rt, "go", f"s{number}")
             assert [(event.author, event.error_code) for event in log(rt, f"s{number}")][1:] == [("root", "ModelResponseError")]
             check_session_works(rt, f"s{number}")
+
+
+def test_answers_of_which_one_would_be_lost_fail_their_turn(local: Deploy) -> None:
+    piece = answer("half", partial=True)
+    for number, (yielded, words) in enumerate(
+        [
+            ([answer(call(name="note")), answer("whole")], "two complete responses"),
+            ([piece, answer("whole"), answer()], "two complete responses"),
+            ([answer("whole"), piece], "partial response after the complete one"),
+            ([piece, piece], "partial responses only"),
+        ]
+    ):
+        with local(LlmAgent(name="root", model=YieldingModel(*yielded), tools=[])) as rt:
+            with pytest.raises(ModelResponseError, match=f"model 'says' .*{words}.*one whole answer"):
+                run_turn(rt, "go", f"s{number}", run_config=RunConfig(streaming="sse"))
+            assert [(event.author, event.error_code) for event in log(rt, f"s{number}")][1:] == [("root", "ModelResponseError")]
+            check_session_works(rt, f"s{number}")
+
+
+class Returning:
+    """A model whose method is no generator, and returns what it is given."""
+
+    def __init__(self, name: str, made: Callable[[], Any]) -> None:
+        self.name = name
+        self._made = made
+
+    def generate(self, request: LlmRequest, *, stream: bool) -> Any:
+        """Return it."""
+        return self._made()
+
+
+async def returned() -> LlmResponse:
+    return answer("fine")
+
+
+@pytest.mark.parametrize("limits", [{}, {"mine": ModelLimits(max_concurrency=1)}])
+def test_a_model_that_returns_its_answer_is_told_to_yield_it(local: Deploy, limits: dict[str, ModelLimits]) -> None:
+    made: list[tuple[Callable[[], Any], str]] = [
+        (returned, "coroutine"),
+        (lambda: answer("fine"), "LlmResponse"),
+        (lambda: iter([answer("fine")]), "list_iterator"),
+        (lambda: None, "NoneType"),
+    ]
+    for number, (makes, kind) in enumerate(made):
+        root = LlmAgent(name="root", model=Returning("mine", makes))
+        refused = pytest.raises(ModelResponseError, match=rf"model 'mine' .*returned a {kind}: write it as .*yield")
+        with local(root, settings=Settings(model_limits=limits)) as rt, refused:
+            run_turn(rt, "go", f"s{number}")
+
+
+class Pieces:
+    """An async iterator that is no generator."""
+
+    def __init__(self) -> None:
+        self._left = [answer("fine"), answer("fi", partial=True)]
+
+    def __aiter__(self) -> Pieces:
+        return self
+
+    async def __anext__(self) -> LlmResponse:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
+
+
+def test_a_model_may_return_an_iterator_that_cannot_be_closed(local: Deploy) -> None:
+    with local(LlmAgent(name="root", model=Returning("mine", Pieces))) as rt:
+        assert run_turn(rt, "go")[-1].text == "fine"
 
 
 def test_a_piece_of_an_answer_that_is_none_fails_its_turn(local: Deploy) -> None:

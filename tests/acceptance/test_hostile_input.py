@@ -220,7 +220,9 @@ def test_a_message_that_is_not_made_as_one_is_refused(local: Deploy) -> None:
         (response(response="text"), RaygroveError),
         (response(), UnknownFunctionCallError),
         (object(), InvalidMessageError),
-        ({"role": "user", "parts": [{"text": "hi"}]}, InvalidMessageError),
+        ({"role": "user", "text": "hi"}, InvalidMessageError),
+        ({"role": "user", "parts": []}, InvalidMessageError),
+        ({"parts": [{"functionResponse": {"id": "c1", "name": "f"}}]}, UnknownFunctionCallError),
     ]
     with local(plain_agent()) as rt:
         run_turn(rt, "hi")
@@ -230,14 +232,13 @@ def test_a_message_that_is_not_made_as_one_is_refused(local: Deploy) -> None:
             with pytest.raises(error):
                 run_turn(rt, message, "new")
         unfit: list[dict[str, Any]] = [
-            {"max_llm_calls": "many"},
             {"custom_metadata": {"k": object()}},
             {"custom_metadata": {1: 2}},
         ]
         for options in unfit:
             with pytest.raises(RaygroveError):
                 run_turn(rt, "hi", run_config=RunConfig(**options))
-        refused: list[dict[str, Any]] = [{"timeout": math.nan}, {"custom_metadata": nested(150)}]
+        refused: list[dict[str, Any]] = [{"timeout": math.nan}, {"max_llm_calls": "many"}, {"custom_metadata": nested(150)}]
         for options in refused:
             with pytest.raises(ValueError, match="RunConfig"):
                 RunConfig(**options)

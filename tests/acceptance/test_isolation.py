@@ -13,6 +13,7 @@ import pytest
 
 from actors import Content, Event, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, Part, ToolContext, tool
 from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError, UnknownFunctionCallError
+from actors.messages.codec import encode
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.hostile_code import answer
@@ -75,7 +76,8 @@ def everything(rt: Runtime, user_id: str) -> str:
         artifacts,
         rt.memory.search(user_id, SECRET),
     )
-    return repr(seen)
+    # Encoded, for what is shown of a value is cut to a length for people.
+    return encode(seen).decode("latin-1")
 
 
 def test_no_api_tells_a_user_anything_of_another(deploy: Deploy) -> None:

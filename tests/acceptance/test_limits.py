@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from actors import Blob, Content, Event, EventActions, LlmAgent, Part, RunConfig, tool
+from actors import Blob, Content, Event, EventActions, Flow, LlmAgent, Part, RunConfig, Task, ToolContext, tool
 from actors.errors import InvalidIdError, NotEncodableError, RaygroveError, TooLargeError
 from tests.support import hostile_code as hostile
+from tests.support.flow_fixture import DiggingModel
 from tests.support.hostile_code import (
     NARROW,
     ToolCallingModel,
@@ -140,20 +141,45 @@ def test_a_result_that_is_too_large_is_told_to_the_model_as_an_error(local: Depl
         check_session_works(rt, "s2")
 
 
-def test_a_tool_that_makes_the_state_too_large_fails_the_turn_and_changes_nothing(local: Deploy) -> None:
+@pytest.mark.parametrize("scope", ["", "user:", "app:", "temp:"])
+def test_a_tool_that_makes_the_state_too_large_is_told_so_and_changes_nothing(local: Deploy, scope: str) -> None:
     @tool
     def hoard(tool_context: Any) -> str:
         """Keep too much."""
-        tool_context.state["hoard"] = "x" * 80_000
+        tool_context.state[f"{scope}hoard"] = "x" * 80_000
         return "kept"
 
-    with local(LlmAgent(name="root", model=ToolCallingModel("hoard"), tools=[hoard]), settings=NARROW) as rt:
-        with pytest.raises(TooLargeError, match="session state"):
-            run_turn(rt, "go")
-        assert (log(rt)[-1].author, log(rt)[-1].error_code) == ("root", "TooLargeError")
+    @tool
+    def look() -> str:
+        """Keep nothing."""
+        return "seen"
+
+    with local(LlmAgent(name="root", model=ToolCallingModel("hoard", "look"), tools=[hoard, look]), settings=NARROW) as rt:
+        events = run_turn(rt, "go")
+        hoarded, seen = (each.response for event in events for each in event.function_responses())
+        assert "what hoard has set cannot be stored" in hoarded["error"]
+        assert f"the {scope[:-1] or 'session'} state has 80" in hoarded["error"]
+        assert "RAYGROVE_MAX_STATE_BYTES" in hoarded["error"]
+        assert (seen, events[-1].text) == ({"result": "seen"}, "done")
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert session.state == {}
+        check_session_works(rt)
+
+
+def test_a_tool_of_a_flow_that_makes_the_state_too_large_is_told_so(local: Deploy) -> None:
+    def dig(tool_context: ToolContext) -> str:
+        """Keep too much."""
+        tool_context.state["hoard"] = "x" * 80_000
+        return "gold"
+
+    agent = LlmAgent(name="digger", model=DiggingModel(), tools=[dig])
+    with local(Flow([Task("do", name="do")], agents=[agent], name="works"), settings=NARROW) as rt:
+        events = run_turn(rt, "go")
+        errors = [str(each.response) for event in events for each in event.function_responses() if "error" in each.response]
+        assert len(errors) == 1
+        assert "what dig has set cannot be stored" in errors[0]
+        assert events[-1].text == "succeed_do by digger"
 
 
 def test_an_answer_that_is_too_large_fails_its_turn_with_one_event(local: Deploy) -> None:

@@ -8,12 +8,16 @@ from typing import Literal
 
 import pytest
 
-from actors import Content, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, LongRunningTool, Part
+from actors import Content, Event, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, LongRunningTool, Part, SequentialAgent
+from actors.messages import protocol as p
+from actors.messages.codec import encode
 from actors.messages.event import USER
 from actors.messages.limits import KIB, MIB
+from actors.messages.protocol.any_message import decode_message
 from actors.rules.prompt import history as contents
 from actors.testing import ScriptedModel
 from runtime import Runtime
+from runtime.engine.local import LocalLink
 from runtime.settings import Settings
 from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history
 from tests.support.log_events import shown
@@ -44,6 +48,21 @@ def test_views_of_sessions_that_are_not_used_go_and_are_made_again_when_they_are
         assert counts["bytes_of_views"] <= settings.max_cache_bytes
         for number in (0, 59):
             assert run_turn(rt, "again", f"s{number}")[0].text[:4] == "3: x"
+
+
+def test_agents_of_one_process_share_the_memory_for_what_they_know_of_sessions(tmp_path: Path) -> None:
+    settings = Settings(max_cache_bytes=128 * KIB)
+    children = [LlmAgent(name=f"a{number}", model=CountingModel()) for number in range(4)]
+    root = SequentialAgent(name="root", sub_agents=children)
+    with Deploy("local", tmp_path)(root, settings=settings) as rt:
+        for number in range(20):
+            run_turn(rt, "x" * 10_000, f"s{number}")
+        seen = rt.statistics().agents
+        sizes = [seen[child.name].counts["bytes_of_views"] for child in children]
+        assert sum(sizes) <= settings.max_cache_bytes
+        assert min(sizes) > 0
+        (said,) = (event.text for event in run_turn(rt, "again", "s0") if event.author == "a0")
+        assert said[:4] == "6: x"
 
 
 @pytest.mark.parametrize("include", ["default", "none"])
@@ -83,3 +102,52 @@ def test_an_answer_to_a_question_that_was_asked_long_ago_finds_it(tmp_path: Path
         assert shown(list(model.requests[-1].contents)) == [*whole, *answered]
         # It is evicted again once it is no longer needed.
         assert counts_of(rt, "root")["views"] == 1
+
+
+def test_a_long_session_is_read_in_messages_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_history(tmp_path, {"s1": LONG})
+    replies: list[int] = []
+    send = LocalLink.send
+
+    async def measured(link: LocalLink, raw: bytes, *, once: bool = False) -> bytes:
+        reply = await send(link, raw, once=once)
+        replies.append(len(reply))
+        return reply
+
+    with Deploy("local", tmp_path)(LlmAgent(name=ROOT, model=CountingModel()), app_name=APP) as rt:
+        monkeypatch.setattr(LocalLink, "send", measured)
+        session = rt.sessions.get(USER, "s1")
+        assert session is not None
+        assert [event.seq for event in session.events] == list(range(1, LONG + 1))
+        assert max(replies) < sum(replies) / 4
+        late = session.events[LONG // 2].timestamp
+        since = rt.sessions.get(USER, "s1", after_timestamp=late)
+        assert since is not None
+        assert [event.seq for event in since.events] == [event.seq for event in session.events if event.timestamp >= late]
+        newest = rt.sessions.get(USER, "s1", num_recent_events=3)
+        assert newest is not None
+        assert newest.events == session.events[-3:]
+        assert newest.state == session.state
+
+
+async def test_a_session_that_is_rewound_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = LocalLink.send
+    async with Deploy("local", tmp_path)(LlmAgent(name=ROOT, model=CountingModel()), app_name=APP) as rt:
+        first = (await rt.run(user_id=USER, session_id="s1", message="hi")).invocation_id
+        for _ in range(40):
+            await rt.aio.sessions.append_event(USER, "s1", Event(author=USER, content=Content.of_text("x" * 200_000)))
+        rewound = False
+
+        async def rewinding(link: LocalLink, raw: bytes, *, once: bool = False) -> bytes:
+            nonlocal rewound
+            reply = await send(link, raw, once=once)
+            message = decode_message(raw)
+            if isinstance(message, p.GetSessionRequest) and not rewound:
+                rewound = True
+                await send(link, encode(p.RewindRequest(key=message.key, invocation_id=first)))
+            return reply
+
+        monkeypatch.setattr(LocalLink, "send", rewinding)
+        after = await rt.aio.sessions.get(USER, "s1")
+        assert after is not None
+        assert [event.actions.rewind_before_invocation_id for event in after.events] == [first]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import Agent, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
+from actors import Agent, AgentTool, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.failing_agents import SKIP, agent_failing_first, decisions_in, restart
@@ -103,8 +103,25 @@ def supervised_side_by_side() -> Agent:
     return seq("root", again, without)
 
 
+def asking() -> Agent:
+    """Asks an agent twice at once, and another beside it, which transfers."""
+    clerk = talker("clerk", ("tool:", "clerk has looked"), (".*", {"call": "look"}), tools=[look])
+    steps = seq("steps", SayingAgent(name="s1", say=["s1a", "s1b"]), clerk, says("s2"))
+    guide = talker("guide", (".*", {"transfer": "deep"}), sub_agents=[counter("deep")])
+    calls = [{"call": name, "id": f"{name}{number}", "args": {"request": f"{name} {number}"}} for name, number in ASKED]
+    return talker("root", ("tool:", "root has asked"), ("go", {"parts": calls}), tools=[AgentTool(steps), AgentTool(guide)])
+
+
+ASKED = (("steps", 1), ("steps", 2), ("guide", 1))
+
+
+def look() -> str:
+    """Look it up."""
+    return "seen"
+
+
 TREES: dict[str, Tree] = {
-    tree.__name__: tree for tree in (transfers, nested, side_by_side, pausing, supervised, supervised_side_by_side)
+    tree.__name__: tree for tree in (transfers, nested, side_by_side, pausing, supervised, supervised_side_by_side, asking)
 }
 
 

@@ -54,7 +54,9 @@ def test_what_it_raises_is_told_to_the_model_as_it_was_raised(deploy: Deploy) ->
 
 
 def test_it_ends_with_its_turn(deploy: Deploy) -> None:
-    with deploy(LlmAgent(name="root", model=ScriptedModel([{"call": "endless"}, "next"]), tools=[endless])) as rt:
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["hello", {"call": "endless"}, "next"]), tools=[endless])) as rt:
+        # The agent lives before the time counts: the turn has to come as far as the tool.
+        assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
         with pytest.raises(TurnTimeoutError):
             run_turn(rt, "go", run_config=RunConfig(timeout=2.0))
         assert author_texts(run_turn(rt, "again")) == [("root", "next")]

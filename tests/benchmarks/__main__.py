@@ -37,6 +37,7 @@ from tests.benchmarks import (
     transfer,
     trees,
     turns,
+    working_set,
 )
 from tests.benchmarks.figures import Figure, table, timed_ms
 from tests.benchmarks.peers.peer import Report
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         footprint,
         storage,
         recovery,
+        working_set,
     )
 }
 

@@ -40,6 +40,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         peer_events: the longest history that peers are measured at.
         peer_load: turns of one round of concurrent sessions of a peer, all sessions together.
         stored: turns whose size on disk is measured.
+        desks: of a tree whose agents are all in use again and again.
+        topics: turns of that tree.
+        topics_at_once: how many of those run side by side.
+        call_s: how long its model takes.
     """
 
     engine: Literal["ray", "local"] = "ray"
@@ -71,6 +75,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     peer_events: int = 4_000
     peer_load: int = 256
     stored: int = 1_000
+    desks: int = 16
+    topics: int = 200
+    topics_at_once: int = 20
+    call_s: float = 0.05
 
     @property
     def has_floor(self) -> bool:
@@ -103,6 +111,7 @@ QUICK = Plan(
     peer_events=1_000,
     peer_load=128,
     stored=100,
+    topics=60,
 )
 TINY = Plan(
     engine="local",
@@ -129,5 +138,9 @@ TINY = Plan(
     pause_s=0.001,
     depth=3,
     remembered=2,
+    desks=1,
+    topics=2,
+    topics_at_once=2,
+    call_s=0.001,
 )
 """For the smoke test."""

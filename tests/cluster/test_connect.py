@@ -59,6 +59,24 @@ def stored(rt: Runtime, session_id: str) -> list[Event]:
     return list(session.events)
 
 
+def test_turns_are_seen_and_followed_by_every_driver(drivers: list[Runtime]) -> None:
+    first, second = drivers[:2]
+    first.sessions.create("ada", "seen")
+    turn = first.run(user_id="ada", session_id="seen", message="hang")
+    following = iter(second.sessions.tail("ada", "seen"))
+    assert next(following).text == "hang"
+    call = next(call for event in following for call in event.function_calls())
+    assert second.turns.get("ada", "seen", turn.invocation_id).state == "running"
+    assert [info.invocation_id for info in second.turns.list("ada", "seen", "running")] == [turn.invocation_id]
+    for _ in second.attach(user_id="ada", session_id="seen", invocation_id=turn.invocation_id):
+        break
+    # Leaving it has cancelled nothing: the call has no answer yet.
+    assert [event.seq for event in second.sessions.events("ada", "seen", newest_first=True)] == [2, 1]
+    turn.cancel()
+    assert [response.id for response in next(following).function_responses()] == [call.id]
+    assert second.turns.get("ada", "seen", turn.invocation_id).state == "cancelled"
+
+
 def test_fifty_turns_at_once_in_one_session_are_run_one_after_the_other(drivers: list[Runtime]) -> None:
     together = threading.Barrier(DRIVERS)
 
@@ -147,7 +165,7 @@ async def test_it_works_on_an_event_loop_and_leaving_it_stops_nothing(drivers: l
     turn.cancel()
     # The one in line was not lost with the driver that had sent it.
     again = first.attach(user_id="ada", session_id="async", invocation_id=own.invocation_id)
-    assert again.result().text == "hello"
+    assert (await again).text == "hello"
 
 
 def test_an_app_that_is_not_there_is_named_with_those_that_are(drivers: list[Runtime], tmp_path: Path) -> None:

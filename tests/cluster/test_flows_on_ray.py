@@ -7,10 +7,11 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 import pytest
+import ray
 
 from actors import (
     Content,
@@ -26,8 +27,9 @@ from actors import (
     create_tasks,
     tool,
 )
-from actors.errors import FlowLimitExceededError
+from actors.errors import FlowLimitExceededError, UnknownAgentError
 from actors.testing import PatternModel, ScriptedModel
+from runtime import Runtime, Settings
 from tests.support.conversation_tools import Gate
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.waiting_model import GatedModel
@@ -157,3 +159,42 @@ def test_flows_that_are_no_part_of_the_tree(tmp_path: Path) -> None:
         # However many flows were run, one controller did it.
         assert rt.statistics().agents.keys() == {"@controller", "a", "b"}
         assert [event.text for event in run_turn(rt, "hi", "s4")] == ["Hello."]
+
+
+def kill(rt: Runtime, part: Literal["runner", "session"]) -> None:
+    """Kill the process of an actor, and wait until Ray has started it again."""
+    pid = getattr(rt.statistics(), part).pid
+    os.kill(pid, signal.SIGKILL)
+    assert getattr(rt.statistics(), part).pid != pid
+
+
+def test_a_joined_program_runs_flows_of_its_own_which_outlive_runner_and_session_actor(tmp_path: Path) -> None:
+    planner = LlmAgent(name="planner", model=PatternModel([], default=succeed("plan", {"name": "Ada"})))
+    waiting = GatedTaskModel(tmp_path, "")
+    root = LlmAgent(
+        name="root", model=PatternModel([], default="hello"), sub_agents=[planner, LlmAgent(name="writer", model=waiting)]
+    )
+    plan = Task("Who?", name="plan", agents=["planner"], result_type=Person)
+    flow = Flow([Task("Write", name="write", agents=["writer"], depends_on=[plan])])
+    with Deploy("ray", tmp_path)(root), Runtime.connect("test") as rt:
+        turn = rt.run_flow(flow, user_id="ada", session_id="s1")
+        waiting.wait_until_called()
+        kill(rt, "runner")
+        waiting.wait_until_called()
+        kill(rt, "session")
+        # The new Session actor gets the flow from the Runner, before that is lost again.
+        while not ray.get(ray.get_actor("test/session", Settings().namespace).plan_names.remote()):
+            pass
+        kill(rt, "runner")
+        waiting.wait_until_called()
+        waiting.release()
+        tasks = turn.result().tasks
+        assert tasks["plan"].result == Person(name="Ada")
+        assert tasks["write"].result == str(rt.statistics().agents["writer"].pid)
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert [call.name for event in session.events for call in event.function_calls()] == ["succeed_plan", "succeed_write"]
+
+        assert rt.run_task("Who?", name="plan", result_type=Person, agents=["planner"]) == Person(name="Ada")
+        with pytest.raises(UnknownAgentError, match="Did you mean 'writer'"):
+            rt.run_flow(Flow([Task("x", agents=["writr"])]), user_id="ada", session_id="s2")

@@ -107,15 +107,24 @@ def test_many_sessions_speak_to_more_agents_than_there_are_processes_and_all_are
     with ThreadPoolExecutor(18) as sessions:
         said = list(sessions.map(talk, range(18)))
     assert said == [[(MANY[number % len(MANY)], "ok")] * 3 for number in range(18)]
-    counts = rt.statistics().runner.counts
-    assert counts["hosts"] == 3
-    assert counts["passivations"] + counts["shared"] >= len(MANY) + 1 - 3
-    assert len({agent.pid for agent in rt.statistics().agents.values()}) <= 3
-    # Agents that are activated one after the other need not share a process.
-    shared = counts["shared"]
+    seen = rt.statistics()
+    assert 1 < seen.runner.counts["hosts"] <= 3
+    assert len({agent.pid for agent in seen.agents.values()}) == seen.runner.counts["hosts"]
+    # Agents stay side by side, so none has to move in a second time.
     assert [answered_by(rt, f"go {agent}", f"alone {agent}") for agent in MANY] == [(agent, "ok") for agent in MANY]
-    assert counted(rt, "shared") == shared
-    assert counted(rt, "activations") - counted(rt, "passivations") == len(rt.statistics().agents)
+    counts = rt.statistics().runner.counts
+    assert (counts["activations"], counts["passivations"]) == (len(MANY) + 1, 0)
+
+
+def test_statistics_and_titles_of_processes_tell_which_agent_lives_where(rt: Runtime) -> None:
+    seen = rt.statistics()
+    assert (seen.runner.counts["max_hosts"], seen.runner.host_limit) == (3, "max_live_agents says so")
+    assert {agent for process in seen.processes.values() for agent in process.agents} == set(seen.agents)
+    for name, process in seen.processes.items():
+        assert {(seen.agents[agent].actor, seen.agents[agent].pid) for agent in process.agents} == {(name, process.pid)}
+        # Ray puts the title up as soon as a call has ended.
+        title = Path(f"/proc/{process.pid}/cmdline").read_text()
+        assert title.startswith(f"ray::AgentHost[{process.agents[0]}")
 
 
 def test_a_session_always_speaks_to_the_same_replica(rt: Runtime) -> None:

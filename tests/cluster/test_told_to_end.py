@@ -27,11 +27,18 @@ with Runtime(LlmAgent(name="greeter", model=PatternModel([("", "hello")])), app_
 def test_sigterm_leaves_the_with_block_and_stops_every_process(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     command = [sys.executable, "-c", DRIVER]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as driver:
+    with (
+        (tmp_path / "errors").open("w") as errors,
+        subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as driver,
+    ):
         assert driver.stdout is not None
         assert driver.stdout.readline() == "hello\n"
         started = {pid: os.pidfd_open(pid) for pid in _descendants(driver.pid)}
         assert started
+        commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in started]
+        assert any("raylet" in command for command in commands)
+        # Processes of Ray that a program of one machine does not need, and would wait for.
+        assert not any(name in command for command in commands for name in ("autoscaler", "dashboard/dashboard.py"))
         driver.send_signal(signal.SIGTERM)
         assert driver.stdout.read() == "leaving\n"
         assert driver.wait(timeout=30) == signal.SIGTERM
@@ -40,6 +47,7 @@ def test_sigterm_leaves_the_with_block_and_stops_every_process(tmp_path: Path) -
     for descriptor in started.values():
         os.close(descriptor)
     assert left == []
+    assert "SIGTERM received" not in (tmp_path / "errors").read_text()
 
 
 def _descendants(pid: int) -> list[int]:

@@ -11,14 +11,19 @@ import msgspec
 import typer
 
 from actors import ModelLimits, RunConfig
-from actors.errors import tree
+from actors.errors import RaygroveError, tree
 from runtime import Settings
 from runtime.console.cli import app
 from tests.docs.pages import ROOT, Page
 
 REFERENCE = Page(ROOT / "docs" / "reference.md")
 
-BY_ITSELF = {"max_live_agents": "by memory", "num_cpus": "counted by Ray"}
+BY_ITSELF = {
+    "max_live_agents": "by cores and memory",
+    "num_cpus": "counted by Ray",
+    "log_level": "the program's",
+    "log_dir": "beside Ray's logs",
+}
 """Settings without a default of their own: what stands in its place."""
 
 
@@ -66,8 +71,8 @@ def test_every_limit_of_a_model_is_told_once_with_its_default() -> None:
 
 
 def test_every_error_is_told_once_below_its_branch() -> None:
-    public = {name: each for name, each in vars(tree).items() if inspect.isclass(each) and issubclass(each, tree.RaygroveError)}
-    branches = [branch for branch in tree.RaygroveError.__subclasses__() if branch.__module__ == tree.__name__]
+    public = {name: each for name, each in vars(tree).items() if inspect.isclass(each) and issubclass(each, RaygroveError)}
+    branches = [branch for branch in RaygroveError.__subclasses__() if branch.__module__ == tree.__name__]
     assert named("Errors") == [branch.__name__ for branch in branches]
     listed: list[str] = ["RaygroveError", *named("Errors")]
     for branch in branches:

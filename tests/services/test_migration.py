@@ -63,6 +63,11 @@ def assert_everything_works(url: str) -> None:
     assert store.turn(KEY, "e-old").status == "finished"  # type: ignore[union-attr]
     assert OpenTurn.of(store.turn(KEY, "e-paused")).temp == {"step": 2}  # type: ignore[arg-type]
     assert OpenTurn.of(store.turn(KEY, "e-old")).temp == {}  # type: ignore[arg-type]
+    old, paused = store.turn(KEY, "e-old"), store.turn(KEY, "e-paused")
+    assert old is not None
+    assert paused is not None
+    assert (old.begun_s, old.ended_s, old.last_seq) == (1.0, 2.0, 2)
+    assert (paused.begun_s, paused.last_seq) == (0.0, 0), "it has no events"
     store.commit([event(KEY, 3, "root", calls=("c-1",)), turn(KEY, "e-new", first_seq=3)])
     assert seqs(store.events(KEY)) == [1, 2, 3]
     assert [found.invocation_id for _, found in store.running("test")] == ["e-new"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Event, EventActions
+from actors.errors import TooLargeError
 from actors.interfaces.records import PutState
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -127,3 +129,22 @@ def test_writers_of_the_same_keys_wait_for_each_other_and_never_in_a_circle(stor
     # The last writer has written all keys.
     assert len({tuple(value) for value in (*of_app.values(), *of_user.values())}) == 1
     assert set(of_app) == set(of_user) == set(names)
+
+
+def test_many_writers_at_once_do_not_carry_a_state_over_its_limit(server: str) -> None:
+    url, limit = own_tables(server), 100_000
+    stores = [SqlSessionStore(url, max_shared_bytes=limit) for _ in range(8)]
+    for store in stores:
+        store.open()
+    writes = [PutState(SessionKey("app", "ada", ""), {f"k{number}": "x" * 30_000}) for number in range(len(stores))]
+    failed = in_threads([partial(store.commit, [write]) for store, write in zip(stores, writes, strict=True)])
+    assert {type(error) for error in failed} == {TooLargeError}
+    _, state = stores[0].state("app", "ada")
+    assert len(state) == len(stores) - len(failed) == limit // 30_000
+    # Room that was made can be used, and other users have their own.
+    stores[0].commit([PutState(SessionKey("app", "ada", ""), {}, tuple(state))])
+    stores[1].commit(
+        [PutState(SessionKey("app", "ada", ""), {"k": "x" * 90_000}), PutState(SessionKey("app", "bob", ""), {"k": "x"})]
+    )
+    for store in stores:
+        store.close()

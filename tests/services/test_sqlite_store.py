@@ -241,6 +241,24 @@ def compiled(query: Any) -> str:
     return str(query.compile(dialect=sqlite.dialect(paramstyle="named"), compile_kwargs={"render_postcompile": True}))
 
 
+def turn_lists() -> Iterator[tuple[Any, str]]:
+    """Each query for turns, and the index that it walks from the newest turn back."""
+    for paged in (False, True):
+        for status in ("", "paused", "failed", "cancelled"):
+            yield queries.turn_list("app", status, paged=paged), f"raygrove_turns_{status or 'by_time'}"
+        for scope in ("session", "user"):
+            yield queries.turn_list(scope, "", paged=paged), "raygrove_turns_of_session"
+
+
+def test_turns_are_listed_by_an_index_and_not_sorted(store: SqlSessionStore, path: Path) -> None:
+    fill_sessions(store, S1, length=4)
+    for query, index in turn_lists():
+        steps = explained(path, query)
+        assert any(index in step for step in steps), steps
+        # Each session of a user gives its newest turns, and those are sorted.
+        assert "USE TEMP B-TREE FOR ORDER BY" not in steps or "raygrove_turns_of_session" in index, steps
+
+
 def explained(path: Path, query: Any) -> list[str]:
     parameters = query.compile(dialect=sqlite.dialect(paramstyle="named")).params
     connection = sqlite3.connect(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -95,11 +96,18 @@ class Gate:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "gate"
+        self._came = folder / "came to the gate"
         os.mkfifo(self._path)
 
     def wait(self) -> str:
         """Wait at the gate."""
+        self._came.touch()
         return self._path.read_text()
+
+    def wait_for_caller(self) -> None:
+        """Return once a call has come to the gate."""
+        while not self._came.exists():
+            time.sleep(0.01)
 
     def tool(self) -> FunctionTool:
         return FunctionTool(self.wait)

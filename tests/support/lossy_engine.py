@@ -6,7 +6,7 @@ It loses them at exact messages, so that each can be tried; `tests/chaos` kills 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -82,6 +82,10 @@ class Process:
         return self.died.done()
 
 
+Meddler = Callable[[Process, p.Message, bool], Awaitable[None]]
+"""Takes a message's sender, the message, and whether the message was handled."""
+
+
 class LossyLink:
     """A way from one process to another."""
 
@@ -98,6 +102,7 @@ class LossyLink:
             if not receiver.is_dead:
                 number = self._engine.number(raw)
                 await self._engine.strike(number, self._sender, receiver, before=True)
+                await self._engine.meddle(self._sender, raw, handled=False)
                 await self._lives()
             if not receiver.is_dead:
                 work = asyncio.create_task(receiver.actor.receive(raw))
@@ -107,6 +112,7 @@ class LossyLink:
                 if work.done():
                     receiver.work.discard(work)
                     await self._engine.strike(number, self._sender, receiver, before=False)
+                    await self._engine.meddle(self._sender, raw, handled=True)
                     await self._lives()
                     if not receiver.is_dead:
                         return work.result()
@@ -165,6 +171,7 @@ class LossyEngine(LocalEngine):
         lost: names of the lost actors.
         decisions: numbers of the messages that stored decisions.
         clock: of all agents; no test waits for it.
+        meddler: is called before each message arrives, and before its reply does; both wait for it.
     """
 
     def __init__(self, deployment: Deployment, losses: Sequence[Loss]) -> None:
@@ -176,6 +183,7 @@ class LossyEngine(LocalEngine):
         self.decisions: list[int] = []
         self.clock = ManualClock()
         self.over = asyncio.Event()
+        self.meddler: Meddler | None = None
         self._dead: list[Process] = []
 
     async def start(self) -> None:
@@ -212,6 +220,11 @@ class LossyEngine(LocalEngine):
 
     def _to_session(self, sender: Process) -> SessionRef:
         return SessionRef(LossyLink(self, sender, lambda: self._session, restarts=True))
+
+    async def meddle(self, sender: Process | None, raw: bytes, *, handled: bool) -> None:
+        """Let the test hold a message, or lose actors at it."""
+        if self.meddler is not None and sender is not None:
+            await self.meddler(sender, _decoder.decode(raw), handled)
 
     def number(self, raw: bytes) -> int:
         """The number of a message; -1 of one that does not count."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import (
@@ -18,6 +21,7 @@ from actors.interfaces.records import (
     PutTurn,
     RemoveSession,
     SessionRow,
+    TurnFilter,
     TurnRow,
     Write,
 )
@@ -75,10 +79,17 @@ class PlainStore:
         return [self._row(key, log, ()) for key, log in sorted(found, key=lambda entry: -entry[1].updated_s)]
 
     def events(
-        self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
+        self,
+        key: SessionKey,
+        *,
+        after_seq: int = 0,
+        limit: int | None = None,
+        after_s: float | None = None,
+        newest: bool = False,
+        before_seq: int | None = None,
     ) -> list[tuple[int, bytes]]:
         log = self._tables.logs.get(key)
-        seen = [] if log is None else [event for event in log.visible if event.seq > after_seq]
+        seen = [] if log is None else [event for event in log.visible if after_seq < event.seq < (before_seq or math.inf)]
         found = [(event.seq, event.raw) for event in seen if after_s is None or event.head.timestamp >= after_s]
         if limit is None:
             return found
@@ -97,6 +108,21 @@ class PlainStore:
         log = self._tables.logs.get(key)
         turn = log.turns.get(invocation_id) if log is not None else None
         return turn if log is not None and turn is not None and turn.first_seq not in log.hidden else None
+
+    def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
+        found = []
+        for key, log in self._tables.logs.items():
+            if key.app != wanted.app or wanted.user not in (None, key.user) or wanted.session not in (None, key.session):
+                continue
+            for turn in log.turns.values():
+                if turn.first_seq not in log.hidden and wanted.status in ("", turn.status):
+                    last = max((event.seq for event in log.events), default=0) if turn.status == "running" else turn.last_seq
+                    found.append((key, msgspec.structs.replace(turn, last_seq=last)))
+        found.sort(key=lambda each: (each[1].begun_s, each[1].invocation_id), reverse=True)
+        before = wanted.before
+        return [(key, turn) for key, turn in found if before is None or (turn.begun_s, turn.invocation_id) < before][
+            : wanted.limit
+        ]
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         logs = [(key, log) for key, log in self._tables.logs.items() if key.app == app]

@@ -11,7 +11,7 @@ from actors.errors import ActorLostError, ClusterError, PlacementError
 from actors.interfaces.transport import Link
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
-from runtime.cluster.processes.worker_process import HostedAgent
+from runtime.cluster.processes.worker_process import Activated, HostedAgent
 
 
 class FakeProcess:
@@ -22,16 +22,19 @@ class FakeProcess:
         slots: all slots that were ever given.
         runs: runs under way, by slot.
         is_dead: it was killed, or is to be found dead.
+        memory_bytes: what it says that it uses.
     """
 
     def __init__(self, cluster: FakeCluster, number: int, group: ProcessGroup | None) -> None:
         self.cluster = cluster
         self.number = number
+        self.name = f"process {number}"
         self.group = group
         self.agents: dict[int, str] = {}
         self.slots: set[int] = set()
         self.runs: dict[int, int] = {}
         self.is_dead = False
+        self.memory_bytes = 0
 
     def __repr__(self) -> str:
         return f"process {self.number} with {sorted(self.agents.values())}"
@@ -41,7 +44,7 @@ class FakeProcess:
         self.check_alive("a process")
         return self.number
 
-    async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> int:
+    async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> Activated:
         assert slot not in self.slots, "a slot is given twice"
         self.slots.add(slot)
         self.check_alive(agent)
@@ -51,7 +54,7 @@ class FakeProcess:
         if agent in self.cluster.broken:
             raise PlacementError(agent, "sense", "and has none")
         self.agents[slot] = agent
-        return self.number
+        return Activated(self.number, self.memory_bytes)
 
     def passivate(self, slots: Sequence[int]) -> None:
         for slot in slots:
@@ -145,8 +148,16 @@ class FakeCluster:
         """A process dies; the pool is not told."""
         process.kill()
 
-    def pool(self, *, max_processes: int = 2, spares: int = 0, agents: int = 10, idle_timeout_s: float = 600.0) -> Pool:
-        return Pool(self, PoolLimits(max_processes, spares, agents, idle_timeout_s, stop_timeout_s=1.0, spare_delay_s=0))
+    def pool(
+        self,
+        *,
+        max_processes: int = 2,
+        spares: int = 0,
+        agents: int = 10,
+        idle_timeout_s: float = 600.0,
+        memory_share: int = 0,
+    ) -> Pool:
+        return Pool(self, PoolLimits(max_processes, spares, agents, idle_timeout_s, 1.0, memory_share, spare_delay_s=0))
 
     def agents_by_process(self) -> list[list[str]]:
         """The agents that live together, sorted."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from actors import Agent, Content, Event, Plugin
+from actors import Agent, Content, Event, FlowAgent, Plugin
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.interfaces.stores import ArtifactStore
@@ -18,23 +18,39 @@ from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
+from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
+from tests.support.separate_actors import SeparateDirectory, Ways
 from tests.support.session_fixture import KEY, FailingStore
 
 
 class RunnerFixture:
-    """All actors of one tree, and short calls to run turns."""
+    """All actors of one tree, and short calls to run turns.
 
-    def __init__(self, root: Agent, folder: Path, artifacts: ArtifactStore | None = None, plugins: Sequence[Plugin] = ()) -> None:
+    Args:
+        ways: lead the messages between the Runner and the agents; by default they go straight on.
+    """
+
+    def __init__(
+        self,
+        root: Agent,
+        folder: Path,
+        artifacts: ArtifactStore | None = None,
+        plugins: Sequence[Plugin] = (),
+        ways: Ways | None = None,
+    ) -> None:
         tree = AgentTree(root, plugins)
         self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
         self.artifacts = artifacts or FsspecArtifactStore(f"file://{folder}/artifacts")
         self.session = SessionRef(LocalLink(SessionActor(SessionEnvironment(self.store, tree.topology))))
-        self.directory = LocalDirectory(tree)
-        self.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(self.session, self.directory, self.artifacts, plugins))))
-        self.directory.environment = AgentEnvironment(self.session, self.runner, self.artifacts, resolve)
+        self.directory = LocalDirectory(tree) if ways is None else SeparateDirectory(tree, ways)
+        runner = LocalLink(RunnerActor(RunnerEnvironment(self.session, self.directory, self.artifacts, plugins)))
+        self.runner = RunnerRef(runner)
+        to_runner = self.runner if ways is None else RunnerRef(ways.link("runner", runner))
+        plans = FlowRegistry({agent.name: cast(FlowAgent, agent).flow.plan for agent in tree.flow_agents()})
+        self.directory.environment = AgentEnvironment(self.session, to_runner, self.artifacts, resolve, plans.find)
         self._turns = 0
         self._acks: dict[str, int] = {}
 

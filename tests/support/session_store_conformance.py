@@ -5,12 +5,23 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.errors import NotEncodableError, SessionExistsError, StoreConflictError, StoreError
-from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, TurnRow, Write
+from actors.interfaces.records import (
+    AddEvent,
+    CreateSession,
+    HideEvents,
+    PutState,
+    PutTurn,
+    RemoveSession,
+    TurnFilter,
+    TurnRow,
+    Write,
+)
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
 from tests.support.plain_session_store import PlainStore
@@ -25,6 +36,8 @@ EVENT_OPTIONS: tuple[dict[str, Any], ...] = (
     {"newest": True},
     {"after_s": 3.0},
     {"after_seq": 1, "after_s": 2.0, "limit": 1, "newest": True},
+    {"before_seq": 3},
+    {"before_seq": 5, "after_seq": 1, "limit": 2, "newest": True},
 )
 
 
@@ -197,8 +210,62 @@ class SessionStoreConformance:
         store.commit([HideEvents(S1, 2, 2)])
         assert store.turn(S1, "e-1") is not None
         assert store.turn(S1, "e-2") is None
-        store.commit([event(S1, 3), turn(S1, "e-2", first_seq=3)])
-        assert store.turn(S1, "e-2") == turn(S1, "e-2", first_seq=3).row
+        again = turn(S1, "e-2", first_seq=3, begun_s=9.0)
+        store.commit([event(S1, 3), again])
+        assert store.turn(S1, "e-2") == again.row
+
+    def test_turns_are_listed_from_the_newest_by_session_by_user_and_by_app(self, store: SessionStore) -> None:
+        elsewhere = SessionKey("elsewhere", "ada", "s1")
+        fill_sessions(store, S1, S2, OTHER, elsewhere, length=4)
+        begun = {
+            "e-1": (S1, "finished"),
+            "e-2": (S2, "paused"),
+            "e-3": (OTHER, "failed"),
+            "e-4": (S1, "running"),
+            "e-5": (elsewhere, "paused"),
+        }
+        for at_s, (invocation_id, (key, status)) in enumerate(begun.items(), start=1):
+            store.commit([turn(key, invocation_id, status, begun_s=float(at_s), last_seq=2)])
+
+        def listed(app: str = APP, **wanted: Any) -> list[str]:
+            return [row.invocation_id for _, row in store.turns(TurnFilter(app=app, **wanted))]
+
+        assert listed() == ["e-4", "e-3", "e-2", "e-1"]
+        assert listed("elsewhere") == ["e-5"]
+        assert listed(limit=2) == ["e-4", "e-3"]
+        assert listed(user="ada") == ["e-4", "e-2", "e-1"]
+        assert listed(user="ada", limit=1) == ["e-4"]
+        assert listed(user="ada", limit=2, before=(4.0, "e-4")) == ["e-2", "e-1"]
+        assert listed(user="ada", session="s1") == ["e-4", "e-1"]
+        assert listed(user="ada", session="s1", limit=1, before=(4.0, "e-4")) == ["e-1"]
+        assert listed(before=(3.0, "e-3")) == ["e-2", "e-1"]
+        for status, expected in [
+            ("paused", ["e-2"]),
+            ("failed", ["e-3"]),
+            ("cancelled", []),
+            ("running", ["e-4"]),
+            ("finished", ["e-1"]),
+        ]:
+            assert listed(status=status) == expected
+        assert listed(user="ada", status="paused") == ["e-2"]
+        assert listed(user="bob", status="paused") == listed(user="nobody") == listed(user="ada", session="s9") == []
+        [(key, row), *_] = store.turns(TurnFilter(app=APP))
+        assert (key, row.begun_s, row.last_seq) == (S1, 4.0, 4), "a running turn reaches to the newest event"
+        assert store.turns(TurnFilter(app=APP, status="paused"))[0][1].last_seq == 2
+        store.commit([HideEvents(S1, 1, 4)])
+        assert listed(user="ada") == ["e-2"]
+
+    def test_turns_that_began_at_the_same_time_are_all_listed_page_by_page(self, store: SessionStore) -> None:
+        fill_sessions(store, S1, S2)
+        ids = [f"e-{number}" for number in range(7)]
+        store.commit([turn(S1 if number % 2 else S2, each, "finished", begun_s=1.0) for number, each in enumerate(ids)])
+        for wanted in (TurnFilter(app=APP, limit=2), TurnFilter(app=APP, user="ada", limit=2)):
+            found: list[str] = []
+            before: tuple[float, str] | None = None
+            while page := store.turns(msgspec.structs.replace(wanted, before=before)):
+                found += [row.invocation_id for _, row in page]
+                before = (1.0, found[-1])
+            assert found == ids[::-1]
 
     def test_only_running_turns_of_the_app_are_running(self, store: SessionStore) -> None:
         foreign = SessionKey("bank", "ada", "s1")

@@ -46,8 +46,26 @@ def event(
     return AddEvent(key, EventRow(seq=seq, head=head, raw=raw or b"raw-%d" % seq, calls=calls, undo=undo))
 
 
-def turn(key: SessionKey, invocation_id: str = "e-1", status: str = "running", *, first_seq: int = 1, at_s: float = 0) -> PutTurn:
-    row = TurnRow(invocation_id=invocation_id, status=status, epoch=1, first_seq=first_seq, opened_seq=first_seq, agent="root")
+def turn(
+    key: SessionKey,
+    invocation_id: str = "e-1",
+    status: str = "running",
+    *,
+    first_seq: int = 1,
+    at_s: float = 0,
+    begun_s: float = 0,
+    last_seq: int = 0,
+) -> PutTurn:
+    row = TurnRow(
+        invocation_id=invocation_id,
+        status=status,
+        epoch=1,
+        first_seq=first_seq,
+        opened_seq=first_seq,
+        agent="root",
+        begun_s=begun_s,
+        last_seq=last_seq,
+    )
     return PutTurn(key, row, at_s)
 
 

@@ -155,7 +155,8 @@ def test_settings_in_readme_have_their_defaults() -> None:
 
 def _shown(name: str, default: object) -> str:
     if default is None:
-        return "counted by Ray" if name == "num_cpus" else "by memory"
+        words = {"num_cpus": "counted by Ray", "log_level": "the program's", "log_dir": "beside Ray's logs"}
+        return words.get(name, "by cores and memory")
     if isinstance(default, float):
         return f"{default:g}"
     if isinstance(default, int) and not isinstance(default, bool):

@@ -108,8 +108,8 @@ class _FlowRun:
             if status != "pending"
         }
 
-    def _event(self, mark: FlowMark, progress: Progress | None = None) -> Event:
-        return Event(flow=mark, actions=EventActions(agent_state=progress))
+    def _event(self, mark: FlowMark, progress: Progress | None = None, id: str = "") -> Event:
+        return Event(id=id, flow=mark, actions=EventActions(agent_state=progress))
 
     async def _run_rounds(self) -> AnyOutcome | None:
         """Run rounds until none is under way and none can begin; or return the outcome of a round that ends the flow."""
@@ -132,18 +132,20 @@ class _FlowRun:
         """Begin the rounds that can begin, and store what has changed by what is known now."""
         await self._record_consequences()
         board = self._board
-        turns: dict[str, tuple[str, ...]] = {}
+        begun: list[Assignment] = []
         for assigned in next_rounds(self._rules, board, seeded_draw, list(self._rounds.values()), self._waiting.keys()):
-            if self._limit_reached() is not None:
+            if self._limit_reached(begun=len(begun)) is not None:
                 break
-            self._begin_round(assigned)
-            if assigned.begins or board.turns.get(assigned.agent) != assigned.tasks:
-                turns[assigned.agent] = assigned.tasks
+            begun.append(assigned)
+        turns = {each.agent: each.tasks for each in begun if each.begins or board.turns.get(each.agent) != each.tasks}
         mark = FlowMark(run=self._run, ready=board.newly_ready(), turns=turns)
-        if mark.ready or mark.turns:
+        note = self._event(mark, id=new_event_id()) if mark.ready or mark.turns else None
+        for assigned in begun:
+            self._begin_round(assigned, note)
+        if note is not None:
             board.add(self._spec.name, mark)
-            # The rounds are on their way by now: this note costs them no time.
-            await self._context.record(self._event(mark))
+            # The rounds set out at the same time and bring it along: it costs them no time, and stands before them.
+            await self._context.record(note)
 
     async def _record_consequences(self) -> None:
         """Store the changes that follow for other tasks, before any round begins: its agent is briefed about them."""
@@ -155,7 +157,7 @@ class _FlowRun:
         if changes:
             await self._context.record(self._event(FlowMark(run=self._run, changes=changes)))
 
-    def _begin_round(self, assigned: Assignment) -> None:
+    def _begin_round(self, assigned: Assignment, note: Event | None) -> None:
         self._rounds_begun += 1
         work = Work(
             definition=self._progress[DEFINITION],
@@ -165,14 +167,18 @@ class _FlowRun:
             peers=peers(self._board, assigned.agent, assigned.tasks),
             begins=assigned.begins,
         )
-        self._rounds[asyncio.create_task(self._context.work_round(assigned.agent, work))] = assigned
+        self._rounds[asyncio.create_task(self._context.work_round(assigned.agent, work, note))] = assigned
 
-    def _limit_reached(self) -> tuple[str, int] | None:
-        """The limit that keeps another round from beginning: field and value."""
+    def _limit_reached(self, begun: int = 0) -> tuple[str, int] | None:
+        """The limit that keeps another round from beginning: field and value.
+
+        Args:
+            begun: rounds that are about to begin.
+        """
         plan = self._plan
-        if 0 < plan.max_rounds <= self._rounds_begun:
+        if 0 < plan.max_rounds <= self._rounds_begun + begun:
             return "max_rounds", plan.max_rounds
-        if 0 < plan.max_llm_calls <= self._board.llm_calls + len(self._rounds):
+        if 0 < plan.max_llm_calls <= self._board.llm_calls + len(self._rounds) + begun:
             return "max_llm_calls", plan.max_llm_calls
         return None
 

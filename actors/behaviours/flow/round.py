@@ -14,7 +14,7 @@ import msgspec
 from actors.behaviours.flow.prompt import TaskPrompt
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
 from actors.behaviours.llm.model_call import ModelCall
-from actors.behaviours.llm.tool_calls import Decisions, ToolCalls, pending_ids, response_event
+from actors.behaviours.llm.tool_calls import Decisions, ToolCalls, pending_ids, store_responses
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tools.base import Tool
@@ -148,16 +148,19 @@ class _Round:
         Args:
             together_with: the event that makes the calls, if it is not stored yet.
         """
-        results = await self._tools.run(calls, decided)
-        event = response_event(results) or Event()
-        # A transfer has nowhere to go in a flow: the turn stays with the controller.
-        actions = msgspec.structs.replace(event.actions, transfer_to_agent=None)
-        mark = msgspec.structs.replace(self._mark(), llm_calls=0)
-        event = msgspec.structs.replace(event, actions=actions, flow=mark)
-        if together_with is None:
-            await self._context.emit(event)
-        else:
-            await self._context.emit_both(together_with, event)
+
+        async def store(event: Event) -> Event:
+            # A transfer has nowhere to go in a flow: the turn stays with the controller.
+            actions = msgspec.structs.replace(event.actions, transfer_to_agent=None)
+            event = msgspec.structs.replace(event, actions=actions, flow=msgspec.structs.replace(self._mark(), llm_calls=0))
+            if together_with is None:
+                return await self._context.emit(event)
+            return await self._context.emit_both(together_with, event)
+
+        results, event = await store_responses(await self._tools.run(calls, decided), store)
+        if event is None:
+            # The log has to say what the round decided, also when no call has a response yet.
+            await store(Event())
         pending = pending_ids(results)
         return Paused(call_ids=pending) if pending else Finished()
 

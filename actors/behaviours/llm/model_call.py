@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from contextlib import aclosing
 from typing import cast
 
 import msgspec
@@ -18,7 +17,7 @@ from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
-from actors.interfaces.model import Model
+from actors.interfaces.model import Model, Responses, name_of
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.model import LlmRequest, LlmResponse
@@ -53,7 +52,8 @@ class ModelCall:
     ) -> None:
         self._spec = spec
         self._model = model
-        self._model_name: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
+        self._asked_name: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
+        self._model_name = name_of(spec.model)
         self._context = context
         self._prompt = prompt
         self._tools = tools
@@ -80,7 +80,7 @@ class ModelCall:
         agent = cast(LlmAgent, self._spec.definition)
         tools = self._tools.by_name.values()
         request = LlmRequest(
-            model=self._model_name,
+            model=self._asked_name,
             agent=self._spec.name,
             contents=await self._prompt.contents(),
             system_instruction=await self._prompt.system_instruction(),
@@ -114,15 +114,16 @@ class ModelCall:
 
     async def _generate(self, request: LlmRequest) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
-        complete = LlmResponse()
-        async with aclosing(self._model.generate(request, stream=self._context.streaming)) as responses:  # type: ignore[type-var]
+        answer = model_answer.Answer(self._model_name)
+        async with Responses(self._model, request, stream=self._context.streaming) as responses:
             async for response in responses:
                 if getattr(response, "partial", False):
+                    answer.add_partial()
                     content = model_answer.partial_content(response.content, self._model_name, self._spec.limits.max_inline_bytes)
                     await self._context.emit(Event(content=content, partial=True))
                 else:
-                    complete = response
-        return model_answer.checked_response(complete, self._model_name, logger.warning)
+                    answer.add_complete(response)
+        return model_answer.checked_response(answer.complete(), self._model_name, logger.warning)
 
     def _replacement(self, given: object) -> LlmResponse:
         """What a callback returned in place of a response."""
@@ -158,7 +159,11 @@ class ModelCall:
         )
         if self._keep_output is not None and event.is_final_response():
             self._keep_output(event, actions)
-        return msgspec.structs.replace(event, actions=actions.freeze())
+        frozen = actions.freeze()
+        if event.long_running_tool_ids:
+            confirmations = self._tools.confirmations(event.content)
+            frozen = msgspec.structs.replace(frozen, requested_tool_confirmations=confirmations)
+        return msgspec.structs.replace(event, actions=frozen)
 
     async def _with_large_data_saved(self, event: Event) -> Event:
         """The event with data that is too large for the log saved as artifacts, and placeholders for it."""

@@ -9,7 +9,7 @@ from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
-from actors.behaviours.llm.tool_calls import Decisions, ToolCalls, pending_ids, response_event
+from actors.behaviours.llm.tool_calls import Decisions, ToolCalls, pending_ids, store_responses
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.transfer import transfer_tools
@@ -68,11 +68,11 @@ class LlmRun:
         """Finish the step in which the run was lost, without what the log has of it; None if the model is to be called next."""
         last = self._context.done[-1]
         calling = next((event for event in reversed(self._context.done) if any(event.function_calls())), None)
-        if last.actions.transfer_to_agent is not None:
-            return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
         # The turn's message came after the last event, so the run was paused, and the message answers a call of this agent or
         # of another one.
         was_paused = self._context.user_seq > last.seq
+        if last.actions.transfer_to_agent is not None and not was_paused:
+            return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
         if calling is not None and (was_paused or calling is not last):
             waiting = (await self._context.view()).still_open([call.id for call in calling.function_calls()])
             if waiting:
@@ -119,13 +119,13 @@ class LlmRun:
             decided: what the user has decided about the calls.
             together_with: the event that makes the calls, if it is not stored yet.
         """
-        results = await self._tools.run(calls, decided or {})
-        event = response_event(results)
-        if event is not None:
+
+        async def store(event: Event) -> Event:
             if together_with is None:
-                event = await self._context.emit(event)
-            else:
-                event = await self._context.emit_both(together_with, event)
+                return await self._context.emit(event)
+            return await self._context.emit_both(together_with, event)
+
+        results, event = await store_responses(await self._tools.run(calls, decided or {}), store)
         if event is not None and event.actions.transfer_to_agent:
             return Transfer(to=event.actions.transfer_to_agent, seq=event.seq)
         pending = pending_ids(results)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from actors.behaviours.callbacks import first_result
+from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, ToolContext
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import ActorLostError, FencedError, InvalidIdError, NotEncodableError
+from actors.errors import ActorLostError, FencedError, InvalidIdError, NotEncodableError, TooLargeError
 from actors.errors.suggestions import did_you_mean
+from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.context import Context
 from actors.messages.codec import decode, encode, flaw, plain, plain_sized
@@ -24,6 +27,8 @@ from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration
 from actors.rules.checks import sizes, state
 from actors.rules.checks.model_answer import MALFORMED
+
+logger = logging.getLogger(__name__)
 
 Decisions = Mapping[str, JsonObject | None]
 """The calls that the user has decided on, by id: the response without running the tool, or None to run it."""
@@ -78,6 +83,14 @@ class ToolCalls:
         """Return the ids of the calls in a content that may wait."""
         calls = content.function_calls() if content is not None else ()
         return tuple(call.id for call in calls if call.id and self.may_wait(call))
+
+    def confirmations(self, content: Content | None) -> dict[str, JsonObject]:
+        """The calls in a content that need the user's consent, by id, with what the user has decided so far."""
+        calls = content.function_calls() if content is not None else ()
+        tools = {call.id: self.by_name.get(call.name) for call in calls if call.id}
+        return {
+            call_id: {"confirmed": False} for call_id, tool in tools.items() if tool is not None and tool.require_confirmation
+        }
 
     def only_decide(self, calls: Sequence[FunctionCall]) -> bool:
         """True if the calls have no effect beyond the actions of their event, and no hook sees them."""
@@ -142,6 +155,7 @@ class ToolCalls:
             return ToolResult(call, actions, response, size + _check_actions(actions))
         except (NotEncodableError, InvalidIdError) as error:
             # Nothing of such a call can be stored, its state included: the event would fail as a whole.
+            self._log(call.name, error)
             return ToolResult(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {error_text(error)}"})
 
     def _unknown(self, name: str) -> str:
@@ -163,9 +177,18 @@ class ToolCalls:
                     raise
                 result = await first_result(hooks("on_tool_error_callback"), tool, args, context, error)
                 if result is None:
+                    self._log(tool.name, error)
                     return {"error": f"{code_of(error)}: {error_text(error)}"}
         replaced = await first_result(hooks("after_tool_callback"), tool, args, context, result)
         return result if replaced is None else replaced
+
+    def _log(self, tool: str, error: BaseException) -> None:
+        """Log what the model is given as an error of a tool; where it was raised stays in the log."""
+        what = f"tool {tool!r} of agent {self._context.agent_name!r}"
+        traceback = foreign_traceback(error)
+        # Without a frame of users' code the model has called the tool wrongly, and may mend that by itself.
+        level = logging.WARNING if traceback else logging.INFO
+        log_failure(logger, level, what, self._context, error, traceback)
 
     def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
         context = self._context
@@ -221,6 +244,40 @@ def response_event(results: Sequence[ToolResult]) -> Event | None:
     if not parts and actions.freeze() == NO_ACTIONS:
         return None
     return Event(content=Content(role=USER, parts=parts) if parts else None, actions=actions.freeze())
+
+
+async def store_responses(
+    results: Sequence[ToolResult], store: Callable[[Event], Awaitable[Event]]
+) -> tuple[Sequence[ToolResult], Event | None]:
+    """Store the one event with the responses. Calls whose changes of state are too large are answered with that error instead.
+
+    Args:
+        store: stores the event.
+
+    Returns:
+        The results as they are stored, and the event; None if no call has a response yet.
+
+    Raises:
+        TooLargeError: the event is too large without those changes, too.
+    """
+    event = response_event(results)
+    if event is None:
+        return results, None
+    try:
+        return results, await store(event)
+    except TooLargeError as error:
+        # Only the Session actor knows how large a state is with all that others have written into it.
+        told = [_without_state(result, error) for result in results]
+        event = response_event(told)
+        if event is None or not any(result.actions.state_delta for result in results):
+            raise
+        return told, await store(event)
+
+
+def _without_state(result: ToolResult, error: TooLargeError) -> ToolResult:
+    if not result.actions.state_delta:
+        return result
+    return ToolResult(result.call, Actions(), {"error": f"what {result.call.name} has set cannot be stored: {error}"})
 
 
 def pending_ids(results: Sequence[ToolResult]) -> tuple[str, ...]:

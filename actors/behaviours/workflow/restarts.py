@@ -27,7 +27,7 @@ class ChildRestarts:
     Attributes:
         begun: after which place of the log the run of a child began, for children that did not begin with the supervisor.
         skipped: children whose failure was skipped.
-        has_escalated: the run of a child has escalated.
+        has_escalated: the run of a child has escalated, before a pause or a loss, too: so no further child begins in a loop.
     """
 
     def __init__(self, spec: AgentSpec, context: SupervisorContext) -> None:

@@ -12,6 +12,7 @@ from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.json_schema import json_schema
 from actors.definitions.tools.validation import problems
 from actors.errors import AgentFailedError, DefinitionError, ToolAgentError
+from actors.errors.tracebacks import with_traceback
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration
@@ -93,7 +94,8 @@ class AgentTool(Tool):
     def _require_end(self, outcome: AnyOutcome) -> None:
         match outcome:
             case Failed():
-                raise AgentFailedError(outcome.agent or self.name, outcome.error_code, outcome.error_message)
+                failed = AgentFailedError(outcome.agent or self.name, outcome.error_code, outcome.error_message)
+                raise with_traceback(failed, outcome.error_traceback)
             case Paused():
                 raise ToolAgentError(self.name, "it waits for the answer to a long-running call, which it cannot get as a tool")
             case Cancelled():

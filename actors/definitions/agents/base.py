@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Never
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from actors.definitions.agents.fields import refuse_unnamed
+from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError
 from actors.errors.user_code import UserFunction
@@ -16,7 +18,7 @@ Callback = UserFunction | list[UserFunction] | None
 """One function or a list of them, sync or async. A list is called in order until a function returns something but None."""
 
 
-class Placement(BaseModel):
+class Placement(ShownByChanges, BaseModel):
     """Where an agent's actor runs. By default it shares a process of the pool; with any need it gets a process of its own.
 
     Attributes:
@@ -43,7 +45,8 @@ class Placement(BaseModel):
     replicas: int = Field(default=1, ge=1)
     colocate: Literal["parent"] | None = None
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, *unnamed: Never, **fields: object) -> None:
+        refuse_unnamed(type(self), unnamed, "num_cpus")
         try:
             super().__init__(**fields)
         except ValidationError as error:
@@ -67,7 +70,7 @@ class Placement(BaseModel):
         return bool(self.num_cpus or self.num_gpus or self.memory or self.resources or self.label_selector)
 
 
-class Agent(BaseModel):
+class Agent(ShownByChanges, BaseModel):
     """A node of the tree. Use one of its kinds: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent, LoopAgent or FlowAgent.
 
     A definition is frozen and holds no state of a run: one object may serve any number of sessions.
@@ -96,7 +99,8 @@ class Agent(BaseModel):
     after_agent_callback: Callback = None
     placement: Placement = Placement()
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, *unnamed: Never, **fields: object) -> None:
+        refuse_unnamed(type(self), unnamed, "name")
         try:
             super().__init__(**fields)
         except ValidationError as error:

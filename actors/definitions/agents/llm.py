@@ -17,7 +17,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.json_schema import json_schema
 from actors.errors.user_code import UserFunction
-from actors.interfaces.model import Model
+from actors.interfaces.model import definition_flaw
 from actors.messages.json_types import JsonObject
 from actors.rules.prompt.arrange import IncludeContents
 from actors.rules.routing.transfer import TRANSFER_TOOL
@@ -80,8 +80,9 @@ class LlmAgent(Agent):
     @field_validator("model")
     @classmethod
     def _is_a_model(cls, model: object) -> object:
-        if not isinstance(model, str | Model):
-            raise ValueError(f"must be a model's name or an object with a generate method, not {type(model).__name__}")
+        wrong = None if isinstance(model, str) else definition_flaw(model)
+        if wrong is not None:
+            raise ValueError(wrong)
         return model
 
     @field_validator("tools")

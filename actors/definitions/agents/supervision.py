@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Never
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.definitions.agents.base import wrongly_defined
+from actors.definitions.agents.fields import refuse_unnamed
+from actors.definitions.agents.shown import ShownByChanges
 from actors.errors import DefinitionError
 
 
-class Supervision(BaseModel):
+class Supervision(ShownByChanges, BaseModel):
     """What a workflow agent does when the run of a child fails, or when the child's actor was lost too often.
 
     The event of the failure stays in the log, and the supervisor adds an event with its decision. A child that is run again
@@ -38,7 +40,8 @@ class Supervision(BaseModel):
     backoff_s: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     max_backoff_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, *unnamed: Never, **fields: object) -> None:
+        refuse_unnamed(type(self), unnamed, "strategy")
         try:
             super().__init__(**fields)
         except ValidationError as error:

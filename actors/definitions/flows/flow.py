@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Never
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.definitions.agents.base import Agent, wrongly_defined
 from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.flows.results import ResultType
 from actors.definitions.flows.task import Task
@@ -21,7 +23,7 @@ from actors.rules.flow.task_graph import cycle
 from actors.rules.flow.turn_order import Strategy, TurnRules
 
 
-class Flow(BaseModel):
+class Flow(ShownByChanges, BaseModel):
     """Tasks, and the agents that work on them. A definition is frozen, checked as a whole, and good for any number of runs.
 
     Dependencies and subtasks of the tasks belong to the flow without being listed.
@@ -61,7 +63,9 @@ class Flow(BaseModel):
     max_rounds: int = Field(default=1_000, ge=0)
     max_llm_calls: int = Field(default=0, ge=0)
 
-    def __init__(self, tasks: Sequence[Task] = (), /, **fields: object) -> None:
+    def __init__(self, tasks: Sequence[Task] = (), /, *unnamed: Never, **fields: object) -> None:
+        if unnamed:
+            raise DefinitionError("Flow takes only its tasks by place: write Flow(tasks, agents=…)")
         if tasks:
             fields["tasks"] = tasks
         fields.setdefault("tasks", ())

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import Agent, wrongly_defined
 from actors.definitions.agents.llm import as_tool
+from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.flows.results import ResultType
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.tasks import refuse_taken_name
 from actors.errors import DefinitionError
+from actors.messages.flow import MAX_CALLS_OF_A_TASK
 from actors.rules.flow.tool_names import NAME_LENGTH
 
 
-class Task(BaseModel):
+class Task(ShownByChanges, BaseModel):
     """Something for agents to achieve. A definition is frozen and holds no state of a run.
 
     Args:
@@ -33,7 +35,8 @@ class Task(BaseModel):
         subtasks: the parts of the task, which have to be complete before it can begin; default none.
         parent: the task that this one is a part of, as object or name: the other way to define a subtask. Default None.
         tools: tools for the agent that works on the task, beside its own; default none.
-        max_llm_calls: the number of model calls after which the task fails; default None, for no limit.
+        max_llm_calls: the number of model calls after which the task fails; calls before its agent finished another task do not
+            count. Default 50; None is no limit.
         on_failed_dependency: "skip", the default, skips the task when one that it needs failed or was skipped; "run" runs it
             all the same.
 
@@ -51,10 +54,12 @@ class Task(BaseModel):
     subtasks: Sequence[Task] = ()
     parent: Task | str | None = None
     tools: Sequence[Any] = ()
-    max_llm_calls: int | None = Field(default=None, gt=0)
+    max_llm_calls: int | None = Field(default=MAX_CALLS_OF_A_TASK, gt=0)
     on_failed_dependency: Literal["skip", "run"] = "skip"
 
-    def __init__(self, objective: str = "", /, **fields: object) -> None:
+    def __init__(self, objective: str = "", /, *unnamed: Never, **fields: object) -> None:
+        if unnamed:
+            raise DefinitionError("Task takes only its objective by place: write Task(objective, name=…)")
         if objective:
             fields["objective"] = objective
         try:

@@ -27,6 +27,9 @@ class Tool(ABC):
     require_confirmation: bool = False
     only_decides: bool = False
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     @abstractmethod
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""

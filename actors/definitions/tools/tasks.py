@@ -15,7 +15,7 @@ from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.json_schema import json_schema
 from actors.definitions.tools.validation import problems
 from actors.errors.suggestions import did_you_mean
-from actors.messages.flow import TaskChange, TaskNode
+from actors.messages.flow import MAX_CALLS_OF_A_TASK, TaskChange, TaskNode
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration
 from actors.rules.flow.board import Board
@@ -222,6 +222,7 @@ def _checked_nodes(asked: _NewTasks, decisions: RoundDecisions) -> list[TaskNode
             agents=tuple(dict.fromkeys(task.agents)) or decisions.agents,
             depends_on=tuple(dict.fromkeys(task.depends_on)),
             parent=asked.part_of,
+            max_llm_calls=MAX_CALLS_OF_A_TASK,
             labels=tuple(dict.fromkeys(task.labels)),
         )
         for task in asked.tasks

@@ -61,13 +61,13 @@ class AgentIndex:
                 if asked.name in self.asked_by and self.agents[asked.name] is asked:
                     continue
                 for agent, parent in _walk(asked):
-                    self._add(agent, parent)
+                    self._add(agent, parent, asked_by=owner.name)
                     owners.append(agent)
                 self.asked_by[asked.name] = owner.name
 
-    def _add(self, agent: Agent, parent: Agent | None) -> None:
+    def _add(self, agent: Agent, parent: Agent | None, asked_by: str = "") -> None:
         _check_name(agent.name)
-        self._check_new(agent, parent)
+        self._check_new(agent, parent, asked_by)
         self._put(agent, parent)
         for tool in getattr(agent, "tools", ()):
             if isinstance(tool, AgentTool):
@@ -75,13 +75,16 @@ class AgentIndex:
             if isinstance(agent, LlmAgent) and tool.name == FIND_TOOL:
                 self.searchers.append(agent.name)
 
-    def _check_new(self, agent: Agent, parent: Agent | None) -> None:
+    def _check_new(self, agent: Agent, parent: Agent | None, asked_by: str) -> None:
         name = agent.name
         if name not in self.agents:
             return
         first, second = self.parents[name], parent.name if parent is not None else None
         if self.agents[name] is not agent:
-            raise AgentTreeError(f"the name {name!r} is given twice, below {first!r} and below {second!r}")
+            places = _place(first, self.asked_by.get(name, "")), _place(second, asked_by)
+            raise AgentTreeError(
+                f"the name {name!r} is given twice, to {' and to '.join(places)}: names are unique in a tree, so rename one"
+            )
         if first == second:
             raise AgentTreeError(f"agent {name!r} is listed twice below {first!r}")
         raise AgentTreeError(f"agent {name!r} has two parents, {first!r} and {second!r}: make one object for each place")
@@ -90,6 +93,13 @@ class AgentIndex:
         self.agents[agent.name] = agent
         self.parents[agent.name] = parent.name if parent is not None else None
         self.tops[agent.name] = self.tops[parent.name] if parent is not None else agent
+
+
+def _place(parent: str | None, asked_by: str) -> str:
+    """An agent by its place in the tree."""
+    if parent is not None:
+        return f"a child of {parent!r}"
+    return f"a tool of {asked_by!r}" if asked_by else "the root"
 
 
 def _check_name(name: str) -> None:

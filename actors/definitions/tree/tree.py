@@ -15,7 +15,7 @@ from actors.definitions.tree.process_groups import process_groups
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.model import Model
+from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
@@ -106,6 +106,9 @@ class AgentTree:
             tool_agents=tuple([asked.name for asked in self._index.tool_agents.get(name, ())]),
             disallow_transfer_to_parent=llm is not None and llm.disallow_transfer_to_parent,
             disallow_transfer_to_peers=llm is not None and llm.disallow_transfer_to_peers,
+            model=name_of(self._nearest_models[name]) if llm is not None else "",
+            tools=tuple([tool.name for tool in llm.tools]) if llm is not None else (),
+            workers=tuple(agent.agent_names) if isinstance(agent, Controller) else (),
         )
 
     def spec(self, name: str) -> AgentSpec:

@@ -6,8 +6,8 @@ Events travel as the bytes that their author encoded, beside the place that the 
 """
 
 from actors.messages.protocol.any_message import AnyMessage
-from actors.messages.protocol.base import Ack, ErrorReply, GetStatistics, Message, Statistics, Stop, StoredEvent, TurnRef
-from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellPartial
+from actors.messages.protocol.base import Ack, ErrorReply, GetStatistics, Message, Note, Statistics, Stop, StoredEvent, TurnRef
+from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
 from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
@@ -19,6 +19,7 @@ from actors.messages.protocol.sessions import (
     GetSessionRequest,
     ListSessionsRequest,
     MemoriesReply,
+    OpenStore,
     RememberSession,
     RewindRequest,
     SearchMemory,
@@ -37,6 +38,7 @@ from actors.messages.protocol.subscriptions import (
     TurnStatus,
     Unsubscribe,
 )
+from actors.messages.protocol.turn_queries import GetTurn, ListPending, ListTurns, LogPart, PendingReply, ReadLog, TurnsReply
 from actors.messages.protocol.turns import (
     AbandonRuns,
     CancelTurn,
@@ -65,6 +67,7 @@ from actors.messages.protocol.turns import (
     TurnResumed,
     TurnStarted,
 )
+from actors.messages.protocol.users import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 
 __all__ = [
     "AbandonRuns",
@@ -90,26 +93,37 @@ __all__ = [
     "GetSessionRequest",
     "GetStatistics",
     "GetTopology",
+    "GetTurn",
+    "HoldUser",
     "InterruptFirst",
     "Invoke",
     "ListOpenTurns",
+    "ListPending",
     "ListSessionsRequest",
+    "ListTurns",
+    "LogPart",
     "MemoriesReply",
     "Message",
     "News",
+    "Note",
     "NothingToResume",
+    "OpenStore",
     "OpenTurn",
     "OpenTurnReply",
     "OpenTurnsReply",
     "Outcome",
     "Paused",
+    "PendingReply",
     "PermitReply",
     "Poll",
+    "ReadLog",
     "ReadTurn",
     "RecoverTurn",
     "RecoverTurns",
     "ReleasePermit",
+    "ReleaseUser",
     "RememberSession",
+    "RemoveUser",
     "RenewPermits",
     "ResumeFirst",
     "ResumeTurn",
@@ -129,6 +143,7 @@ __all__ = [
     "Subscribe",
     "Subscribed",
     "TakeLlmCall",
+    "TellAgain",
     "TellPartial",
     "TopologyReply",
     "Transfer",
@@ -144,6 +159,9 @@ __all__ = [
     "TurnResumed",
     "TurnStarted",
     "TurnStatus",
+    "TurnsReply",
     "Unsubscribe",
+    "UserHeld",
+    "UserRemoved",
     "decode_outcome",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.messages.protocol.base import Ack, ErrorReply, GetStatistics, Message, Statistics, Stop
-from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellPartial
+from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
 from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Paused, Transfer
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
 from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
@@ -17,6 +17,7 @@ from actors.messages.protocol.sessions import (
     GetSessionRequest,
     ListSessionsRequest,
     MemoriesReply,
+    OpenStore,
     RememberSession,
     RewindRequest,
     SearchMemory,
@@ -24,6 +25,7 @@ from actors.messages.protocol.sessions import (
     SessionsReply,
 )
 from actors.messages.protocol.subscriptions import News, Poll, ReadTurn, Subscribe, Subscribed, TurnRead, Unsubscribe
+from actors.messages.protocol.turn_queries import GetTurn, ListPending, ListTurns, LogPart, PendingReply, ReadLog, TurnsReply
 from actors.messages.protocol.turns import (
     AbandonRuns,
     CancelTurn,
@@ -49,6 +51,7 @@ from actors.messages.protocol.turns import (
     TurnResumed,
     TurnStarted,
 )
+from actors.messages.protocol.users import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 
 AnyMessage = (
     Finished
@@ -89,12 +92,20 @@ AnyMessage = (
     | Append
     | Appended
     | TellPartial
+    | TellAgain
     | Fetch
     | Fetched
     | Subscribe
     | Subscribed
     | Poll
     | News
+    | ListTurns
+    | GetTurn
+    | TurnsReply
+    | ListPending
+    | PendingReply
+    | ReadLog
+    | LogPart
     | ReadTurn
     | TurnRead
     | Unsubscribe
@@ -110,6 +121,12 @@ AnyMessage = (
     | ForgetSession
     | SearchMemory
     | MemoriesReply
+    | OpenStore
+    | HoldUser
+    | UserHeld
+    | RemoveUser
+    | UserRemoved
+    | ReleaseUser
     | AcquirePermit
     | PermitReply
     | ReleasePermit

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.json_types import JsonValue
 from actors.messages.session import SessionKey
+from actors.messages.shown import Shown
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
@@ -35,6 +36,18 @@ class StoredEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     raw: bytes
 
 
+class Note(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A supervisor's note of its progress on its way to the log, as what it runs brings it along.
+
+    Attributes:
+        run: the number of the supervisor's run.
+        raw: the event, encoded.
+    """
+
+    run: int
+    raw: bytes
+
+
 class Ack(Message, frozen=True, kw_only=True):
     """Empty acknowledgement."""
 
@@ -45,17 +58,19 @@ class ErrorReply(Message, frozen=True, kw_only=True):
     Attributes:
         error: the class name of one of this project's errors.
         args: the arguments with which it is raised again on the other side.
+        traceback: where users' code failed; "" when it has no part in the error.
     """
 
     error: str
     args: Sequence[JsonValue] = ()
+    traceback: str = ""
 
 
 class GetStatistics(Message, frozen=True, kw_only=True):
     """Ask an actor for its figures."""
 
 
-class Statistics(Message, frozen=True, kw_only=True):
+class Statistics(Shown, Message, frozen=True, kw_only=True):
     """What an actor has done since it was started.
 
     Attributes:
@@ -67,6 +82,8 @@ class Statistics(Message, frozen=True, kw_only=True):
         models: from the actor that limits models, figures by name for each model.
         parts: of sums, the statistics of each actor.
         spare_pids: from a Runner, the processes that are ready for agents.
+        host_limit: from a Runner, why it may have `counts["max_hosts"]` processes with agents; "" without a limit.
+        log_file: of an agent, the file on its node in which its process logs what the agent says; "" when it logs elsewhere.
     """
 
     actor: str
@@ -77,6 +94,8 @@ class Statistics(Message, frozen=True, kw_only=True):
     models: dict[str, dict[str, int]] = {}
     parts: Sequence[Statistics] = ()
     spare_pids: Sequence[int] = ()
+    host_limit: str = ""
+    log_file: str = ""
 
 
 class Stop(Message, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.json_types import StateDelta
-from actors.messages.protocol.base import Message, StoredEvent, TurnRef
+from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 
@@ -19,6 +19,7 @@ class Append(Message, frozen=True, kw_only=True):
         temp: changes of `temp:` state, without the prefix.
         outcome: set when the turn ends with these events: its end is stored with them, and no CloseTurn follows.
         selected: with `outcome`, the agent that was selected for the turn.
+        notes: have to stand before the events; those that the log lacks are stored with them.
     """
 
     turn: TurnRef
@@ -26,6 +27,7 @@ class Append(Message, frozen=True, kw_only=True):
     temp: StateDelta = msgspec.field(default_factory=dict)
     outcome: AnyOutcome | None = None
     selected: str = ""
+    notes: Sequence[Note] = ()
 
 
 class Appended(Message, frozen=True, kw_only=True):
@@ -41,10 +43,25 @@ class Appended(Message, frozen=True, kw_only=True):
 
 
 class TellPartial(Message, frozen=True, kw_only=True):
-    """Deliver partial events of a streamed model response to the turn's subscribers. They are not stored."""
+    """Deliver partial events of a streamed model response to the turn's subscribers. They are not stored.
+
+    The reply is Ack, or TellAgain when the Session actor does not know those before them, since it was lost in between.
+
+    Attributes:
+        answer: the number of the response in the run.
+        first: how many partials of the response came before these.
+        again: these are all of the response so far, merged.
+    """
 
     turn: TurnRef
     events: Sequence[bytes]
+    answer: int = 0
+    first: int = 0
+    again: bool = False
+
+
+class TellAgain(Message, frozen=True, kw_only=True):
+    """The partials were not delivered: send the whole response so far."""
 
 
 class Fetch(Message, frozen=True, kw_only=True):

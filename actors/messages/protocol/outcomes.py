@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 
 from actors.messages.flow import FlowMark
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import Message
+from actors.messages.shown import Shown
 
 
-class Outcome(Message, frozen=True, kw_only=True):
+class Outcome(Shown, Message, frozen=True, kw_only=True):
     """How an agent's run ended.
 
     Attributes:
@@ -21,6 +23,8 @@ class Outcome(Message, frozen=True, kw_only=True):
         state_seq: the seq of the newest change of the session's state that the run knows of; 0: of none.
         mark: of a round of a flow: what its events say of the flow, without results.
     """
+
+    unshown: ClassVar[frozenset[str]] = frozenset({"llm_calls", "escalated", "state_seq", "mark", "closed"})
 
     agent: str = ""
     llm_calls: int = 0
@@ -55,11 +59,13 @@ class Failed(Outcome, frozen=True, kw_only=True):
         error_code: class name of the exception.
         error_message: its text.
         error_args: its arguments when it is one of this project's own errors and they can be encoded, else None.
+        error_traceback: where users' code raised it, see Event; "" when it came from no such code.
     """
 
     error_code: str
     error_message: str = ""
     error_args: Sequence[JsonValue] | None = None
+    error_traceback: str = ""
 
 
 class Cancelled(Outcome, frozen=True, kw_only=True):
@@ -69,6 +75,13 @@ class Cancelled(Outcome, frozen=True, kw_only=True):
 
 
 AnyOutcome = Finished | Transfer | Paused | Failed | Cancelled
+
+
+def for_users(outcome: AnyOutcome) -> AnyOutcome:
+    """The outcome of a turn without what only actors use: its internal fields are at their defaults."""
+    internal = {"llm_calls": 0, "escalated": False, "state_seq": 0, "mark": None}
+    return msgspec.structs.replace(outcome, **internal, **({"closed": False} if isinstance(outcome, Finished) else {}))
+
 
 _outcomes: msgspec.msgpack.Decoder[AnyOutcome] = msgspec.msgpack.Decoder(AnyOutcome)
 

@@ -5,11 +5,13 @@ The Runner sends Invoke and StopRun to agents; agents send RunChild, StopBranch 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from actors.messages.flow import Work
 from actors.messages.json_types import Progress
-from actors.messages.protocol.base import Message, StoredEvent, TurnRef
+from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 
 
 class Invoke(Message, frozen=True, kw_only=True):
@@ -33,6 +35,8 @@ class Invoke(Message, frozen=True, kw_only=True):
         resume: the run was begun before and was lost: it goes on from what the log has of it after `since`.
         since: the seq after which the run's own events stand, with `resume`.
         work: the run is this round of a flow.
+        notes: of the supervisors above, as far as these do not know yet that they are stored: they go with all that the run
+            stores, until one of its appends is acknowledged.
     """
 
     turn: TurnRef
@@ -53,6 +57,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     resume: bool = False
     since: int = 0
     work: Work | None = None
+    notes: Sequence[Note] = ()
 
 
 class StopRun(Message, frozen=True, kw_only=True):
@@ -70,6 +75,7 @@ class RunChild(Message, frozen=True, kw_only=True):
         user_event: what the child is asked, already stored; None: the message that opened the turn.
         resume, since: see Invoke.
         work: the round of a flow that the child does; it may stand anywhere in the tree.
+        notes: see Invoke. The last one says that the child begins, if that is noted.
     """
 
     turn: TurnRef
@@ -80,6 +86,7 @@ class RunChild(Message, frozen=True, kw_only=True):
     resume: bool = False
     since: int = 0
     work: Work | None = None
+    notes: Sequence[Note] = ()
 
 
 class StopBranch(Message, frozen=True, kw_only=True):

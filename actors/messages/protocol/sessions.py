@@ -12,6 +12,10 @@ from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
 
 
+class OpenStore(Message, frozen=True, kw_only=True):
+    """Open the session store, which is opened by the first request that needs it otherwise."""
+
+
 class CreateSessionRequest(Message, frozen=True, kw_only=True):
     """Create a session with a state, all scopes by prefixed keys."""
 
@@ -20,11 +24,16 @@ class CreateSessionRequest(Message, frozen=True, kw_only=True):
 
 
 class GetSessionRequest(Message, frozen=True, kw_only=True):
-    """Read a session: its newest `num_recent_events` events (None: all) not older than `after_timestamp` seconds."""
+    """Read a session: its newest `num_recent_events` events (None: all) not older than `after_timestamp` seconds.
+
+    Attributes:
+        after_seq: give a page of the events after this position, without regard to `num_recent_events`; None: one reply for all.
+    """
 
     key: SessionKey
     num_recent_events: int | None = None
     after_timestamp: float | None = None
+    after_seq: int | None = None
 
 
 class ListSessionsRequest(Message, frozen=True, kw_only=True):
@@ -55,12 +64,22 @@ class RewindRequest(Message, frozen=True, kw_only=True):
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One session: its merged state, the events asked for, and when it was last written (seconds since the epoch)."""
+    """One session.
+
+    Attributes:
+        state: all scopes merged.
+        events: those that were asked for.
+        updated_s: when it was last written, in seconds since the epoch.
+        more: the events are a page, and there are more.
+        generation: names the log; another one after a rewind, and after the session was deleted and created again.
+    """
 
     key: SessionKey
     state: JsonObject = msgspec.field(default_factory=dict)
     events: Sequence[StoredEvent] = ()
     updated_s: float = 0.0
+    more: bool = False
+    generation: str = ""
 
 
 class SessionReply(Message, frozen=True, kw_only=True):

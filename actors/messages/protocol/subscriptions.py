@@ -11,9 +11,12 @@ from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 
+WHOLE_SESSION = " *"
+"""Stands for the id of a turn where all events of a session are meant, users' messages too. No id has space around it."""
+
 
 class Subscribe(Message, frozen=True, kw_only=True):
-    """Deliver a turn's events after `after_seq` to a subscriber. The reply is Subscribed."""
+    """Deliver a turn's events, or those of the WHOLE_SESSION, after `after_seq` to a subscriber. The reply is Subscribed."""
 
     subscriber: str
     key: SessionKey
@@ -49,6 +52,8 @@ class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
     Attributes:
         events: partial events have position 0.
+        answers: all that was streamed of the answers that are not complete yet, from their beginnings and merged. It comes
+            after `events`, when the subscriber has begun to follow the turn; it may have a part of it already.
         outcome: set when the turn has ended; nothing follows.
     """
 
@@ -56,6 +61,7 @@ class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     invocation_id: str
     events: Sequence[StoredEvent] = ()
     outcome: AnyOutcome | None = None
+    answers: Sequence[StoredEvent] = ()
 
 
 class News(Message, frozen=True, kw_only=True):
@@ -96,6 +102,8 @@ class TurnRead(Message, frozen=True, kw_only=True):
 
 
 class Unsubscribe(Message, frozen=True, kw_only=True):
-    """A subscriber goes away."""
+    """A subscriber goes away, or with a turn follows only that turn no more."""
 
     subscriber: str
+    key: SessionKey | None = None
+    invocation_id: str = ""

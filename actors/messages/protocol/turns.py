@@ -9,7 +9,7 @@ import msgspec
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import Progress, StateDelta
-from actors.messages.protocol.base import Message, TurnRef
+from actors.messages.protocol.base import Message, Note, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
@@ -158,7 +158,8 @@ class TurnProgress(Message, frozen=True, kw_only=True):
         opened_seq: the seq of the user's event that opened it last; later than `first_seq` after a pause.
         head_seq: the seq of its newest event.
         callers: the agents whose open calls the last user's event answers.
-        agent_states: what each agent stored last as `actions.agent_state`, with the seq of that event.
+        agent_states: what each agent stored last as `actions.agent_state`, with the seq of that event; by `branches.state_key`,
+            since an agent that is a tool may run for several calls.
         transfers: its transfers, in order.
         model_calls: by agent, how many model responses the log has; tool results do not count.
     """
@@ -271,10 +272,16 @@ ResumeTurnReply = TurnResumed | TurnKept | NothingToResume
 
 
 class AbandonRuns(Message, frozen=True, kw_only=True):
-    """Fence off runs of a turn that were lost: they may write no more. The reply is TurnProgress."""
+    """Fence off runs of a turn that were lost: they may write no more. The reply is TurnProgress.
+
+    Attributes:
+        notes: of supervisors whose runs go on, and which the lost runs would have brought along: they are stored if the log lacks
+            them, so that the reply says where each run began.
+    """
 
     turn: TurnRef
     lost: tuple[int, ...]
+    notes: Sequence[Note] = ()
 
 
 class ListOpenTurns(Message, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -26,6 +26,10 @@ class LruDict(Generic[K, V]):
 
     def __contains__(self, key: K) -> bool:
         return key in self._entries
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys, the least recently used first."""
+        return iter(self._entries)
 
     def get(self, key: K) -> V | None:
         """The value, which counts as used now; None when there is none."""

@@ -1,9 +1,11 @@
-"""How agents share processes: which replica serves a session, which process is shared, how many spare processes are kept.
+"""How agents share processes: which replica serves a session, where an agent moves in, which agents have to leave.
 
 - A session always goes to the same replica of an agent: in every process, after every restart, and with every Runner.
-- When no more processes may be started, an agent moves into the least used one: the one with the fewest agents in use, and of
-  those the one that was used longest ago. If no agent there is in use, they are passivated; otherwise the process is shared, so
-  no agent ever waits for a process.
+- While there are fewer processes than the limit, an agent gets one of its own, so a tree that fits has one for each agent.
+- A tree that does not fit is spread evenly. Its agents do not wait for a process that starts: they move in beside others, up to
+  an even share, while further processes start. Once there are as many as the limit, an agent moves into the least used one.
+- Agents stay side by side: most of them wait for models, and one process bears hundreds. An agent leaves only after it was idle
+  for long, or when its process has no room or is short of memory, those that were idle longest first; never while it is in use.
 - Spare processes are kept for agents without a process, as far as there is room for them, and at least one, which replaces a
   process that is lost.
 """
@@ -16,18 +18,42 @@ from typing import NamedTuple
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import shard_of
 
-LEAST_HOSTS = 16
-"""Processes with agents that are always allowed, however little memory there is."""
+LEAST_HOSTS = 8
+"""Processes with agents that are always allowed, however few cores and however little memory there are."""
+
+HOSTS_PER_CORE = 4
+"""Processes with agents for each core: agents wait for models most of the time, but each process costs half a second of CPU."""
 
 HOST_BYTES = 150 * 1024 * 1024
 """Memory of a process with an agent in it, the client of its model included, rounded up."""
 
+AGENTS_PER_HOST = 256
+"""Agents that live in one process, as long as any of them is idle."""
+
 
 class Load(NamedTuple):
-    """How much a process is used: number of its agents with a run under way or about to begin; time of the last use."""
+    """How much a process is used, so that the one to be preferred is the smallest.
 
-    in_use: int
-    used_s: float
+    Attributes:
+        has_sibling: another replica of the agent in question lives there.
+        is_short: it uses more memory than its share.
+        in_use: number of its agents with a run under way or about to begin.
+        agents: number of all its agents.
+        used_s: time of the last use.
+    """
+
+    has_sibling: bool = False
+    is_short: bool = False
+    in_use: int = 0
+    agents: int = 0
+    used_s: float = 0.0
+
+
+class HostLimit(NamedTuple):
+    """How many processes with agents there may be, and the reason, as a part of a sentence."""
+
+    hosts: int
+    reason: str
 
 
 def replica_of(key: SessionKey, replicas: int) -> int:
@@ -43,6 +69,43 @@ def least_used(loads: Sequence[Load]) -> int:
     return min(range(len(loads)), key=lambda index: loads[index])
 
 
+def chosen(loads: Sequence[Load], *, limit: int, agents: int, is_ready: bool, may_join: bool) -> int | None:
+    """Where an agent moves in.
+
+    Args:
+        loads: of the processes with agents.
+        limit: how many of them there may be.
+        agents: how many agents of the tree may live in any process.
+        is_ready: a process without agents stands ready.
+        may_join: others of these processes start by themselves, so the agent need not start one.
+
+    Returns:
+        The index of the process; None for one without agents.
+    """
+    if len(loads) >= limit:
+        return least_used(loads)
+    if is_ready or not may_join or agents <= limit:
+        return None
+    share = -(-agents // limit)
+    even = [index for index, load in enumerate(loads) if load.agents < share and not (load.has_sibling or load.is_short)]
+    return min(even, key=loads.__getitem__, default=None)
+
+
+def leaving(idle_since_s: Sequence[float], *, living: int, is_short: bool) -> list[int]:
+    """Which of the idle agents of a process leave when another agent moves in.
+
+    Args:
+        idle_since_s: when each idle agent was used for the last time.
+        living: how many agents live there, those in use included.
+        is_short: the process uses more memory than its share.
+
+    Returns:
+        Their indices: those above `AGENTS_PER_HOST`, and half of them when memory is short, the ones idle longest first.
+    """
+    number = max(living + 1 - AGENTS_PER_HOST, -(-len(idle_since_s) // 2) if is_short else 0)
+    return sorted(range(len(idle_since_s)), key=lambda index: idle_since_s[index])[: max(0, number)]
+
+
 def spares_wanted(max_spares: int, *, without: int, room: int) -> int:
     """How many spare processes to keep.
 
@@ -54,6 +117,31 @@ def spares_wanted(max_spares: int, *, without: int, room: int) -> int:
     return min(max_spares, max(1, min(without, room)))
 
 
-def default_hosts(memory_bytes: float) -> int:
-    """How many processes with agents a deployment may have by default: as many as fit into half of the memory."""
-    return max(LEAST_HOSTS, int(memory_bytes / 2) // HOST_BYTES)
+def host_limit(given: int | None, memory_bytes: float, cores: float, runners: int) -> HostLimit:
+    """How many processes with agents a Runner may have.
+
+    Args:
+        given: the deployment's setting; None: by cores and by memory.
+        memory_bytes, cores: of all nodes of the cluster.
+        runners: among how many Runners they are divided.
+    """
+    if given is not None:
+        return HostLimit(given, "max_live_agents says so")
+    by_cores = int(HOSTS_PER_CORE * cores) // runners
+    by_memory = int(memory_bytes / 2) // HOST_BYTES // runners
+    hosts = min(by_cores, by_memory)
+    among = f", shared by {runners} Runners" if runners > 1 else ""
+    if hosts <= LEAST_HOSTS:
+        return HostLimit(LEAST_HOSTS, f"as many as there always may be, for {cores:g} cores and {_gib(memory_bytes)}{among}")
+    if by_cores <= by_memory:
+        return HostLimit(hosts, f"{HOSTS_PER_CORE} for each of {cores:g} cores{among}")
+    return HostLimit(hosts, f"as many as fit into half of {_gib(memory_bytes)}{among}")
+
+
+def memory_share(memory_bytes: float, hosts: int) -> int:
+    """How many bytes one of so many processes may use before its idle agents leave: an even share of half of the memory."""
+    return max(2 * HOST_BYTES, int(memory_bytes / 2) // hosts)
+
+
+def _gib(memory_bytes: float) -> str:
+    return f"{memory_bytes / 1024**3:.3g} GiB of memory"

@@ -5,7 +5,9 @@ Rules of this file:
 - An id is a text for people or machines: e-mail addresses, UUIDs, names in any script, paths and URLs (`a/b:c`) are ids.
 - Ids are compared character by character: no case is folded and nothing is normalised, so two users are never taken for one.
 - Refused is what cannot be shown on one line: control characters, ends of lines, lone surrogates, and the marks that change the
-  direction of text. A store that needs stricter names escapes ids itself.
+  direction of text; and what shows nothing at all, such as a zero-width space. A store that needs stricter names escapes ids
+  itself.
+- What is refused of new ids only may be stored already: reading and deleting take it (`checked_known_id`, `checked_known_key`).
 - 256 characters are at most 1,024 bytes, so that the longest key of a table fits into an index of any database.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+import unicodedata
 from typing import TypeGuard
 
 from actors.errors import InvalidIdError
@@ -26,12 +29,24 @@ MAX_ARTIFACT_NAME = 1_024
 
 _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and symbols that are blank: fillers of Hangul, and Braille's pattern without dots."""
+
 _APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 
 
 def is_id(value: object) -> TypeGuard[str]:
-    """True when the value is a valid id."""
+    """True when the value is a valid id, also a new one."""
+    return _is_known_id(value) and (value.isascii() or _shows_anything(value))
+
+
+def _is_known_id(value: object) -> TypeGuard[str]:
+    """True when the value is an id that earlier versions took."""
     return isinstance(value, str) and 0 < len(value) <= MAX_ID and is_readable(value) and value == value.strip()
+
+
+def _shows_anything(text: str) -> bool:
+    return any(char not in _FILLERS and unicodedata.category(char) not in ("Cf", "Zs") for char in text)
 
 
 def is_readable(text: str) -> bool:
@@ -50,9 +65,25 @@ def checked_id(what: str, value: object) -> str:
         InvalidIdError: it is not valid.
     """
     if not is_id(value):
-        raise InvalidIdError(what, printable(value), f"use a text of 1 to {MAX_ID} printable characters without space around it")
+        raise _invalid(what, value)
     # The plain text, also of a member of an enum of texts.
     return str.__str__(value)
+
+
+def checked_known_id(what: str, value: object) -> str:
+    """The same for an id under which something may be stored already. Raises InvalidIdError."""
+    if not _is_known_id(value):
+        raise _invalid(what, value)
+    return str.__str__(value)
+
+
+def _invalid(what: str, value: object) -> InvalidIdError:
+    return InvalidIdError(what, printable(value), f"use a text of 1 to {MAX_ID} printable characters without space around it")
+
+
+def checked_known_key(app_name: str, user_id: object, session_id: object) -> SessionKey:
+    """The key of a session that may be stored already. Raises InvalidIdError when one of the ids is not valid."""
+    return SessionKey(app_name, checked_known_id("user id", user_id), checked_known_id("session id", session_id))
 
 
 def checked_key(app_name: str, user_id: object, session_id: object) -> SessionKey:

@@ -5,6 +5,8 @@ Rules of this file:
 - Whatever can be kept is kept: a call whose arguments are no JSON object stays a call, and is answered with the error, so that
   the model can correct it.
 - Models do not answer calls, users and tools do: function responses in a model's response are dropped.
+- One call has one complete response, after any partial ones: of two, none could be chosen without losing what the other says.
+  Without any response the model had nothing to say.
 - A response that still has fields of other types than declared could not be read again, so it is refused as a whole.
 """
 
@@ -24,6 +26,44 @@ from actors.rules.checks.ids import is_id
 
 MALFORMED = "malformed_arguments"
 """The one argument of a call whose arguments are no JSON object; its value is what is wrong with them."""
+
+
+_ORDER = "it has to yield any pieces with partial=True, and then one whole answer with everything that they said"
+
+
+class Answer:
+    """Takes in the responses of one model call, in their order.
+
+    Args:
+        model: the model's name, for errors.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._has_partial = False
+        self._complete: list[object] = []
+
+    def add_partial(self) -> None:
+        """Take in a partial response. Raises ModelResponseError after the complete one."""
+        if self._complete:
+            raise ModelResponseError(self._model, f"it yielded a partial response after the complete one: {_ORDER}")
+        self._has_partial = True
+
+    def add_complete(self, response: object) -> None:
+        """Take in the complete response. Raises ModelResponseError when there is one already."""
+        if self._complete:
+            raise ModelResponseError(self._model, f"it yielded two complete responses: {_ORDER}")
+        self._complete.append(response)
+
+    def complete(self) -> object:
+        """The complete response, still unchecked; an empty one when the model yielded nothing.
+
+        Raises:
+            ModelResponseError: there are partial responses only.
+        """
+        if not self._complete and self._has_partial:
+            raise ModelResponseError(self._model, f"it yielded partial responses only: {_ORDER}")
+        return self._complete[0] if self._complete else LlmResponse()
 
 
 def checked_response(response: object, model: str, warn: Callable[[str], None]) -> LlmResponse:

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.subscriptions import TurnRead
 from actors.rules.delivery.partials import Stream, merged, stream_of
@@ -78,6 +80,11 @@ class EventBuffer:
         if holds:
             self.after_seq = event.seq
             self._hold(event)
+
+    def begin_anew(self, answers: Sequence[StoredEvent], cut_off: Iterable[Stream] = ()) -> None:
+        """Note that the reader gets these answers under way from their beginnings, and nothing of those of `cut_off`."""
+        self._cut_off -= {stream_of(partial.raw) for partial in answers}
+        self._cut_off |= set(cut_off)
 
     def _hold(self, event: StoredEvent) -> None:
         self._events.append(event)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -101,3 +102,51 @@ def _split(event: Event) -> tuple[Event | None, str]:
     if text is None or content.parts[0] != msgspec.structs.replace(bare, text=text):
         return None, ""
     return msgspec.structs.replace(event, id="", timestamp=0.0, content=Content(role=content.role, parts=[bare])), text
+
+
+def rest_of(had: Sequence[StoredEvent], told: Sequence[StoredEvent]) -> list[StoredEvent]:
+    """What a reader that had some partials of an answer lacks of it.
+
+    Args:
+        had: partials of the answer's beginning, or of another attempt at it.
+        told: the partials of the answer so far, from its beginning.
+
+    Returns:
+        The partials after `had`; all of `told` when it does not begin with `had`.
+    """
+    before, whole = _segments(had), _segments(told)
+    for index, (kind, text, _) in enumerate(before):
+        is_last = index == len(before) - 1
+        same = index < len(whole) and whole[index].kind == kind
+        if not same or not (whole[index].text.startswith(text) if is_last else whole[index].text == text):
+            return list(told)
+    if not before:
+        return list(told)
+    last = whole[len(before) - 1]
+    rest = last.text[len(before[-1].text) :]
+    return [*([_with_text(last.stored, rest)] if rest else []), *(segment.stored for segment in whole[len(before) :])]
+
+
+class _Segment(NamedTuple):
+    """A merged partial: what it is without its text, its text, and itself."""
+
+    kind: Event
+    text: str
+    stored: StoredEvent
+
+
+def _segments(partials: Sequence[StoredEvent]) -> list[_Segment]:
+    segments = []
+    for stored in merged(partials):
+        event = decode_event(stored.raw, 0)
+        kind, text = _split(event)
+        segments.append(_Segment(kind or msgspec.structs.replace(event, id="", timestamp=0.0), text, stored))
+    return segments
+
+
+def _with_text(stored: StoredEvent, text: str) -> StoredEvent:
+    event = decode_event(stored.raw, 0)
+    assert event.content is not None
+    part = msgspec.structs.replace(event.content.parts[0], text=text)
+    content = msgspec.structs.replace(event.content, parts=[part])
+    return StoredEvent(0, encode(msgspec.structs.replace(event, content=content)))

@@ -28,7 +28,7 @@ class Board:
         handed_over: tasks that were handed over, with the agent that they wait for.
         rounds: number of rounds so far.
         llm_calls: number of model calls so far.
-        calls: number of model calls so far, by task.
+        calls: by task, number of model calls for it since its agent has last finished any task.
     """
 
     def __init__(self) -> None:
@@ -50,8 +50,7 @@ class Board:
         """Add what an event by `author` says of the run."""
         self.rounds = max(self.rounds, mark.round)
         self.llm_calls += mark.llm_calls
-        for task in mark.tasks:
-            self.calls[task] = self.calls.get(task, 0) + mark.llm_calls
+        self._count_calls(mark)
         if mark.created or mark.goal:
             self._create(mark.created, mark.goal)
         self._announced.update(mark.ready)
@@ -64,6 +63,12 @@ class Board:
             self._end_turns(author, mark)
         for agent, tasks in mark.turns.items():
             self._begin_turn(agent, tasks)
+
+    def _count_calls(self, mark: FlowMark) -> None:
+        # An agent may have many tasks at the same time: as long as it finishes some, the others have not failed.
+        gets_on = any(change.status in COMPLETE for change in mark.changes.values())
+        for task in mark.tasks:
+            self.calls[task] = 0 if gets_on else self.calls.get(task, 0) + mark.llm_calls
 
     def _create(self, nodes: Sequence[TaskNode], goal: Sequence[str]) -> None:
         # Tasks that an agent creates while the flow runs come without a goal: all of them are to be completed.
@@ -163,5 +168,7 @@ class Board:
             node = self.nodes.get(task)
             limit = node.max_llm_calls if node is not None else None
             if limit is not None and used >= limit and not self.is_complete(task):
-                failed[task] = TaskChange(status="failed", reason=f"max_llm_calls: it was not done after {used} model calls")
+                failed[task] = TaskChange(
+                    status="failed", reason=f"max_llm_calls={limit}: it was not done after {used} model calls"
+                )
         return failed

@@ -22,6 +22,12 @@ def tool_root(branch: str | None) -> str | None:
     return ".".join(segments) or None
 
 
+def state_key(agent: str, branch: str | None) -> str:
+    """Names what an agent on a branch stores of its progress: an agent that is asked by several calls has a run for each."""
+    root = tool_root(branch)
+    return agent if root is None else f"{root}/{agent}"
+
+
 def is_below_branch(branch: str | None, above: str) -> bool:
     """True when `branch` is `above` or below it."""
     return branch is not None and (branch == above or branch.startswith(above + "."))

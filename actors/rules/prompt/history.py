@@ -148,17 +148,30 @@ class History:
         return tuple(call_id for entry in together for call_id in entry.calls if call_id in entry.long_running - given)
 
     def user_replies(self, answered: Iterable[str | None]) -> list[UserReply]:
-        """What the user has replied to the agent's calls that were made together with one of the `answered`, in order."""
+        """What the user has replied to the agent's calls that were made together with one of the `answered`, in order.
+
+        Empty when the agent has answered all of them since: a later run of it in the same turn has nothing to do for them.
+        """
         ids = {call_id for call_id in answered if call_id}
         if not ids:
             return []
         by_user: dict[str | None, FunctionResponse] = {}
         by_agent: dict[str | None, FunctionResponse] = {}
+        settled: set[str | None] = set()
         for entry in self._entries:
-            (by_user if entry.by_user else by_agent).update((response.id, response) for response in entry.responses)
+            for response in entry.responses:
+                if entry.by_user:
+                    by_user[response.id] = response
+                    settled.discard(response.id)
+                else:
+                    by_agent[response.id] = response
+                    settled.add(response.id)
         together = [entry.content for entry in self._entries if not ids.isdisjoint(entry.calls) and entry.content is not None]
         calls = [call for content in together for call in content.function_calls()]
-        return [UserReply(call, by_user[call.id], by_agent.get(call.id)) for call in calls if call.id in by_user]
+        replied = [call for call in calls if call.id in by_user]
+        if all(call.id in settled for call in replied):
+            return []
+        return [UserReply(call, by_user[call.id], by_agent.get(call.id)) for call in replied]
 
     def has_call(self, call_id: str) -> bool:
         """True when the agent has made a call with that id that it can see."""

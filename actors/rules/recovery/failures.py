@@ -1,18 +1,33 @@
-"""How a failed run is reported: in its event, and to the driver."""
+"""How a failed run is reported: in its event, in its outcome, and to the driver."""
 
 from __future__ import annotations
 
 from actors.errors import NotEncodableError, RaygroveError
 from actors.errors.user_code import MAX_ERROR_TEXT, code_of, error_text
 from actors.messages.codec import encode
+from actors.messages.event import Event
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.outcomes import Failed
 
 
-def failure(error: BaseException) -> Failed:
-    """The outcome of a run that raised. The arguments of a RaygroveError are included if they can be encoded and are short."""
+def failure(error: BaseException, traceback: str = "") -> Failed:
+    """The outcome of a run that raised. The arguments of a RaygroveError are included if they can be encoded and are short.
+
+    Args:
+        traceback: where users' code raised it.
+    """
     args = _arguments(error) if isinstance(error, RaygroveError) else None
-    return Failed(error_code=code_of(error), error_message=error_text(error), error_args=args)
+    return Failed(error_code=code_of(error), error_message=error_text(error), error_args=args, error_traceback=traceback)
+
+
+def failure_event(failed: Failed, branch: str | None = None) -> Event:
+    """The one event that a failed run leaves in the log."""
+    return Event(
+        branch=branch,
+        error_code=failed.error_code,
+        error_message=failed.error_message,
+        error_traceback=failed.error_traceback or None,
+    )
 
 
 def _arguments(error: RaygroveError) -> list[JsonValue] | None:

@@ -103,6 +103,8 @@ def backoff(policy: Policy) -> Backoff:
 def record(policy: Policy, child: str, failed: Failed, decision: Decision) -> JsonObject:
     """The custom_metadata of the event that stores a decision."""
     facts: JsonObject = {"decision": decision.strategy, "child": child, "error_code": failed.error_code}
+    if failed.error_traceback:
+        facts["error_traceback"] = failed.error_traceback
     if decision.attempt:
         facts |= {"attempt": decision.attempt, "of": policy.max_restarts}
     return {METADATA: {**facts, "told": decision.text}}

@@ -13,12 +13,16 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import Progress
 from actors.messages.session import SessionKey
+from actors.rules.prompt.branches import state_key, tool_root
 from actors.rules.routing import resumption
 from actors.runner.runs import Run, Runs
 from actors.runner.turns.origin import New, Origin, Recovered
 
 TurnKey = tuple[SessionKey, str]
 """Names a turn: its session and its invocation id."""
+
+BEFORE_RUN = "before_run"
+"""Key of a note that stands on the event of plugins' before_run hooks: whether they have answered the message."""
 
 UNLIMITED = 2**31
 """Model calls of a turn whose RunConfig sets no limit."""
@@ -56,12 +60,14 @@ class RunningTurn:
         is_fresh: the log has nothing new after the user's event, and `state` is current.
         progress: what the log had of it when the Runner last asked; None when it began here and has lost no run.
         callers: the agents whose calls the message answers, as far as they have not been resumed yet.
+        may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
         llm_calls: model calls that its runs have made.
         transfers: how often it was transferred.
         losses: how often each agent's actor was lost in it.
         runs: its runs.
         task: runs it.
         is_cancelled: its task has been cancelled, or must end at once when it starts.
+        is_ending: how it ends is decided: its task stops what is left of it, and closes it.
         has_started: its task has made its first step.
     """
 
@@ -86,12 +92,14 @@ class RunningTurn:
         self.is_fresh = not isinstance(origin, Recovered)
         self.progress = origin.progress if not isinstance(origin, New) else None
         self.callers = list(callers)
+        self.may_end_early = True
         self.llm_calls = 0
         self.transfers = 0
         self.losses: Counter[str] = Counter()
         self.runs = Runs()
         self.task: asyncio.Task[None] | None = None
         self.is_cancelled = False
+        self.is_ending = False
         self.has_started = False
 
     @property
@@ -114,6 +122,12 @@ class RunningTurn:
         """The runs of the Runner that was lost go on: what the log has of each of them counts as done."""
         return isinstance(self.origin, Recovered) and self.origin.has_begun
 
+    @property
+    def is_answered_by_hook(self) -> bool:
+        """A hook has answered the message in the Runner that was lost: no agent runs."""
+        notes = self.progress.agent_states.values() if self.progress is not None else ()
+        return any(seq > self.message.stored.seq and note.get(BEFORE_RUN) == "answered" for seq, note in notes)
+
     def by(self, run: Run) -> p.TurnRef:
         """The fencing token with which the run writes."""
         return p.TurnRef(self.ref.key, self.ref.invocation_id, self.ref.epoch, run.number)
@@ -124,18 +138,28 @@ class RunningTurn:
             return run.transfer_seq
         if run.parent is None:
             return self.progress.first_seq if self.progress is not None else self.message.stored.seq
-        state = self.progress.agent_states.get(run.parent.agent) if self.progress is not None else None
+        if tool_root(run.branch) != tool_root(run.parent.branch):
+            # An agent that is asked as a tool begins with what it is asked.
+            return run.user_event.seq
+        parent = state_key(run.parent.agent, run.parent.branch)
+        state = self.progress.agent_states.get(parent) if self.progress is not None else None
         return resumption.child_after_seq(state, run.agent, self.after_seq(run.parent))
 
     def recorded_transfer(self, run: Run) -> p.TransferRecord | None:
         """The transfer with which the run has ended already, as far as the log has been read."""
         if self.progress is None:
             return None
-        return resumption.next_transfer(self.progress, run.agent, run.branch, self.after_seq(run))
+        after_seq = self.after_seq(run)
+        if run.parent is None and run.transfer_seq is None:
+            # An agent that was answered goes on, though it had transferred the turn before it paused.
+            after_seq = max(after_seq, self.progress.opened_seq)
+        return resumption.next_transfer(self.progress, run.agent, run.branch, after_seq)
 
     def agent_state(self, run: Run, after_seq: int) -> tuple[int, Progress]:
         """What the run's agent stored last after `after_seq`, with its seq."""
-        return resumption.agent_state(self.progress, run.agent, after_seq) if self.progress is not None else (0, {})
+        if self.progress is None:
+            return 0, {}
+        return resumption.agent_state(self.progress, run.agent, run.branch, after_seq)
 
     def apply_progress(self, progress: p.TurnProgress, llm_calls: int) -> None:
         """Take over what the log has. Lost runs could not report their model calls, so those in the log count at least."""
@@ -155,8 +179,8 @@ class RunningTurn:
         return UNLIMITED if limit <= 0 else limit - self.llm_calls
 
     def cancel(self) -> None:
-        """Cancel its task. Only once: a second time would disturb the task while it closes the turn."""
-        if self.is_cancelled:
+        """Cancel its task, unless that is ending the turn already: a turn whose end is disturbed would be open for ever."""
+        if self.is_cancelled or self.is_ending:
             return
         self.is_cancelled = True
         # A task cancelled before its first step would never run, nor close the turn: it sees `is_cancelled` when it starts.

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections import Counter
 
+import msgspec
+
 from actors.errors import FencedError, PluginFailedError, RaygroveError, RequestError
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
@@ -13,7 +15,7 @@ from actors.runner.dispatch import Dispatch
 from actors.runner.events import RunnerEvents, failed
 from actors.runner.invoker import Invoker
 from actors.runner.plugin_hooks import PluginHooks
-from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.turns.running_turn import BEFORE_RUN, RunningTurn
 from actors.runner.turns.table import TurnTable
 
 logger = logging.getLogger(__name__)
@@ -78,6 +80,7 @@ class TurnTasks:
 
     async def _run(self, turn: RunningTurn) -> None:
         outcome = await self._outcome(turn)
+        turn.is_ending = True
         turn.runs.stop_waiting()
         left = turn.runs.all()
         if left:
@@ -108,7 +111,7 @@ class TurnTasks:
     async def _with_hooks(self, turn: RunningTurn) -> p.AnyOutcome:
         """Run the turn's agents, with the hooks before and after them."""
         try:
-            if not turn.has_begun and await self._is_answered_by_hook(turn):
+            if await self._is_answered_by_hook(turn):
                 outcome: p.AnyOutcome = p.Finished(agent=turn.agent)
             else:
                 outcome = await self._dispatch.turn(turn)
@@ -122,14 +125,20 @@ class TurnTasks:
         return outcome
 
     async def _is_answered_by_hook(self, turn: RunningTurn) -> bool:
-        """Call the hooks of the beginning; True when one of them has answered the message, so that no agent runs."""
+        """Call the hooks of the beginning, if that is not done; True when one of them has answered, so that no agent runs."""
+        if turn.has_begun:
+            return turn.is_answered_by_hook
         event = await self._hooks.before_run(turn)
         if event is None:
             return False
         # From here on neither the log nor the state is what it was when the turn was opened.
         turn.is_fresh = False
-        await self._events.append(turn, turn.agent, event)
-        return event.content is not None
+        has_answered = event.content is not None
+        # A note, so that the agent does not take the event for one of its own when the turn is resumed.
+        note = {BEFORE_RUN: "answered" if has_answered else "called"}
+        actions = msgspec.structs.replace(event.actions, agent_state=note)
+        await self._events.append(turn, turn.agent, msgspec.structs.replace(event, actions=actions))
+        return has_answered
 
     async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> None:
         try:

@@ -8,7 +8,7 @@ import msgspec
 
 from actors.messages.codec import encode
 from actors.messages.event import Event
-from actors.messages.json_types import Progress, StateDelta
+from actors.messages.json_types import JsonObject, Progress, StateDelta
 
 
 class _CallScan(msgspec.Struct, gc=False):
@@ -30,6 +30,7 @@ class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
     state_delta: StateDelta = {}
     transfer_to_agent: str | None = None
     agent_state: Progress | None = None
+    requested_tool_confirmations: dict[str, JsonObject] = {}
 
 
 class EventScan(msgspec.Struct, rename="camel", gc=False):

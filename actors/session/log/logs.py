@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from actors.errors import SessionExistsError, SessionNotFoundError
+from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
 from actors.interfaces.records import CreateSession, PutState, SessionRow, Write
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonMapping
@@ -17,6 +17,7 @@ from actors.rules.checks import state as scopes
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
+from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
 
 IDLE_S = 600.0
@@ -34,6 +35,7 @@ class SessionLogs:
         shared: the states that sessions share.
         max_bytes: room for logs in memory. Logs with an open turn stay, however many there are, but without their tail.
         clock: seconds that only go forward; by default those of the event loop.
+        user_holds: users of which no session is created now.
     """
 
     def __init__(
@@ -43,7 +45,9 @@ class SessionLogs:
         shared: SharedStates,
         max_bytes: int = DEFAULT_LIMITS.max_cache_bytes,
         clock: Callable[[], float] | None = None,
+        user_holds: UserHolds | None = None,
     ) -> None:
+        self._user_holds = user_holds or UserHolds(clock)
         self._access = access
         self._reader = reader
         self._shared = shared
@@ -85,6 +89,14 @@ class SessionLogs:
             raise SessionNotFoundError(key.app, key.user, key.session)
         return await self._create(key, {}, exist_ok=True)
 
+    async def load_to_write(self, key: SessionKey) -> SessionLog:
+        """The log of a session as `load` finds it, once no deletion of its user is under way. Raises what `load` raises."""
+        log = await self.load(key)
+        while self._user_holds.has(key):
+            await self._user_holds.passed(key)
+            log = await self.load(key)
+        return log
+
     async def find(self, key: SessionKey) -> SessionLog | None:
         """The same; None when there is no such session. Raises StoreError."""
         log = self._logs.get(key)
@@ -116,11 +128,25 @@ class SessionLogs:
             created_s = now_s()
             row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
             log = SessionLog(row, *await self._shared.of(key))
-            delta = log.fold(scopes.split(state))
-            self._access.commits.clear_failure(key)
-            await self.write(log, [CreateSession(key, created_s), *delta])
-            self._keep(log)
-            return log
+            if not self._user_holds.has(key):
+                await self._write_new(log, state, exist_ok=exist_ok)
+                return log
+        # All data of the user is being deleted, and this would be new.
+        await self._user_holds.passed(key)
+        return await self._create(key, state, exist_ok=exist_ok)
+
+    async def _write_new(self, log: SessionLog, state: JsonMapping, *, exist_ok: bool) -> None:
+        key = log.key
+        delta = log.fold(scopes.split(state))
+        self._access.commits.clear_failure(key)
+        try:
+            await self.write(log, [CreateSession(key, log.updated_s), *delta])
+        except SessionExistsError as error:
+            if exist_ok:
+                # It was not there a moment ago, so another deployment has created it, and serves it.
+                raise StoreConflictError(key.session, "it was created at the same time") from error
+            raise
+        self._keep(log)
 
     async def _load(self, row: SessionRow, stale: SessionLog | None) -> SessionLog:
         shared = await self._shared.of(row.key, again=stale is not None)

@@ -10,10 +10,11 @@ import msgspec
 from actors.interfaces.records import TurnRow
 from actors.messages.codec import decode, encode
 from actors.messages.config import RunConfig
-from actors.messages.event import USER
+from actors.messages.event import USER, now_s
 from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.turns import TransferRecord, TurnProgress
+from actors.rules.prompt.branches import state_key
 from actors.session.log.event_scan import EventScan
 
 _DEFAULT = RunConfig()
@@ -31,11 +32,19 @@ OVER = frozenset({"finished", "failed", "cancelled"})
 
 
 class OpenCall(NamedTuple):
-    """A function call without a response: the agent that made it, its branch, and the function's name."""
+    """A function call without a response.
+
+    Attributes:
+        author: the agent that made it.
+        branch: the agent's.
+        name: the function's.
+        needs_consent: the user's response only decides whether it is run.
+    """
 
     author: str
     branch: str | None
     name: str
+    needs_consent: bool
 
 
 class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -87,18 +96,28 @@ class OpenTurn:
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open."""
         carries_nothing = not self.temp and self.config == _DEFAULT
-        return msgspec.structs.replace(self.row, temp=b"" if carries_nothing else encode(_Carried(self.temp, self.config)))
+        temp = b"" if carries_nothing else encode(_Carried(self.temp, self.config))
+        return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq))
 
-    def ended(self, agent: str, outcome: outcomes.AnyOutcome) -> TurnRow:
+    def ended(self, agent: str, outcome: outcomes.AnyOutcome, new_events: int = 0) -> TurnRow:
         """Its record, to be stored when it ends. Only a paused turn still carries its `temp:` state and options.
 
         Args:
             agent: the agent that was selected for it.
+            new_events: how many events are stored together with its end.
         """
         status = _STATUS[type(outcome)]
         row = self.record()
         temp = row.temp if status == "paused" else b""
-        return msgspec.structs.replace(row, status=status, agent=agent, outcome=encode(outcome), temp=temp)
+        return msgspec.structs.replace(
+            row,
+            status=status,
+            agent=agent,
+            outcome=encode(outcome),
+            temp=temp,
+            last_seq=self._head_seq + new_events,
+            ended_s=now_s(),
+        )
 
     def note(self, event: EventScan, seq: int) -> None:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
@@ -107,15 +126,21 @@ class OpenTurn:
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
             self._callers = tuple(call.author for call in answered if call is not None)
         for call_id, name in event.calls().items():
-            self.open_calls[call_id] = OpenCall(event.author, event.branch, name)
+            needs_consent = call_id in event.actions.requested_tool_confirmations
+            self.open_calls[call_id] = OpenCall(event.author, event.branch, name, needs_consent)
         for call_id in event.answered():
-            self.open_calls.pop(call_id, None)
+            if event.author != USER or not self._waits_for_consent(call_id):
+                self.open_calls.pop(call_id, None)
         if event.content is not None and event.content.role == "model":
             self._said[event.author] += 1
         if event.actions.agent_state is not None:
-            self._progress[event.author] = (seq, event.actions.agent_state)
+            self._progress[state_key(event.author, event.branch)] = (seq, event.actions.agent_state)
         if event.actions.transfer_to_agent is not None:
             self._handovers.append(TransferRecord(seq, event.branch, event.author, event.actions.transfer_to_agent))
+
+    def _waits_for_consent(self, call_id: str) -> bool:
+        call = self.open_calls.get(call_id)
+        return call is not None and call.needs_consent
 
     def progress(self) -> TurnProgress:
         """How far the turn is."""

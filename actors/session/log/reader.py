@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from actors.errors import UnknownFunctionCallError
-from actors.interfaces.records import CallRow, SessionRow, TurnRow
+from actors.errors import StoreError, UnknownFunctionCallError
+from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
 from actors.messages.codec import decode
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
@@ -52,14 +52,16 @@ class LogReader:
         )
         return [StoredEvent(seq, raw) for seq, raw in rows]
 
-    async def page(self, key: SessionKey, after_seq: int, max_events: int = PAGE) -> list[StoredEvent]:
+    async def page(
+        self, key: SessionKey, after_seq: int, max_events: int = PAGE, after_s: float | None = None
+    ) -> list[StoredEvent]:
         """The events after a position: at most `max_events`, fewer when they are large, none when there are no more."""
-        page = await self.events(key, after_seq=after_seq, limit=FIRST_READ)
+        page = await self.events(key, after_seq=after_seq, limit=FIRST_READ, after_s=after_s)
         if len(page) == FIRST_READ:
             size = sum(len(stored.raw) for stored in page)
             room = min(max_events, FIRST_READ * PAGE_BYTES // (size + 1)) - FIRST_READ
             if room > 0:
-                page += await self.events(key, after_seq=page[-1].seq, limit=room)
+                page += await self.events(key, after_seq=page[-1].seq, limit=room, after_s=after_s)
         return page
 
     async def recall(self, key: SessionKey, turn: OpenTurn) -> None:
@@ -79,6 +81,44 @@ class LogReader:
         """The record of a turn, or None."""
         await self._access.commits.flush()
         return await self._access.read(self._store.turn, key, invocation_id)
+
+    async def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
+        """The records of turns, the one that began last first: see `SessionStore.turns`."""
+        if not hasattr(self._store, "turns"):
+            raise StoreError(f"{type(self._store).__name__} lists no turns: it has no method 'turns' of SessionStore")
+        await self._access.commits.flush()
+        rows = await self._access.read(self._store.turns, wanted)
+        ends = self._access.pending_ends
+        return [(key, ends.row(key, row.invocation_id) or row) for key, row in rows]
+
+    async def part(
+        self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, *, newest: bool
+    ) -> list[StoredEvent]:
+        """Events between two positions, oldest first: at most `limit`, fewer when they are large, none when there are none.
+
+        Args:
+            newest: those before `before_seq` instead of those after `after_seq`.
+        """
+        found: list[StoredEvent] = []
+        count = min(FIRST_READ, limit)
+        while count > 0:
+            page = await self._between(key, after_seq, before_seq, count, newest)
+            found = page + found if newest else found + page
+            if len(page) < count:
+                break
+            after_seq, before_seq = (after_seq, found[0].seq) if newest else (found[-1].seq, before_seq)
+            size = sum(len(stored.raw) for stored in found)
+            count = min(limit, len(found) * PAGE_BYTES // (size + 1)) - len(found)
+        return found
+
+    async def _between(
+        self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, newest: bool
+    ) -> list[StoredEvent]:
+        options = {} if before_seq is None else {"before_seq": before_seq}
+        rows = await self._access.read(
+            lambda: self._store.events(key, after_seq=after_seq, limit=limit, newest=newest, **options)
+        )
+        return [StoredEvent(seq, raw) for seq, raw in rows]
 
     async def open_turn(self, key: SessionKey) -> OpenTurn | None:
         """The turn that is open in the store: one that ran when the Session actor or the whole deployment was lost."""

@@ -55,14 +55,18 @@ class SharedStates:
             of_app, of_user = (self._refreshed(scope, stored, again) for scope, stored in zip(scopes, found, strict=True))
         return of_app, of_user
 
+    def mark_stale(self, scope: SessionKey) -> None:
+        """Have the state under a key read again before it is used."""
+        if (state := self._states.get(scope)) is not None:
+            state.is_stale = True
+
     async def reread(self, key: SessionKey) -> None:
         """Read the states again because a change was not stored. Raises StoreError; they are stale then."""
         try:
             await self.of(key, again=True)
         except StoreError:
             for scope in _scopes(key):
-                if (state := self._states.get(scope)) is not None:
-                    state.is_stale = True
+                self.mark_stale(scope)
             raise
 
     def _refreshed(self, scope: SessionKey, stored: JsonMapping, again: bool) -> SharedState:

@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 
+from actors.errors import TurnCancelledError
+
 
 class Waiter:
     """A turn in the queue, and the Runner that wants to run it.
@@ -70,6 +72,11 @@ class TurnQueue:
             waiter = self._waiters.popleft()
             if not waiter.admitted.done():
                 waiter.admitted.set_result(False)
+
+    def drop_predecessors(self, invocation_id: str, runner: str) -> None:
+        """Remove a turn that another Runner has put here: the Runner of a session is only ever replaced when it is lost."""
+        for waiter in [each for each in self._waiters if each.invocation_id == invocation_id and each.runner != runner]:
+            self.remove(waiter, TurnCancelledError(invocation_id))
 
     def remove(self, waiter: Waiter, reason: Exception) -> None:
         """Remove a turn from the queue; `enqueue` raises the reason."""

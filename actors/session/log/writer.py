@@ -61,6 +61,8 @@ class LogWriter:
             for each, (_, event) in zip(stored, events, strict=True):
                 if event.author != USER:
                     self._subscriptions.publish(log.key, event.invocation_id, [each])
+                else:
+                    self._subscriptions.publish_message(log.key, each)
             if then is not None:
                 then()
 

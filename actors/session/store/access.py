@@ -32,6 +32,10 @@ class StoreAccess:
         self.commits = GroupCommit(self._commit)
         self.pending_ends = PendingTurnEnds(store, self._thread)
 
+    async def open(self) -> None:
+        """Open the store, if it is not open yet. Raises StoreError."""
+        await self._thread.open()
+
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Call a method of the store that changes nothing, in the store's thread. Raises StoreError."""
         return await self._thread.call(function, *args)

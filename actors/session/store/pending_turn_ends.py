@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from actors.errors import StoreError, StoreUnavailableError
-from actors.interfaces.records import PutTurn
+from actors.interfaces.records import PutTurn, TurnRow
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
 from actors.session.store.store_thread import StoreThread
@@ -46,6 +46,11 @@ class PendingTurnEnds:
     def has(self, key: SessionKey, invocation_id: str) -> bool:
         """True when the turn has ended and the store does not know it yet."""
         return (key, invocation_id) in self._pending
+
+    def row(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
+        """The record of a turn that has ended, if the store does not know it yet."""
+        record = self._pending.get((key, invocation_id))
+        return record.row if record is not None else None
 
     def add(self, record: PutTurn) -> None:
         """Have the end of a turn stored when that is possible, unless the stored turn has another epoch by then."""

@@ -63,6 +63,10 @@ class StoreThread:
         self._overdue: Future[Any] | None = None
         self._is_closing = False
 
+    async def open(self) -> None:
+        """Open the store if it is not open yet, once all calls before are done. Raises StoreError."""
+        await self.call(_nothing)
+
     async def call(self, function: Callable[..., T], *args: Any, writing: bool = False, waits: bool = True) -> T:
         """Call a function in the store's thread.
 
@@ -139,3 +143,7 @@ class StoreThread:
             self._store.open()
             self._is_open = True
         return function(*args)
+
+
+def _nothing() -> None:
+    """Does nothing: any call has the store opened first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
 from actors.errors import RaygroveError, name_and_args
@@ -13,6 +13,7 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Failed
 from actors.messages.protocol.subscriptions import News, TurnNews, TurnRead
 from actors.messages.session import SessionKey
+from actors.rules.delivery.answers import AnswersUnderWay
 from actors.rules.delivery.event_buffer import EventBuffer
 
 POLL_S = 20.0
@@ -43,26 +44,44 @@ class TurnOutbox:
         turn: the turn.
         after_seq: the last position that the subscriber knows.
         max_bytes: what it may hold.
+
+    Attributes:
+        wants_answers: the subscriber does not have the beginnings of the answers under way. It gets them when it has all complete
+            events, and no partials before.
     """
 
     def __init__(self, turn: TurnKey, after_seq: int, max_bytes: int) -> None:
         self.turn = turn
         self.buffer = EventBuffer(after_seq, max_bytes)
         self.outcome: AnyOutcome | None = None
+        self.wants_answers = False
 
-    def has_news(self) -> bool:
-        """True when there is something to fetch."""
-        return len(self.buffer) > 0 or self.has_ended()
+    def has_news(self, answers: AnswersUnderWay | None) -> bool:
+        """True when there is something to fetch.
+
+        Args:
+            answers: those under way in the session.
+        """
+        return len(self.buffer) > 0 or self.has_ended() or (bool(answers) and self._can_take_answers())
+
+    def _can_take_answers(self) -> bool:
+        return self.wants_answers and not self.buffer.is_behind
 
     def has_ended(self) -> bool:
         """True when nothing follows, and all that was not delivered yet is held here."""
         return self.outcome is not None and not self.buffer.is_behind
 
-    def take(self) -> TurnNews:
-        """Remove and return everything that is held here."""
+    def take(self, answers: AnswersUnderWay | None) -> TurnNews:
+        """Remove and return everything that is held here; and the answers under way, if they are wanted."""
         key, invocation_id = self.turn
         outcome = self.outcome if self.has_ended() else None
-        return TurnNews(key=key, invocation_id=invocation_id, events=self.buffer.take(), outcome=outcome)
+        beginnings: Sequence[StoredEvent] = ()
+        if self._can_take_answers():
+            self.wants_answers = False
+            if answers is not None:
+                beginnings = answers.partials()
+                self.buffer.begin_anew(beginnings, answers.cut_off())
+        return TurnNews(key=key, invocation_id=invocation_id, events=self.buffer.take(), outcome=outcome, answers=beginnings)
 
 
 class Outbox:
@@ -75,15 +94,23 @@ class Outbox:
         clock: seconds that only go forward.
         read: reads the log.
         max_bytes: what is kept at most, beside an eighth of it for each turn.
+        answers: gives the answers under way in a session.
 
     Attributes:
         id: names it, so that a subscriber notices when another one has taken its place.
         size: bytes that it holds.
     """
 
-    def __init__(self, clock: Callable[[], float], read: ReadTurnPage, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        read: ReadTurnPage,
+        max_bytes: int = MAX_BYTES,
+        answers: Callable[[SessionKey], AnswersUnderWay | None] = lambda _: None,
+    ) -> None:
         self._clock = clock
         self._read = read
+        self._answers = answers
         self._max_bytes = max_bytes
         self._turns: dict[TurnKey, TurnOutbox] = {}
         self._ready: dict[TurnKey, TurnOutbox] = {}
@@ -104,13 +131,20 @@ class Outbox:
         if old is not None:
             # Followed already, or it goes on after a pause of which the subscriber does not know yet: no event may be left out.
             after_seq, head_seq = min(after_seq, old.buffer.delivered_seq), max(head_seq, old.buffer.head_seq)
-            self.size -= old.buffer.size
-            self._ready.pop(turn, None)
-            self._behind.pop(turn, None)
+            self.forget(turn)
         box = self._turns[turn] = TurnOutbox(turn, after_seq, self._max_bytes // 8)
         box.buffer.expect(head_seq)
+        box.wants_answers = box.buffer.is_behind or bool(self._answers(turn[0]))
         self._sort(box)
         self._read_on()
+
+    def forget(self, turn: TurnKey) -> None:
+        """Deliver no more of a turn, which may be unknown."""
+        box = self._turns.pop(turn, None)
+        if box is not None:
+            self.size -= box.buffer.size
+            self._ready.pop(turn, None)
+            self._behind.pop(turn, None)
 
     def put(self, turn: TurnKey, events: Iterable[StoredEvent]) -> None:
         """Add events or partials of a turn; those of a turn that is not followed are dropped."""
@@ -119,10 +153,19 @@ class Outbox:
             return
         buffer = box.buffer
         for event in events:
+            if box.wants_answers and not event.seq:
+                continue
             held = buffer.size
             buffer.put(event, has_room=self.size < self._max_bytes)
             self.size += buffer.size - held
         self._sort(box)
+
+    def put_answers(self, turn: TurnKey) -> None:
+        """Deliver the answers under way from their beginnings."""
+        box = self._turns.get(turn)
+        if box is not None:
+            box.wants_answers = True
+            self._sort(box)
 
     def end(self, turn: TurnKey, outcome: AnyOutcome) -> None:
         """Add the end of a turn."""
@@ -132,7 +175,7 @@ class Outbox:
             self._sort(box)
 
     def _sort(self, box: TurnOutbox) -> None:
-        if box.has_news():
+        if box.has_news(self._answers(box.turn[0]) if box.wants_answers else None):
             self._ready[box.turn] = box
             self._filled.set()
             if box.has_ended() or box.buffer.is_behind:
@@ -177,7 +220,7 @@ class Outbox:
     def _take(self, box: TurnOutbox) -> TurnNews:
         if box.has_ended():
             self._turns.pop(box.turn, None)
-        return box.take()
+        return box.take(self._answers(box.turn[0]))
 
     def _read_on(self) -> None:
         """Read from the log what was left to it, for the turns whose earlier events were all delivered."""

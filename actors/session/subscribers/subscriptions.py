@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from actors.messages.protocol.base import Ack, StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
-from actors.messages.protocol.subscriptions import News, Poll, Unsubscribe
+from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, Unsubscribe
 from actors.messages.session import SessionKey
+from actors.rules.delivery.answers import AnswersUnderWay
 from actors.session.subscribers.outbox import Outbox, ReadTurnPage, TurnKey
 
 
@@ -24,7 +25,10 @@ class Subscriptions:
         self._read = read
         self._clock = clock
         self._outboxes: dict[str, Outbox] = {}
-        self._of_turn: dict[TurnKey, set[str]] = {}
+        # Names in order, not in a set: the same requests are replied to in the same order in every process.
+        self._of_turn: dict[TurnKey, dict[str, None]] = {}
+        self._answers: dict[SessionKey, AnswersUnderWay] = {}
+        self._followed: set[SessionKey] = set()
         self._polls = 0
 
     @property
@@ -42,7 +46,9 @@ class Subscriptions:
             head_seq: the last position that is on disk.
         """
         if subscriber:
-            self._of_turn.setdefault((key, invocation_id), set()).add(subscriber)
+            self._of_turn.setdefault((key, invocation_id), {})[subscriber] = None
+            if invocation_id == WHOLE_SESSION:
+                self._followed.add(key)
             self._outbox(subscriber).follow((key, invocation_id), after_seq, head_seq)
 
     def add_ended(
@@ -60,8 +66,47 @@ class Subscriptions:
     def publish(self, key: SessionKey, invocation_id: str, events: Sequence[StoredEvent]) -> None:
         """Deliver new events or partials of a turn to its subscribers."""
         turn = (key, invocation_id)
+        if self._answers and (answers := self._answers.get(key)) is not None:
+            for event in events:
+                if event.seq:
+                    answers.complete(event.raw)
         for subscriber in self._of_turn.get(turn, ()):
             self._outbox(subscriber).put(turn, events)
+        if key in self._followed:
+            self._publish_to_followers(key, events)
+
+    def publish_message(self, key: SessionKey, event: StoredEvent) -> None:
+        """Deliver a user's event to the subscribers of the whole session."""
+        if key in self._followed:
+            self._publish_to_followers(key, [event])
+
+    def _publish_to_followers(self, key: SessionKey, events: Sequence[StoredEvent]) -> None:
+        turn = (key, WHOLE_SESSION)
+        subscribers = self._of_turn.get(turn, ())
+        for subscriber in subscribers:
+            self._outbox(subscriber).put(turn, events)
+        if not subscribers:
+            self._followed.discard(key)
+            self._of_turn.pop(turn, None)
+
+    def answers(self, key: SessionKey) -> AnswersUnderWay:
+        """What has been streamed of the answers that are under way in a session, to be changed in place."""
+        return self._answers.setdefault(key, AnswersUnderWay())
+
+    def drop_answers(self, key: SessionKey, runs: Iterable[int] | None = None) -> None:
+        """Forget what has been streamed by runs that were lost; None: by all."""
+        if key in self._answers:
+            self._answers[key].drop(runs)
+
+    def forget_answers(self, key: SessionKey) -> None:
+        """Forget all answers of a session: its open turn has ended."""
+        self._answers.pop(key, None)
+
+    def publish_answers(self, key: SessionKey, invocation_id: str) -> None:
+        """Deliver the answers under way from their beginnings to the subscribers of a turn."""
+        for turn in ((key, invocation_id), (key, WHOLE_SESSION)):
+            for subscriber in self._of_turn.get(turn, ()):
+                self._outbox(subscriber).put_answers(turn)
 
     def publish_end(self, key: SessionKey, invocation_id: str, outcome: AnyOutcome) -> None:
         """Deliver the end of a turn to its subscribers, which follow it no longer."""
@@ -79,8 +124,14 @@ class Subscriptions:
         return await outbox.poll(message.ack)
 
     async def unsubscribe(self, message: Unsubscribe) -> Ack:
-        """Forget a subscriber."""
-        self.remove(message.subscriber)
+        """Forget a subscriber, or that it follows one turn."""
+        if message.key is None:
+            self.remove(message.subscriber)
+            return Ack()
+        turn = (message.key, message.invocation_id)
+        self._of_turn.get(turn, {}).pop(message.subscriber, None)
+        if message.subscriber in self._outboxes:
+            self._outboxes[message.subscriber].forget(turn)
         return Ack()
 
     def remove(self, subscriber: str) -> None:
@@ -89,7 +140,7 @@ class Subscriptions:
         if outbox is not None:
             outbox.close()
         for subscribers in self._of_turn.values():
-            subscribers.discard(subscriber)
+            subscribers.pop(subscriber, None)
 
     def close(self) -> None:
         """Forget all subscribers."""
@@ -102,5 +153,5 @@ class Subscriptions:
             for name in [name for name, box in self._outboxes.items() if box.is_abandoned()]:
                 self.remove(name)
             clock = self._clock or asyncio.get_running_loop().time
-            outbox = self._outboxes[subscriber] = Outbox(clock, self._read)
+            outbox = self._outboxes[subscriber] = Outbox(clock, self._read, answers=self._answers.get)
         return outbox

@@ -56,7 +56,7 @@ class TurnEnder:
         """
         turn.is_ending = True
         try:
-            record = log.put_turn(turn.ended(agent, outcome))
+            record = log.put_turn(turn.ended(agent, outcome, len(events)))
             return await self._writer.add(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, outcome))
         except Exception:
             turn.is_ending = False
@@ -67,6 +67,7 @@ class TurnEnder:
         if log.turn is not turn:
             return
         self._subscriptions.publish_end(log.key, turn.row.invocation_id, outcome)
+        self._subscriptions.forget_answers(log.key)
         log.turn = None
         log.queue.start_next()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.errors import InvocationNotFoundError
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
+from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
@@ -14,6 +15,7 @@ class TurnJoiner:
     """Answers Subscribe, and lets the subscribers of repeated requests follow the turn that is there."""
 
     def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
+        self._logs = parts.logs
         self._reader = parts.reader
         self._subscriptions = parts.subscriptions
         self._lookup = lookup
@@ -25,6 +27,10 @@ class TurnJoiner:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn.
             StoreError: the store cannot be read.
         """
+        if message.invocation_id == WHOLE_SESSION:
+            log = await self._logs.load(message.key)
+            self._subscriptions.add(message.subscriber, message.key, WHOLE_SESSION, message.after_seq, log.committed_seq)
+            return p.Subscribed(status="running")
         log, row = await self._lookup.log_and_row(message.key, message.invocation_id)
         if row is None and not log.queue.has(message.invocation_id):
             raise InvocationNotFoundError(message.invocation_id, message.key.session)

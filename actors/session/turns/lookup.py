@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from actors.errors import FencedError, SessionNotFoundError, UnknownFunctionCallError
+from collections.abc import Sequence
+
+from actors.errors import FencedError, InvalidMessageError, SessionNotFoundError, UnknownFunctionCallError
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.event_scan import EventScan, scan
+from actors.session.log.open_turn import OVER, OpenTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.parts import SessionParts
 
@@ -25,9 +28,12 @@ class TurnLookup:
         Raises:
             SessionNotFoundError: there is no session, and it is not to be created.
             UnknownFunctionCallError: the message answers a call that the log has not.
+            InvalidMessageError: it answers calls of several turns that can go on.
             StoreError: the store cannot be read.
         """
         key = message.key
+        # Its data would be saved now, and deleted before the turn begins.
+        await self._parts.user_holds.passed(key)
         log = await self._logs.find(key)
         if log is None:
             if not message.auto_create:
@@ -37,6 +43,7 @@ class TurnLookup:
             return p.TurnFound(authors=())
         calls = await self._reader.calls(key, message.call_ids)
         if calls:
+            await self._require_one_turn(log, list(dict.fromkeys(call.invocation_id for call in calls)))
             return p.TurnFound(
                 authors=self._parts.deciding(log.authors()), caller=calls[0].author, invocation_id=calls[0].invocation_id
             )
@@ -46,6 +53,16 @@ class TurnLookup:
             is_there=row is not None or log.queue.has(message.invocation_id),
             agent=row.agent if row is not None else "",
         )
+
+    async def _require_one_turn(self, log: SessionLog, answered: Sequence[str]) -> None:
+        """Raise InvalidMessageError if a turn after the first of `answered` waits, too: the message would not continue it."""
+        for other in answered[1:]:
+            row = await self.row(log, other)
+            if row is not None and row.status not in OVER:
+                raise InvalidMessageError(
+                    f"the message answers calls of the turns {answered[0]!r} and {other!r}, but continues only one turn: "
+                    "send one message for each"
+                )
 
     async def current(self, turn: p.TurnRef) -> tuple[SessionLog, OpenTurn]:
         """The session and the turn that a fencing token names.
@@ -80,3 +97,14 @@ class TurnLookup:
         row = log.open_row(invocation_id) or await self._reader.turn(log.key, invocation_id)
         # It may have begun while the store was asked.
         return log.open_row(invocation_id) or row
+
+
+def missing_notes(turn: OpenTurn, notes: Sequence[p.Note]) -> list[tuple[bytes, EventScan]]:
+    """The notes that the turn's log lacks.
+
+    Raises:
+        FencedError: the run of one was abandoned, and with it all that it has asked for.
+    """
+    if any(note.run in turn.lost for note in notes):
+        raise FencedError(turn.row.invocation_id, turn.row.epoch)
+    return [(note.raw, event) for note in notes if (event := scan(note.raw)).id not in turn.stored]

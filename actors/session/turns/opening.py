@@ -15,7 +15,9 @@ from actors.errors import SessionBusyError, SessionNotFoundError, StoreUnavailab
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import encode
+from actors.messages.event import now_s
 from actors.rules.checks.state import only_temp
+from actors.rules.recovery.failures import failure
 from actors.rules.routing.opening import (
     Begin,
     Free,
@@ -87,6 +89,11 @@ class TurnOpener:
                 # It was evicted or deleted while the store was asked, which may take long.
                 request.log = await self._log_of(message)
                 continue
+            if not request.holds_session and self._parts.user_holds.has(message.key):
+                # All data of the user is being deleted: the turn begins afresh afterwards.
+                await self._parts.user_holds.passed(message.key)
+                request.log = await self._log_of(message)
+                continue
             match decide(request.facts(known)):
                 case Begin():
                     request.holds_session = log.queue.is_taken = True
@@ -108,6 +115,8 @@ class TurnOpener:
         """The turn asked for, if it is there already."""
         log, message = request.log, request.message
         invocation_id = message.invocation_id
+        # What the Runner's predecessor had in the queue gets no reply any more: the request that repeats it takes its place.
+        log.queue.drop_predecessors(invocation_id, message.runner)
         answer_seq = 0
         if message.answers:
             # The turn that made the calls is always there; it is joined only if its log has this very answer.
@@ -151,7 +160,9 @@ class TurnOpener:
         if message.answers:
             return await self._continue_paused(request)
         seq = log.head_seq + 1
-        row = TurnRow(invocation_id=message.invocation_id, status="running", epoch=1, first_seq=seq, opened_seq=seq)
+        row = TurnRow(
+            invocation_id=message.invocation_id, status="running", epoch=1, first_seq=seq, opened_seq=seq, begun_s=now_s()
+        )
         return await self._store(request, OpenTurn(row, message.config, message.runner))
 
     async def _continue_paused(self, request: _Request) -> p.TurnBegun:
@@ -165,7 +176,14 @@ class TurnOpener:
         turn.config = message.config
         turn.runner = message.runner
         turn.row = msgspec.structs.replace(
-            turn.row, status="running", epoch=turn.row.epoch + 1, opened_seq=log.head_seq + 1, agent="", outcome=b""
+            turn.row,
+            status="running",
+            epoch=turn.row.epoch + 1,
+            opened_seq=log.head_seq + 1,
+            agent="",
+            outcome=b"",
+            ended_s=0.0,
+            begun_s=turn.row.begun_s or now_s(),
         )
         begun = await self._store(request, turn)
         progress = turn.progress()
@@ -198,8 +216,8 @@ class TurnOpener:
     def _let_go(self, request: _Request, error: BaseException) -> None:
         """The turn could not begin: tell its subscribers, and let the next turn begin."""
         message, log = request.message, request.log
-        reason = str(error) or type(error).__name__
-        never_ran = p.Failed(error_code=type(error).__name__, error_message=f"the turn could not begin: {reason}")
+        # With its arguments, so that every driver raises the error itself: no agent has failed.
+        never_ran = failure(error)
         if isinstance(error, StoreUnavailableError) and log.turn is not None:
             # It may have begun in the store.
             self._parts.store_end_later(log.put_turn(log.turn.ended("", never_ran)))

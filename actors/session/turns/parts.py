@@ -14,6 +14,7 @@ from actors.session.admission import Admission
 from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader
 from actors.session.log.shared_state import SharedStates
+from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import LogWriter
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
@@ -34,6 +35,7 @@ class SessionParts:
         subscriptions: which drivers follow which turns.
         writer: appends events.
         admission: what may enter a log.
+        user_holds: users whose data is being deleted.
     """
 
     topology: Topology
@@ -46,6 +48,7 @@ class SessionParts:
     subscriptions: Subscriptions
     writer: LogWriter
     admission: Admission
+    user_holds: UserHolds
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Read the states of a session's app and user again, if other Session actors may have changed them. Raises StoreError."""

@@ -9,7 +9,7 @@ from actors.messages import protocol as p
 from actors.messages.event import USER
 from actors.rules.capacity.sharding import holds
 from actors.session.log.event_scan import scan
-from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
 
 
@@ -20,6 +20,7 @@ class TurnRecovery:
         self._parts = parts
         self._logs = parts.logs
         self._reader = parts.reader
+        self._writer = parts.writer
         self._lookup = lookup
 
     async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply:
@@ -46,6 +47,7 @@ class TurnRecovery:
 
     async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
         """Give an open turn to a Runner with a new epoch, which fences off the Runner that had it. Raises StoreError."""
+        await self._parts.user_holds.passed(message.key)
         log = await self._logs.find(message.key)
         turn = log.turn if log is not None else None
         if log is None or turn is None or turn.row.invocation_id != message.invocation_id or turn.is_ending:
@@ -57,6 +59,7 @@ class TurnRecovery:
         epoch = turn.row.epoch + 1
         turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
         turn.lost.clear()
+        self._parts.subscriptions.drop_answers(log.key)
         await self._logs.write(log, [log.put_turn(turn.record())])
         opened_seq = turn.row.opened_seq
         event = (await self._reader.events(log.key, after_seq=opened_seq - 1, limit=1))[0]
@@ -75,8 +78,13 @@ class TurnRecovery:
 
     async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
         """Fence off runs of a turn, and tell how far the turn is. Raises FencedError, StoreError."""
-        _, turn = await self._lookup.current(message.turn)
+        log, turn = await self._lookup.current(message.turn)
         turn.lost.update(message.lost)
+        self._parts.subscriptions.drop_answers(message.turn.key, message.lost)
+        # A supervisor that was abandoned meanwhile has begun again, and with another note.
+        notes = missing_notes(turn, [note for note in message.notes if note.run not in turn.lost])
+        if notes:
+            await self._writer.add(log, notes)
         # What the runs have sent already may be on its way to the disk.
         await self._parts.access.commits.flush()
         _, turn = await self._lookup.current(message.turn)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from actors.errors import FencedError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
+from actors.rules.delivery.answers import AnswerId
 from actors.session.log.event_scan import scan
 from actors.session.turns.ending import TurnEnder
-from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
 
 
@@ -26,6 +27,8 @@ class TurnWriter:
 
     async def append(self, message: p.Append) -> p.Appended:
         """Store events of the open turn; with `outcome` the turn ends with them. Events that are sent again are stored once.
+
+        The notes that come with them are stored in the same step before them, if the log lacks them.
 
         Raises:
             FencedError: the turn is not open, or was given to another Runner, or the run was abandoned.
@@ -47,8 +50,10 @@ class TurnWriter:
             if position is None:
                 raise
             return p.Appended(first_seq=position[0])
+        notes = missing_notes(turn, message.notes) if message.notes else []
         writes: list[Write] = []
         state_seq = log.state_seq
+        events = [*notes, *events]
         for raw, event in events:
             self._admission.event(log, raw, event)
         if message.temp:
@@ -60,12 +65,19 @@ class TurnWriter:
             first_seq = await self._writer.add(log, events, writes)
         else:
             first_seq = await self._ender.end(log, turn, message.selected, message.outcome, events, writes)
-        return p.Appended(first_seq=first_seq, state_seq=state_seq)
+        return p.Appended(first_seq=first_seq + len(notes), state_seq=state_seq)
 
-    async def tell_partial(self, message: p.TellPartial) -> p.Ack:
+    async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
         """Deliver partials to the turn's subscribers. Raises FencedError."""
         await self._lookup.current(message.turn)
-        self._counts["partials"] += len(message.events)
         partials = [p.StoredEvent(0, raw) for raw in message.events]
-        self._subscriptions.publish(message.turn.key, message.turn.invocation_id, partials)
+        answer = AnswerId(message.turn.epoch, message.turn.run, message.answer)
+        told = self._subscriptions.answers(message.turn.key).tell(answer, message.first, partials, again=message.again)
+        if told.lacks_beginning:
+            return p.TellAgain()
+        self._counts["partials"] += len(told.new)
+        if told.begins_again:
+            self._subscriptions.publish_answers(message.turn.key, message.turn.invocation_id)
+        else:
+            self._subscriptions.publish(message.turn.key, message.turn.invocation_id, told.new)
         return p.Ack()

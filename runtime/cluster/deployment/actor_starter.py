@@ -50,7 +50,7 @@ class ActorStarter:
             DeploymentExistsError: the name is taken.
         """
         deployment, settings = self._deployment, self._deployment.settings
-        chunks = to_chunks(refusal, content, must_last=deployment.detached)
+        chunks = to_chunks(refusal, content, must_last=deployment.detached, variables=settings.variables)
         options: RayOptions = {"max_restarts": restarts}
         if settings.core_resources:
             options["resources"] = settings.core_resources

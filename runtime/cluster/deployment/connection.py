@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
+from contextlib import nullcontext
 from typing import ClassVar
 
 import ray
+from ray._private import ray_constants
+from ray._private.services import canonicalize_bootstrap_address_or_die
+from ray.exceptions import RayError
 
 from actors.errors import ClusterError
+from runtime.cluster.deployment.forks import Forks
+from runtime.cluster.deployment.joining import prepare_joining
+from runtime.cluster.deployment.local_ray import without_idle_processes
+from runtime.cluster.deployment.noise import hide_noise
 from runtime.settings import Settings
 
 LOCAL = "local"
 """Ray's address for a local Ray that this program starts."""
+
+SIGNAL_HANDLER = "RAY_DISABLE_FAILURE_SIGNAL_HANDLER"
+"""Environment variable: whether Ray prints no stack of this process when a signal ends it."""
 
 INSTEAD = "Start a cluster with 'ray start --head', and give its address"
 """What users can do where a local Ray of this program will not do."""
@@ -42,12 +52,21 @@ class RayConnection:
         self._may_start = may_start
         self._is_user = False
 
+    @property
+    def address(self) -> str | None:
+        """Where the Ray is that is used, as `host:port`; None while none is."""
+        return str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else None
+
     def open(self) -> None:
         """Connect to Ray, or start it, if need be. Raises ClusterError.
 
         Call it in the main thread, if possible: only there Ray handles SIGTERM with an orderly exit. Elsewhere, a driver that
         gets SIGTERM leaves processes of a local Ray behind.
         """
+        if Forks.is_fork:
+            raise ClusterError(
+                "this process is a fork of one that uses Ray, and Ray cannot be used in it: start processes with 'spawn' instead"
+            )
         with self._lock:
             if not ray.is_initialized():
                 self._connect()
@@ -69,29 +88,41 @@ class RayConnection:
                 ray.shutdown()
 
     def _connect(self) -> None:
-        settings = self._settings
         # Without an address, Ray would use the cluster that was started last on this machine: another user's perhaps, or gone.
         address = self._address or os.environ.get("RAY_ADDRESS") or LOCAL
         if not self._may_start and address == LOCAL:
             raise ClusterError(f"a Ray that this program starts would end with it. {INSTEAD}")
+        if address == LOCAL:
+            self._init(address, "on this machine")
+            return
+        if address == "auto":
+            address = _found_on_this_machine()
+        prepare_joining(address)
+        self._init(address, f"at {address!r}")
+
+    def _init(self, address: str, where: str) -> None:
+        settings, is_own = self._settings, address == LOCAL
+        if SIGNAL_HANDLER not in os.environ:
+            # Ray prints a C++ stack of every program that SIGTERM ends, such as each worker of a web server.
+            ray_constants.RAY_DISABLE_FAILURE_SIGNAL_HANDLER = True
         try:
-            _check_reachable(address, settings.start_timeout_s)
-            ray.init(
-                address=address,
-                namespace=settings.namespace,
-                num_cpus=settings.num_cpus if address == LOCAL else None,
-                include_dashboard=False if address == LOCAL else None,
-                log_to_driver=settings.log_to_driver,
-                logging_level=logging.ERROR,
-            )
-        except (OSError, RuntimeError, ValueError) as error:
-            where = "on this machine" if address in (LOCAL, "auto") else f"at {address!r}"
-            instead = "" if self._may_start else f". {INSTEAD}"
-            raise ClusterError(f"no Ray {where} can be used: {error}{instead}") from error
+            hide_noise()
+            with without_idle_processes() if is_own else nullcontext():
+                ray.init(
+                    address=address,
+                    namespace=settings.namespace,
+                    num_cpus=settings.num_cpus if is_own else None,
+                    include_dashboard=False if is_own else None,
+                    log_to_driver=settings.log_to_driver,
+                    logging_level=logging.ERROR,
+                )
+        except (OSError, RuntimeError, ValueError, RayError) as error:
+            raise ClusterError(f"no Ray {where} can be used: {error}") from error
 
 
-def _check_reachable(address: str, timeout_s: float) -> None:
-    """Check that a process listens at `host:port`. Ray itself would try for minutes. Raises OSError."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=timeout_s).close()
+def _found_on_this_machine() -> str:
+    """The address of the Ray that runs on this machine. Raises ClusterError."""
+    try:
+        return str(canonicalize_bootstrap_address_or_die("auto"))
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ClusterError(f"no Ray was found on this machine: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +24,7 @@ from runtime.cluster.processes.ray_processes import RayProcesses
 from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
+from runtime.logs.options import LogOptions
 from runtime.settings import Settings
 
 
@@ -60,6 +60,7 @@ class RunnerSpec:
         tree: the agents.
         artifact_store: URL or store.
         plugins: pickled.
+        logs: what the processes of agents log.
     """
 
     app_name: str
@@ -68,6 +69,7 @@ class RunnerSpec:
     artifact_store: str | ArtifactStore
     plugins: bytes
     settings: Settings
+    logs: LogOptions
 
     @property
     def name(self) -> str:
@@ -87,13 +89,13 @@ def build_session(spec: SessionSpec) -> Actor:
     return SessionActor(environment, spec.name, spec.shard)
 
 
-def build_runner(spec: RunnerSpec) -> tuple[Actor, Callable[[], None]]:
-    """Build a Runner. Returns it, and a function that begins to start spare processes for its agents."""
+def build_runner(spec: RunnerSpec) -> tuple[Actor, RayDirectory]:
+    """Build a Runner. Returns it, and the directory of its agents' processes."""
     settings, app_name = spec.settings, spec.app_name
     sessions = [get_actor(name, settings.namespace) for name in actor_names(app_name, "session", settings.session_shards)]
     limiter = get_actor(limiter_name(app_name), settings.namespace) if settings.model_limits else None
     core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter)
-    processes = RayProcesses(spec.tree, core, spec.artifact_store, partial(host_name, app_name), settings)
+    processes = RayProcesses(spec.tree, core, spec.artifact_store, partial(host_name, app_name), settings, spec.logs)
     directory = RayDirectory(spec.tree, processes, settings)
     environment = RunnerEnvironment(
         session=session_ref(sessions, settings.restart_timeout_s),
@@ -101,6 +103,8 @@ def build_runner(spec: RunnerSpec) -> tuple[Actor, Callable[[], None]]:
         artifacts=open_artifact_store(spec.artifact_store),
         plugins=cloudpickle.loads(spec.plugins),
         limits=settings.limits,
+        store_timeout_s=settings.store_timeout_s,
+        host_limit=directory.limit,
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
-    return runner, directory.start_spares
+    return runner, directory

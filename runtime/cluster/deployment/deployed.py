@@ -14,13 +14,21 @@ from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol.base import Statistics
+from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
+from actors.rules.capacity.sharding import shard_of
+from runtime.cluster.deployment.connection import RayConnection
+from runtime.cluster.logs.reader import LogReader
 from runtime.cluster.packing.chunks import pickled_plan
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.link import Handle
-from runtime.cluster.transport.ray_actors import keep_plan, list_named_actors, start_spares
+from runtime.cluster.transport.plans import keep_plan
+from runtime.cluster.transport.ray_actors import list_named_actors, start_spares
+from runtime.logs.options import LogOptions
+from runtime.logs.records import mark_records
+from runtime.logs.replay import Replay
 from runtime.settings import Settings
 
 
@@ -32,11 +40,13 @@ class DeploymentInfo:
         settings: the settings with which the deployment was started.
         artifact_store: URL or store of artifacts.
         auto_create_session: what turns do that do not say it themselves.
+        logs: what its processes log.
     """
 
     settings: Settings
     artifact_store: str | ArtifactStore
     auto_create_session: bool
+    logs: LogOptions
 
 
 class DeployedEngine:
@@ -44,6 +54,7 @@ class DeployedEngine:
 
     Args:
         settings: of this driver.
+        connection: with Ray.
 
     Attributes:
         session, runner: clients of the Session actors and the Runners, once `connect` was called.
@@ -54,9 +65,17 @@ class DeployedEngine:
     runner: RunnerRef
     limiter: LimiterRef | None = None
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, connection: RayConnection) -> None:
         self._settings = settings
-        self._runners: Sequence[Handle] = ()
+        self._connection = connection
+        self._core = CoreHandles((), (), None)
+        self._restart_timeout_s = 0.0
+        self._log_reader: LogReader | None = None
+
+    @property
+    def address(self) -> str | None:
+        """Where the Ray is that is used, as `host:port`; None before it is connected."""
+        return self._connection.address
 
     def connect(self, core: CoreHandles, settings: Settings) -> None:
         """Make the clients.
@@ -68,17 +87,45 @@ class DeployedEngine:
         self.session = session_ref(core.sessions, restart_timeout_s, max_bytes)
         self.runner = runner_ref(core.runners, restart_timeout_s, max_bytes)
         self.limiter = limiter_ref(core.limiter, restart_timeout_s) if core.limiter is not None else None
-        self._runners = core.runners
+        self._core = core
+        self._restart_timeout_s = restart_timeout_s
 
-    async def define(self, name: str, plan: FlowPlan) -> None:
-        """Send the definition of a flow to all Runners, where agents fetch it. Raises DefinitionError, ActorLostError."""
+    async def define(self, name: str, plan: FlowPlan, key: SessionKey) -> None:
+        """Send the definition of a flow to the Runner and the Session actor of a session, so that it survives either of them.
+
+        Raises:
+            DefinitionError: it cannot be pickled.
+            ActorLostError: one of the actors is gone.
+        """
         pickled = pickled_plan(plan.name, plan)
-        await asyncio.gather(*(keep_plan(runner, name, pickled) for runner in self._runners))
+        hosts = {"the Runner": self._core.runners, "the Session actor": self._core.sessions}
+        await asyncio.gather(
+            *(
+                keep_plan(handles[shard_of(key, len(handles))], actor, name, pickled, self._restart_timeout_s)
+                for actor, handles in hosts.items()
+            )
+        )
 
     def start_spares(self) -> None:
         """Have all Runners start spare processes for agents, in the background."""
-        for runner in self._runners:
+        for runner in self._core.runners:
             start_spares(runner)
+
+    def read_logs(self, options: LogOptions, *, from_now: bool) -> None:
+        """Have what agents log and print come to this program.
+
+        Args:
+            from_now: leave out what they have said before.
+        """
+        mark_records()
+        replay = Replay(options.app_name, options.format, filters=options.level_is_programs)
+        self._log_reader = LogReader([*self._core.sessions, *self._core.runners], replay, from_now=from_now)
+
+    async def leave_logs(self) -> None:
+        """Read what agents have said so far, and no more."""
+        reader, self._log_reader = self._log_reader, None
+        if reader is not None:
+            await reader.close()
 
     async def wait_for_replies(self) -> None:
         """Wait until all actors reply. Raises TimeoutError, ActorLostError."""
@@ -96,6 +143,7 @@ class DeployedEngine:
             with suppress(ActorLostError, TimeoutError):
                 async with asyncio.timeout(self._settings.stop_timeout_s):
                     await actor.stop()
+        await self.leave_logs()
         return pids
 
     async def kill_actors(self, handles: Mapping[str, Handle], pids: Sequence[int] = ()) -> None:

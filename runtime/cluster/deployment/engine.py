@@ -26,8 +26,11 @@ from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, p
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.hosts import LimiterHost, RunnerHost, SessionHost
 from runtime.cluster.transport.link import Handle
+from runtime.cluster.transport.plans import PlanPeers
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.engine.deployment import Deployment, model_names, slow_imports
+from runtime.engine.store_urls import check_artifact_folder
+from runtime.logs.options import log_options
 
 ANY_NUMBER = 1_000_000
 """Messages at the same time for the limiter: every call waits there for its permit, and none could return its permit if the
@@ -47,7 +50,7 @@ class RayEngine(DeployedEngine):
     """
 
     def __init__(self, deployment: Deployment, address: str | None) -> None:
-        super().__init__(deployment.settings)
+        super().__init__(deployment.settings, RayConnection(deployment.settings, address, may_start=not deployment.detached))
         store = deployment.artifact_store
         if isinstance(store, str) and store.startswith("memory:"):
             raise DefinitionError(
@@ -57,13 +60,13 @@ class RayEngine(DeployedEngine):
         self.auto_create_session = deployment.auto_create_session
         self.lasts = deployment.detached
         self._deployment = deployment
-        self._connection = RayConnection(deployment.settings, address, may_start=not deployment.detached)
         self._starter = ActorStarter(deployment)
         self._models = SharedModels(deployment.app_name, self._starter)
         self._packing: Future[PackedDefinitions] | None = None
 
     def prepare(self) -> None:
-        """Connect to Ray, or start it, and pack the definitions meanwhile. Raises ClusterError."""
+        """Connect to Ray, or start it, and pack the definitions meanwhile. Raises ClusterError, StoreError."""
+        check_artifact_folder(self._deployment.artifact_store)
         tree = self._deployment.tree
         if ray.is_initialized() or any(map(is_shared, tree.models.values())):
             # Connecting takes no time, or packing has to start the actors of models and needs Ray for that.
@@ -80,11 +83,16 @@ class RayEngine(DeployedEngine):
             DefinitionError: something cannot travel to its actor.
             DeploymentExistsError: the app runs already.
             ClusterError: the actors do not answer.
+            StoreError: a store cannot be used.
         """
         try:
             await asyncio.to_thread(self._start_actors)
-            await self.wait_for_replies()
+            # The first process for agents starts as soon as the Runner can ask for it, beside the Session actor; that opens its
+            # store meanwhile.
             self.start_spares()
+            await asyncio.gather(self.wait_for_replies(), self.session.open_store())
+            if self._settings.log_to_driver:
+                self.read_logs(self._logs, from_now=False)
             await self._models.wait_until_started()
         except BaseException as error:
             await self._end()
@@ -97,6 +105,7 @@ class RayEngine(DeployedEngine):
 
     def _start_actors(self) -> None:
         deployment, settings = self._deployment, self._settings
+        self._logs = log_options(deployment.app_name, settings)
         sessions = [self._start_session(shard) for shard in all_shards(settings.session_shards)]
         self._refuse_other_shards()
         limiter = self._start_limiter() if settings.model_limits else None
@@ -110,8 +119,10 @@ class RayEngine(DeployedEngine):
         topology = encode(deployment.tree.topology)
         stores = deployment.session_store, deployment.memory_store
         spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings)
-        info = DeploymentInfo(settings, deployment.artifact_store, deployment.auto_create_session)
-        content = (partial(build_session, spec), info)
+        # Programs that join are given no keys.
+        public = settings.model_copy(update={"env": {}})
+        info = DeploymentInfo(public, deployment.artifact_store, deployment.auto_create_session, self._logs)
+        content = (partial(build_session, spec), info, self._peers("runner", settings.runners))
         return self._starter.start(SessionHost, spec.name, refusal="the stores cannot travel", content=content, shard=shard)
 
     def _refuse_other_shards(self) -> None:
@@ -138,13 +149,19 @@ class RayEngine(DeployedEngine):
     def _start_runner(self, shard: Shard, tree: PackedTree, plans: Mapping[str, bytes]) -> Handle:
         deployment, settings = self._deployment, self._settings
         plugins = pickled("the plugins cannot travel to the Runner", deployment.tree.plugins)
-        spec = RunnerSpec(deployment.app_name, shard, tree, deployment.artifact_store, plugins, settings)
-        content = (partial(build_runner, spec), plans)
+        spec = RunnerSpec(deployment.app_name, shard, tree, deployment.artifact_store, plugins, settings, self._logs)
+        content = (partial(build_runner, spec), plans, self._peers("session", settings.session_shards), self._logs)
         refusal = "the agents cannot travel to the Runner"
         return self._starter.start(RunnerHost, spec.name, settings.namespace, refusal=refusal, content=content, shard=shard)
 
+    def _peers(self, part: str, number: int) -> PlanPeers:
+        settings = self._settings
+        names = actor_names(self._deployment.app_name, part, number)
+        return PlanPeers(settings.namespace, tuple(names), settings.restart_timeout_s)
+
     async def leave(self) -> None:
         """Leave a detached deployment as it is."""
+        await self.leave_logs()
         await asyncio.to_thread(self._disconnect)
 
     def _disconnect(self) -> None:
@@ -157,6 +174,7 @@ class RayEngine(DeployedEngine):
         await self._end(await self.stop_actors())
 
     async def _end(self, pids: Sequence[int] = ()) -> None:
+        await self.leave_logs()
         await asyncio.to_thread(self._models.bring_home)
         await self.kill_actors(self._starter.handles, pids)
         self._starter.handles.clear()

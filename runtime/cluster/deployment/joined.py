@@ -24,14 +24,15 @@ class JoinedEngine(DeployedEngine):
         app_name: the app.
         settings: where to look for the actors, and how long to wait for them. All limits are those of the deployment.
         address: of the cluster; None uses the Ray that this process has initialised, else one that is found on this machine.
+        logs: what agents log and print from now on comes to this program.
     """
 
     lasts = True
 
-    def __init__(self, app_name: str, settings: Settings, address: str | None) -> None:
-        super().__init__(settings)
+    def __init__(self, app_name: str, settings: Settings, address: str | None, *, logs: bool = False) -> None:
+        super().__init__(settings, RayConnection(settings, address or "auto", may_start=False))
+        self._wants_logs = logs
         self._app_name = app_name
-        self._connection = RayConnection(settings, address or "auto", may_start=False)
         self._info: DeploymentInfo | None = None
 
     @property
@@ -55,6 +56,7 @@ class JoinedEngine(DeployedEngine):
             DeploymentNotFoundError: there are none.
             ClusterError: they do not answer.
         """
+        address = self.address
         try:
             session = await asyncio.to_thread(self._find_session)
             async with asyncio.timeout(self._settings.start_timeout_s):
@@ -62,13 +64,18 @@ class JoinedEngine(DeployedEngine):
             settings = self._info.settings
             self.connect(await asyncio.to_thread(self._find_core, settings), settings)
             await self.wait_for_replies()
+            if self._wants_logs:
+                self.read_logs(self._info.logs, from_now=True)
         except BaseException as error:
             await self.leave()
             if isinstance(error, TimeoutError):
-                reason = f"the actors of app {self._app_name!r} did not answer within {self._settings.start_timeout_s} s"
+                reason = (
+                    f"the actors of app {self._app_name!r}, on the Ray at {address}, "
+                    f"did not answer within {self._settings.start_timeout_s} s"
+                )
                 raise ClusterError(reason) from error
             if isinstance(error, ActorLostError):
-                raise self._not_found(f"It has just ended: {error}") from error
+                raise self._not_found(f"It has just ended: {error}", address) from error
             raise
 
     def _find_session(self) -> Handle:
@@ -93,11 +100,13 @@ class JoinedEngine(DeployedEngine):
     def _find(self, names: list[str]) -> list[Handle]:
         return [get_actor(name, self._settings.namespace) for name in names]
 
-    def _not_found(self, hint: str) -> DeploymentNotFoundError:
+    def _not_found(self, hint: str, address: str | None = None) -> DeploymentNotFoundError:
+        hint = f"The Ray is the one at {address or self.address}. {hint}"
         return DeploymentNotFoundError(self._app_name, self._settings.namespace, hint)
 
     async def leave(self) -> None:
         """Leave the deployment as it is."""
+        await self.leave_logs()
         await asyncio.to_thread(self._connection.close)
 
     async def stop(self) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ray import cloudpickle
 
+from actors.definitions.flows import FlowPlan
 from actors.errors import DefinitionError
+from runtime.cluster.packing.obstacles import obstacle
 
 CHUNK_BYTES = 64 * 1024
 """Ray stores arguments of less than 100 kB with the actor. A larger one stays in the driver's memory, and is lost with it."""
@@ -17,32 +20,69 @@ MAX_BYTES = 8 * 1024 * 1024
 """Ray stores 10 MiB of arguments with an actor, and no more."""
 
 
-def pickled(refusal: str, value: object) -> bytes:
-    """A value for another process. Raises DefinitionError, which begins with `refusal`, when it cannot be pickled."""
+def pickled(refusal: str, value: object, parts: Callable[[], Mapping[str, object]] | None = None) -> bytes:
+    """A value for another process.
+
+    Args:
+        parts: what the value is made of, by the names that its user knows; by default its attributes.
+
+    Raises:
+        DefinitionError: it cannot be pickled. The message begins with `refusal`, and names the attribute that is the cause.
+    """
     try:
         raw: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     except Exception as error:
         # User code in a definition decides what pickling raises.
-        raise DefinitionError(f"{refusal}: {type(error).__name__}: {error}") from error
+        where = obstacle(parts() if parts is not None else {"": value}, _travels)
+        cause = f", which is in {where}: make it where it is used, or leave it out in __getstate__" if where else ""
+        raise DefinitionError(f"{refusal}: {type(error).__name__}: {error}{cause}") from error
     return raw
 
 
-def pickled_plan(flow: str, plan: object) -> bytes:
+def _travels(value: object) -> bool:
+    try:
+        cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    except Exception:
+        return False
+    return True
+
+
+def pickled_plan(flow: str, plan: FlowPlan) -> bytes:
     """The definition of a flow for its agents. Raises DefinitionError."""
-    return pickled(f"flow {flow!r} cannot travel to its agents", plan)
+    parts = {f"tools of task {task!r}": tools for task, tools in plan.tools.items()}
+    types = {f"result_type of task {task!r}": result for task, result in plan.results.items()}
+    return pickled(f"flow {flow!r} cannot travel to its agents", plan, lambda: {**parts, **types})
 
 
-def to_chunks(refusal: str, value: object, *, must_last: bool = False) -> list[bytes]:
+class ProcessVariables:
+    """Environment variables for a process: unpickling it sets them there."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _set_variables, (self._values,)
+
+
+def _set_variables(values: Mapping[str, str]) -> ProcessVariables:
+    os.environ.update(values)
+    return ProcessVariables(values)
+
+
+def to_chunks(refusal: str, value: object, *, must_last: bool = False, variables: Mapping[str, str] | None = None) -> list[bytes]:
     """Pickle and compress a value of any size, and cut it in chunks of at most CHUNK_BYTES, for `from_chunks`.
 
     Args:
         refusal: begins the error.
+        variables: environment variables to set in the process that unpacks the value, before it is unpickled.
         must_last: Ray has to keep the chunks after the driver has gone, so there may be at most MAX_BYTES.
 
     Raises:
         DefinitionError: the value cannot be pickled; or it is too large and `must_last`.
     """
-    raw = zlib.compress(pickled(refusal, value), level=1)
+    # In this order, for the value's own classes may read variables when they are unpickled.
+    packed = (ProcessVariables(variables or {}), value)
+    raw = zlib.compress(pickled(refusal, packed, lambda: {"": value}), level=1)
     if must_last and len(raw) > MAX_BYTES:
         raise DefinitionError(
             f"{refusal}: it has {len(raw)} bytes, and a detached deployment may have {MAX_BYTES}: keep large data in files "
@@ -53,4 +93,5 @@ def to_chunks(refusal: str, value: object, *, must_last: bool = False) -> list[b
 
 def from_chunks(chunks: Sequence[bytes]) -> Any:
     """The value that a driver of this deployment gave to `to_chunks`."""
-    return cloudpickle.loads(zlib.decompress(b"".join(chunks)))
+    _, value = cloudpickle.loads(zlib.decompress(b"".join(chunks)))
+    return value

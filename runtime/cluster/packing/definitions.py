@@ -10,6 +10,7 @@ It pays: 10,000 agents with a tool each are packed in 0.04 s, to 150 kB; their A
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,10 @@ from actors.messages.topology import Topology
 from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.chunks import pickled
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
+from runtime.cluster.packing.obstacles import keys_in
+from runtime.cluster.packing.sources import install_sources, sources_of
+
+logger = logging.getLogger(__name__)
 
 _ANYWHERE = Placement()
 _NO_FIELDS: JsonObject = {}
@@ -49,13 +54,18 @@ class AgentRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class AgentPackage(msgspec.Struct, frozen=True, array_like=True):
-    """All that the process of one agent is given. `code` is a pickled SharedCode; the rest is as in AgentSpec."""
+    """All that the process of one agent is given.
+
+    `code` is a pickled SharedCode; `sources` has the lines of it that are in no file, by the file names of its functions; the
+    rest is as in AgentSpec.
+    """
 
     row: AgentRow
     code: bytes
     children: tuple[str, ...]
     targets: tuple[Target, ...]
     tool_agents: tuple[str, ...]
+    sources: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,12 @@ class SharedCode:
     plugins: tuple[Plugin, ...]
     limits: Limits
 
+    def parts(self) -> Mapping[str, object]:
+        """What it is made of, by the names that users know."""
+        own = {} if self.definition is None else {"definition": self.definition}
+        also = {"model": self.model, "global_instruction": self.global_instruction, "plugins": self.plugins}
+        return {**self.fields, **also, **own, "private attributes": self.private, "extra fields": self.extra}
+
 
 class PackedDefinitions(Mapping[str, bytes]):
     """The definitions of a tree, as the Runner keeps them: an encoded AgentPackage by agent, for `unpack`.
@@ -88,16 +104,20 @@ class PackedDefinitions(Mapping[str, bytes]):
         rows: encoded AgentRows by agent.
         codes: pickled SharedCodes.
         topology: the parent map, encoded.
+        sources: of each of the codes, see AgentPackage.
     """
 
-    def __init__(self, count: int, rows: bytes, codes: Sequence[bytes], topology: bytes) -> None:
+    def __init__(
+        self, count: int, rows: bytes, codes: Sequence[bytes], topology: bytes, sources: Sequence[dict[str, str]]
+    ) -> None:
         self._count = count
+        self._sources = sources
         self._raw_rows = rows
         self.codes = codes
         self._raw_topology = topology
 
     def __reduce__(self) -> tuple[object, ...]:
-        return PackedDefinitions, (self._count, self._raw_rows, self.codes, self._raw_topology)
+        return PackedDefinitions, (self._count, self._raw_rows, self.codes, self._raw_topology, self._sources)
 
     @cached_property
     def _rows(self) -> dict[str, msgspec.Raw]:
@@ -120,7 +140,8 @@ class PackedDefinitions(Mapping[str, bytes]):
     def __getitem__(self, agent: str) -> bytes:
         node, row = self._topology[agent], self._row(agent)
         targets = transfer_targets(self._topology, agent)
-        return encode(AgentPackage(row, self.codes[row.code], node.children, targets, node.tool_agents))
+        code, sources = self.codes[row.code], self._sources[row.code]
+        return encode(AgentPackage(row, code, node.children, targets, node.tool_agents, sources))
 
     def _row(self, agent: str) -> AgentRow:
         return decode(bytes(self._rows[agent]), AgentRow)
@@ -154,12 +175,14 @@ def pack_tree(tree: AgentTree, replace_model: Callable[[str | Model], str | Mode
     """
     packer = _Packer(tree, replace_model)
     rows = {agent.name: packer.row(agent) for agent in tree}
-    return PackedDefinitions(len(rows), encode(rows), packer.codes, encode(tree.topology))
+    sources = [sources_of(code) for code in packer.codes]
+    return PackedDefinitions(len(rows), encode(rows), packer.codes, encode(tree.topology), sources)
 
 
 def unpack(packed: bytes) -> AgentSpec:
     """The spec of an agent out of its AgentPackage. It imports user modules, and may raise whatever they raise."""
     package = decode(packed, AgentPackage)
+    install_sources(package.sources)
     code: SharedCode = cloudpickle.loads(package.code)
     return AgentSpec(
         definition=code.definition or _definition(code, package.row),
@@ -186,6 +209,7 @@ class _Packer:
         self._models = tree.models
         self._replace_model = replace_model
         self._numbers: dict[tuple[Hashable, ...], int] = {}
+        self._warned: set[int] = set()
 
     def row(self, agent: Agent) -> AgentRow:
         """The row of an agent. A start waits for ten thousand of them, so fields with the default object are not looked at."""
@@ -210,11 +234,25 @@ class _Packer:
         number = self._numbers.get(shared := tuple(key))
         if number is None:
             number = self._numbers[shared] = len(self.codes)
-            self.codes.append(pickled(f"agent {name!r} cannot travel to its actor", self._code(agent, code)))
+            shared_code = self._code(agent, code)
+            self.codes.append(pickled(f"agent {name!r} cannot travel to its actor", shared_code, shared_code.parts))
+            self._warn_of_keys(name, shared_code.model)
         placement = values["placement"]
         # Ten times as fast as pydantic compares, and most agents may live anywhere.
         is_anywhere = placement.__dict__ == _ANYWHERE.__dict__
         return AgentRow(number, data, _NO_FIELDS if is_anywhere else placement.model_dump(exclude_defaults=True))
+
+    def _warn_of_keys(self, agent: str, model: str | Model) -> None:
+        if isinstance(model, str) or id(model) in self._warned:
+            return
+        self._warned.add(id(model))
+        for name in keys_in(model):
+            logger.warning(
+                "agent %r: model.%s looks like a key, and travels to the cluster with the definition: "
+                "read it from the environment where the model is used, and give the variable with Settings(env=...)",
+                agent,
+                name,
+            )
 
     def _code(self, agent: Agent, fields: Sequence[str]) -> SharedCode:
         tree = self._tree

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
-from actors.rules.capacity.process_choice import least_used
+from actors.rules.capacity.process_choice import chosen, leaving
 from runtime.cluster.processes.passivation import Passivation
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses
@@ -60,12 +60,12 @@ class Activation:
         leader = replica if group is None else Replica(group.leader, replica.replica)
         while True:
             before = set(table.workers)
-            worker, leaving = self._choose(leader, group)
+            worker, slots = self._choose(leader, group)
             worker.arriving.append(leader)
             slot, worker.activations = worker.activations, worker.activations + 1
             try:
                 process = await self._starter.started(worker)
-                worker.pid = await process.activate(slot, replica.agent, leaving)
+                worker.pid, worker.memory_bytes = await process.activate(slot, replica.agent, slots)
             except ActorLostError:
                 table.lose(worker)
                 if worker in before:
@@ -77,7 +77,7 @@ class Activation:
                 self._spares.reuse_or_end(worker)
                 raise
             worker.arriving.remove(leader)
-            if not worker.is_over:
+            if not worker.is_over and not worker.is_draining:
                 break
         table.add(HostedAgent(replica, leader, worker, slot, process.link(replica.agent, slot)))
 
@@ -89,16 +89,25 @@ class Activation:
             return worker, ()
         if group is not None and group.placement.asks:
             return self._starter.start(group), ()
-        in_use = table.in_use()
-        if len(in_use) < table.limits.max_processes:
+        in_use, limits = table.in_use(), table.limits
+        loads = [worker.load(table.wanted, leader, limits.memory_share) for worker in in_use]
+        index = chosen(
+            loads,
+            limit=limits.max_processes,
+            agents=limits.agents,
+            is_ready=self._spares.is_ready(),
+            may_join=limits.spares > 0,
+        )
+        if index is None:
             return self._spares.take(), ()
-        loads = [worker.load(table.wanted) for worker in in_use]
-        chosen = least_used(loads)
-        worker, load = in_use[chosen], loads[chosen]
-        leaving = table.passivate(worker.idle(table.wanted))
-        if not load.in_use and worker.is_worn:
+        worker, load = in_use[index], loads[index]
+        idle = worker.idle(table.wanted)
+        if load.is_short and not load.in_use:
+            # Memory that Python has given out does not come back by passivating agents.
+            table.passivate(idle)
             table.end(worker)
             return self._spares.take(), ()
         if load.in_use:
             table.events["shared"] += 1
-        return worker, leaving
+        out = leaving([agent.used_s for agent in idle], living=load.agents, is_short=load.is_short)
+        return worker, table.passivate([idle[each] for each in out])

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
@@ -14,8 +14,14 @@ from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply, Stop
+from runtime.cluster.logs.process import name_output
 from runtime.cluster.packing.definitions import unpack
-from runtime.cluster.transport.link import Handle
+from runtime.cluster.processes.worker_process import Activated
+from runtime.cluster.transport.clients import CoreHandles
+from runtime.engine.watched_threads import WatchedThreads
+
+SHOWN_NAMES = 3
+"""Agents that the title of a process names."""
 
 
 class AgentHost:
@@ -24,52 +30,64 @@ class AgentHost:
     Args:
         build_environment: builds what all agents in it share.
         name: the process's; its agents report under it.
-        peers: the actors to which its agents will send messages.
+        core: the actors to which its agents will send messages; the only Runner is the one that has started it.
         threads: how many sync tools may run at the same time. asyncio's default, a few more than there are CPUs, would let
             the tools of one session wait for those of another.
     """
 
     def __init__(
-        self, build_environment: Callable[[], AgentEnvironment], name: str, peers: Sequence[Handle], threads: int
+        self, build_environment: Callable[[Callable[[], int]], AgentEnvironment], name: str, core: CoreHandles, threads: int
     ) -> None:
-        self._environment = build_environment()
+        self._threads = WatchedThreads(threads, self._ask_for_replacement)
+        self._environment = build_environment(lambda: self._threads.left)
         self._name = name
-        self._peers = peers
-        self._threads = threads
-        self._executor: ThreadPoolExecutor | None = None
+        self._core = core
         self._actors: dict[int, Actor] = {}
+        self._names: dict[int, str] = {}
         self._stopping: set[asyncio.Task[bytes]] = set()
 
     async def prepare(self, modules: Sequence[str]) -> int:
         """Load modules, and connect to the peers. Returns the process id."""
-        self._use_own_threads()
+        self._threads.use()
         for module in modules:
             await asyncio.to_thread(importlib.import_module, module)
-        await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._peers))
+        await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.all()))
         return os.getpid()
 
-    async def activate(self, slot: int, packed: bytes, leaving: Sequence[int]) -> int:
-        """Stop the agents in the slots `leaving`, and build another one. Returns the process id."""
-        self._use_own_threads()
+    async def activate(self, slot: int, packed: bytes, leaving: Sequence[int]) -> Activated:
+        """Stop the agents in the slots `leaving`, and build another one."""
+        self._threads.use()
         self._stop(leaving)
         # In a thread, since it may import user modules, and the other agents here go on meanwhile.
-        self._actors[slot] = await asyncio.to_thread(self._build, packed)
-        return os.getpid()
+        self._actors[slot], name = await asyncio.to_thread(self._build, packed)
+        self._names[slot] = name
+        self._show_names()
+        return Activated(os.getpid(), _private_bytes())
 
-    def _build(self, packed: bytes) -> Actor:
-        return AgentActor(unpack(packed), self._environment, self._name)
+    def _build(self, packed: bytes) -> tuple[Actor, str]:
+        spec = unpack(packed)
+        name_output(self._name, spec.name)
+        return AgentActor(spec, self._environment, self._name), spec.name
 
-    def _use_own_threads(self) -> None:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="tools")
-            asyncio.get_running_loop().set_default_executor(self._executor)
+    def _show_names(self) -> None:
+        """Name the class by its agents: Ray titles the process, as `ps` and `top` show it, by the class of its actor."""
+        first, *others = list(self._names.values()) or ["no agent"]
+        shown = ", ".join([first, *others[: SHOWN_NAMES - 1]])
+        more = f" and {len(others) + 1 - SHOWN_NAMES} more" if len(others) >= SHOWN_NAMES else ""
+        type(self).__name__ = f"{AgentHost.__name__}[{shown}{more}]"
+
+    def _ask_for_replacement(self) -> None:
+        (runner,) = self._core.runners
+        runner.replace_process.remote(self._name)
 
     async def passivate(self, slots: Sequence[int]) -> None:
         """Stop agents, and wait for none of them."""
         self._stop(slots)
+        self._show_names()
 
     def _stop(self, slots: Sequence[int]) -> None:
         for slot in slots:
+            del self._names[slot]
             stopping = asyncio.create_task(self._actors.pop(slot).receive(encode(Stop())))
             self._stopping.add(stopping)
             stopping.add_done_callback(self._stopping.discard)
@@ -80,3 +98,12 @@ class AgentHost:
         if actor is None:
             return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
         return await actor.receive(raw)
+
+
+def _private_bytes() -> int:
+    """The memory that only this process uses; 0 where the kernel does not tell."""
+    try:
+        _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+        return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

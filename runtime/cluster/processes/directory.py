@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from actors.definitions.tree.process_groups import replica_for
 from actors.interfaces.transport import Link
 from actors.messages.session import SessionKey
-from actors.rules.capacity.process_choice import default_hosts
+from actors.rules.capacity.process_choice import host_limit, memory_share
 from runtime.cluster.packing.definitions import PackedTree
-from runtime.cluster.processes.placing import memory_bytes
+from runtime.cluster.processes.placing import cluster_size
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.processes.worker_process import ProcessSource
@@ -24,19 +24,26 @@ class RayDirectory:
         tree: the agents.
         source: starts processes for them.
         settings: the deployment's.
+
+    Attributes:
+        obstacles: see Directory.
+        limit: how many processes with agents there may be, and why.
     """
 
     def __init__(self, tree: PackedTree, source: ProcessSource, settings: Settings) -> None:
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(tree.models)
         self._groups = tree.process_groups
+        size = cluster_size()
+        self.limit = host_limit(settings.max_live_agents, *size, settings.runners)
         self._pool = Pool(
             source,
             PoolLimits(
-                max_processes=settings.max_live_agents or default_hosts(memory_bytes() / settings.runners),
+                max_processes=self.limit.hosts,
                 spares=settings.spare_hosts,
                 agents=len(tree.definitions) - sum(group.placement.asks for group in tree.process_groups.values()),
                 idle_timeout_s=settings.idle_timeout_s,
                 stop_timeout_s=settings.stop_timeout_s,
+                memory_share=memory_share(size.memory_bytes / settings.runners, self.limit.hosts) if size.memory_bytes else 0,
             ),
         )
 
@@ -47,6 +54,10 @@ class RayDirectory:
     def start_spares(self) -> None:
         """Begin to start spare processes."""
         self._pool.start_spares()
+
+    def replace(self, name: str) -> None:
+        """Replace a process that is worn out."""
+        self._pool.drain(name)
 
     def forget(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer; the next `link` activates the agent in another."""

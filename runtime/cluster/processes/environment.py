@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 from ray import cloudpickle
 
 from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.runner import RunnerRef
-from runtime.cluster.tool_tasks import as_task
+from runtime.cluster.logs.process import ProcessLogs, to_runner
+from runtime.cluster.tool_tasks import ToolTasks
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
 from runtime.cluster.transport.link import RayLink
 from runtime.cluster.transport.proxies import RemotePlans
 from runtime.engine.store_urls import open_artifact_store
+from runtime.logs.options import LogOptions
 from runtime.models.registry import resolve
 from runtime.settings import Settings
 
 
-def build_environment(core: CoreHandles, artifact_store: str | ArtifactStore, settings: Settings) -> AgentEnvironment:
-    """Build what all agents in a process share: clients of the core actors, the artifact store, models and tool tasks."""
+def build_environment(
+    core: CoreHandles,
+    artifact_store: str | ArtifactStore,
+    settings: Settings,
+    log_options: LogOptions,
+    threads_left: Callable[[], int],
+) -> AgentEnvironment:
+    """Build what all agents in a process share: clients of the core actors, the artifact store, models, tool tasks and logs.
+
+    It sets the environment variables of the settings first: neither definitions nor tools are loaded yet.
+
+    Args:
+        threads_left: see AgentEnvironment.
+    """
+    os.environ.update(settings.variables)
     restart_timeout_s = settings.restart_timeout_s
     (runner,) = core.runners
+    logs = ProcessLogs(log_options, "agents", to_runner(runner))
     limiter: LimiterClient | None = None
     if core.limiter is not None:
         limiter = LimiterClient(limiter_ref(core.limiter, restart_timeout_s), settings.model_limits)
@@ -31,6 +50,8 @@ def build_environment(core: CoreHandles, artifact_store: str | ArtifactStore, se
         open_artifact_store(artifact_store),
         resolve,
         RemotePlans(runner, cloudpickle.loads).find,
-        offload=as_task,
+        offload=ToolTasks(log_options, runner, settings.variables),
         limiter=limiter,
+        threads_left=threads_left,
+        log_file=logs.path,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 import ray
 from ray._private.state import available_resources_per_node
@@ -60,10 +61,17 @@ async def is_free(group: ProcessGroup) -> bool:
     return refusal(needs(group.placement), await asyncio.to_thread(_free_nodes)) is None
 
 
-def memory_bytes() -> float:
-    """How much memory Ray has for processes on all nodes: what their containers allow, without its object stores."""
+class ClusterSize(NamedTuple):
+    """What all nodes have together: memory for processes, as their containers allow, without Ray's object stores; and cores."""
+
+    memory_bytes: float
+    cores: float
+
+
+def cluster_size() -> ClusterSize:
+    """How large the cluster is now."""
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return resources.get("memory", 0.0)
+    return ClusterSize(resources.get("memory", 0.0), resources.get("CPU", 0.0))
 
 
 async def start_placed(start: Callable[[], Handle], group: ProcessGroup, settings: Settings) -> Handle:

@@ -53,7 +53,7 @@ class Pool:
 
     def start_spares(self) -> None:
         """Begin to start the spare processes that are missing, and end those that are too many."""
-        self._spares.start_spares()
+        self._spares.start_spares(at_once=True)
 
     def passivate_idle(self) -> None:
         """Passivate the agents that were idle for too long."""
@@ -63,13 +63,23 @@ class Pool:
         """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""
         self._table.forget(link)
 
+    def drain(self, name: str) -> None:
+        """Replace the process with that name, which has too many threads that do not come back: see ProcessTable.drain."""
+        for worker in self._table.workers:
+            process = worker.process()
+            if process is not None and process.name == name:
+                self._table.drain(worker)
+                self._spares.start_spares()
+                return
+
     def live(self) -> list[tuple[Replica, Link]]:
         """All agents that live, with links that do not count as use."""
         return self._table.live()
 
     def counts(self) -> dict[str, int]:
-        """`hosts` (processes with agents), `spares` (prepared ones without), `activations`, `passivations`, and `shared`:
-        how often an agent was activated beside others in use, because there were enough processes."""
+        """`hosts` (processes with agents), `spares` (prepared ones without), `activations`, `passivations`, `shared`: how often
+        an agent was activated beside others in use, because there were enough processes; and `replaced`: how many processes
+        were worn out."""
         return self._table.counts()
 
     def spare_pids(self) -> list[int]:
@@ -85,8 +95,8 @@ class Pool:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(self._stop(agent) for agent in list(table.agents.values())))
-        workers = list(table.workers)
+        await asyncio.gather(*(self._stop(agent) for agent in table.all_agents()))
+        workers = [*table.workers, *table.draining]
         for worker in workers:
             table.lose(worker)
         # A process that is still starting can be killed only when it runs.

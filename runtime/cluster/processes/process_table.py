@@ -31,6 +31,7 @@ class PoolLimits:
         agents: agents that can live in any process.
         idle_timeout_s: an agent that was idle for this long is passivated.
         stop_timeout_s: how long an agent may take to stop when the pool closes.
+        memory_share: bytes that a process may use before its idle agents leave; 0: as many as it likes.
         spare_delay_s: the pause between an activation and the start of a spare.
     """
 
@@ -39,6 +40,7 @@ class PoolLimits:
     agents: int
     idle_timeout_s: float
     stop_timeout_s: float
+    memory_share: int = 0
     spare_delay_s: float = SPARE_DELAY_S
 
 
@@ -47,21 +49,23 @@ class ProcessTable:
 
     Attributes:
         limits: the pool's.
-        workers: all processes that are not over, also those that are starting.
-        agents: all agents that live.
+        workers: all processes that are not over and take agents, also those that are starting.
+        draining: processes that take no agents any more, and end with the last run in them.
+        agents: all agents that live and take messages; an agent with runs in a draining process may live a second time.
         wanted: how many callers wait for a link to an agent; such an agent is not passivated.
         activating: activations under way.
-        events: how often something has happened: `activations`, `passivations`, `shared`.
+        events: how often something has happened: `activations`, `passivations`, `shared`, `replaced`.
         is_open: False once the pool closes; nothing is started in the background any more.
     """
 
     def __init__(self, limits: PoolLimits) -> None:
         self.limits = limits
         self.workers: list[WorkerProcess] = []
+        self.draining: list[WorkerProcess] = []
         self.agents: dict[Replica, HostedAgent] = {}
         self.wanted: Counter[Replica] = Counter()
         self.activating: dict[Replica, asyncio.Task[None]] = {}
-        self.events = {"activations": 0, "passivations": 0, "shared": 0}
+        self.events = {"activations": 0, "passivations": 0, "shared": 0, "replaced": 0}
         self.is_open = True
 
     def add(self, agent: HostedAgent) -> None:
@@ -106,27 +110,51 @@ class ProcessTable:
         if worker.is_over:
             return
         worker.is_over = True
-        self.workers.remove(worker)
+        (self.draining if worker.is_draining else self.workers).remove(worker)
         if worker.is_own and not worker.started.done():
             worker.started.cancel()
         worker.started.add_done_callback(lambda _: worker.kill())
 
+    def drain(self, worker: WorkerProcess) -> None:
+        """Let a process end that is worn out: its runs go on, and every other run gets another process.
+
+        A process with resources of its own is ended at once, since another one may need them.
+        """
+        self.events["replaced"] += 1
+        if worker.is_own:
+            self.lose(worker)
+            return
+        worker.is_draining = True
+        self.workers.remove(worker)
+        self.draining.append(worker)
+        for agent in list(worker.agents.values()):
+            if agent.in_use:
+                del self.agents[agent.replica]
+            else:
+                self._take_out(agent, IDLE)
+        worker.on_unused = lambda: self.lose(worker)
+        worker.note_use()
+
     def forget(self, link: Link) -> None:
         """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""
-        for agent in self.agents.values():
+        for agent in self.all_agents():
             if link in (agent, agent.idle_link):
                 self.lose(agent.worker)
                 return
 
+    def all_agents(self) -> list[HostedAgent]:
+        """All agents that live, those in draining processes included."""
+        return [*self.agents.values(), *(agent for worker in self.draining for agent in worker.agents.values())]
+
     def live(self) -> list[tuple[Replica, Link]]:
         """All agents that live, with links that do not count as use."""
-        return [(agent.replica, agent.idle_link) for agent in self.agents.values()]
+        return [(agent.replica, agent.idle_link) for agent in self.all_agents()]
 
     def counts(self) -> dict[str, int]:
         """`hosts` (processes with agents), `spares` (prepared ones without), and how often each event has happened."""
         spares = self.spares()
         ready = sum(worker.is_ready for worker in spares)
-        return {"hosts": len(self.workers) - len(spares), "spares": ready, **self.events}
+        return {"hosts": len(self.workers) + len(self.draining) - len(spares), "spares": ready, **self.events}
 
     def spare_pids(self) -> list[int]:
         """The process ids of processes in which no agent lives."""
@@ -134,5 +162,6 @@ class ProcessTable:
 
     def _take_out(self, agent: HostedAgent, reason: str) -> None:
         agent.over = reason
-        del self.agents[agent.replica]
+        if self.agents.get(agent.replica) is agent:
+            del self.agents[agent.replica]
         del agent.worker.agents[agent.replica]

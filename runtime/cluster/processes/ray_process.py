@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from typing import TypeVar
 
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ClusterError
+from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.link import Handle, RayLink, last_line
+
+T = TypeVar("T")
 
 
 class RayProcess:
     """Implements `runtime.cluster.processes.worker_process.Process` with an AgentHost.
 
     Args:
+        name: the host's.
         handle: the host.
         definitions: packed definitions of all agents.
         modules: slow imports to preload.
         start_timeout_s: how long the host may take to prepare, or to activate an agent.
     """
 
-    def __init__(self, handle: Handle, definitions: Mapping[str, bytes], modules: Sequence[str], start_timeout_s: float) -> None:
+    def __init__(
+        self, name: str, handle: Handle, definitions: Mapping[str, bytes], modules: Sequence[str], start_timeout_s: float
+    ) -> None:
+        self.name = name
         self._handle = handle
         self._definitions = definitions
         self._modules = modules
@@ -32,17 +40,17 @@ class RayProcess:
         """Load what agents will need. Returns the process id. Raises ActorLostError, ClusterError."""
         return await self._reply("a process for agents", self._handle.prepare.remote(self._modules))
 
-    async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> int:
-        """Passivate the agents in the slots `leaving`, then activate another one. Returns the process id.
+    async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> Activated:
+        """Passivate the agents in the slots `leaving`, then activate another one.
 
         Raises:
             ActorLostError: the process is gone, or does not answer.
             ClusterError: the agent's definition cannot be loaded there.
         """
-        reply: ray.ObjectRef[int] = self._handle.activate.remote(slot, self._definitions[agent], leaving)
+        reply: ray.ObjectRef[Activated] = self._handle.activate.remote(slot, self._definitions[agent], leaving)
         return await self._reply(f"agent {agent!r}", reply)
 
-    async def _reply(self, what: str, reply: Awaitable[int]) -> int:
+    async def _reply(self, what: str, reply: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 return await reply

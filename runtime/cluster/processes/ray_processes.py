@@ -19,6 +19,7 @@ from runtime.cluster.processes.ray_process import RayProcess
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import SPREAD, start_actor
+from runtime.logs.options import LogOptions
 from runtime.settings import Settings
 
 
@@ -31,6 +32,7 @@ class RayProcesses:
         artifact_store: URL or store.
         host_name: gives the name of a process by its number.
         settings: the deployment's.
+        logs: what processes log.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class RayProcesses:
         artifact_store: str | ArtifactStore,
         host_name: Callable[[str], str],
         settings: Settings,
+        logs: LogOptions,
     ) -> None:
         self._tree = tree
         self._core = core
         self._artifact_store = artifact_store
         self._host_name = host_name
         self._settings = settings
+        self._logs = logs
         # Processes of a lost Runner may still have their names, so each Runner begins its names differently.
         self._prefix = uuid.uuid4().hex[:8]
         self._numbers = count(1)
@@ -65,9 +69,9 @@ class RayProcesses:
             name,
             settings.namespace,
             settings.max_concurrency,
-            partial(build_environment, self._core, self._artifact_store, settings),
+            partial(build_environment, self._core, self._artifact_store, settings, self._logs),
             name,
-            self._core.all(),
+            self._core,
             settings.tool_threads,
         )
         try:
@@ -81,7 +85,7 @@ class RayProcesses:
         except Exception as error:
             # Ray raises many classes, also for options that it refuses; the turn fails with one.
             raise ClusterError(f"a process for agents could not be started: {type(error).__name__}: {error}") from error
-        return RayProcess(handle, self._tree.definitions, self._tree.modules, settings.start_timeout_s)
+        return RayProcess(name, handle, self._tree.definitions, self._tree.modules, settings.start_timeout_s)
 
     async def is_free(self, group: ProcessGroup) -> bool:
         """Whether some node has free now what a group asks for."""

@@ -26,19 +26,27 @@ class SpareProcesses:
         self._starter = starter
         self.starting: asyncio.Task[None] | None = None
 
+    def is_ready(self) -> bool:
+        """Whether an empty process is prepared."""
+        return any(worker.is_ready for worker in self._table.spares())
+
     def take(self) -> WorkerProcess:
         """A process without agents: a prepared one, else one that is starting, else a new one."""
         return next(iter(self._table.spares()), None) or self._starter.start(None)
 
-    def start_spares(self) -> None:
-        """End spares that are too many, and begin to start those that are missing."""
+    def start_spares(self, *, at_once: bool = False) -> None:
+        """End spares that are too many, and begin to start those that are missing.
+
+        Args:
+            at_once: no agent lives yet, and the first one will wait for the first spare.
+        """
         table = self._table
         if not table.is_open:
             return
         for worker in table.spares()[self._wanted() :]:
             table.end(worker)
         if self._missing() > 0 and (self.starting is None or self.starting.done()):
-            self.starting = asyncio.create_task(self._start_missing())
+            self.starting = asyncio.create_task(self._start_missing(0.0 if at_once else self._table.limits.spare_delay_s))
 
     def reuse_or_end(self, worker: WorkerProcess) -> None:
         """Keep a process that has become empty as a spare if one is missing and it is fit for it; otherwise end it."""
@@ -47,13 +55,14 @@ class SpareProcesses:
             if worker.is_own or worker.is_worn or not worker.is_ready or self._missing() < 0:
                 self._table.end(worker)
 
-    async def _start_missing(self) -> None:
+    async def _start_missing(self, delay_s: float) -> None:
         """Start spares one at a time; activations go first."""
         table = self._table
         while True:
             if table.activating:
                 await asyncio.wait(list(table.activating.values()), timeout=ACTIVATIONS_S)
-            await asyncio.sleep(table.limits.spare_delay_s)
+            await asyncio.sleep(delay_s)
+            delay_s = table.limits.spare_delay_s
             if self._missing() <= 0:
                 return
             worker = self._starter.start(None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Container, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Container, Sequence
+from typing import NamedTuple, Protocol
 
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
@@ -16,11 +16,24 @@ CANCELLED_S = 2.0
 """An agent counts as in use for this long after a caller was cancelled, since it needs time to stop the run."""
 
 RECYCLE_AFTER = 64
-"""Recycle a process after this many activations, to drop module state that user code left in it."""
+"""Recycle an empty process after this many agents have left it, to drop module state that user code left in it."""
+
+
+class Activated(NamedTuple):
+    """A process's reply to an activation: its process id, and how many bytes of memory it has for itself; 0: unknown."""
+
+    pid: int
+    memory_bytes: int = 0
 
 
 class Process(Protocol):
-    """A process in which agents can live."""
+    """A process in which agents can live.
+
+    Attributes:
+        name: by which it asks to be replaced.
+    """
+
+    name: str
 
     async def prepare(self) -> int:
         """Load what agents will need. Returns the process id.
@@ -31,8 +44,8 @@ class Process(Protocol):
         """
         ...
 
-    async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> int:
-        """Passivate the agents in the slots `leaving`, then activate another one. Returns the process id.
+    async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> Activated:
+        """Passivate the agents in the slots `leaving`, then activate another one.
 
         Args:
             slot: messages reach the agent by this number. The first is 0, and each is used once.
@@ -118,6 +131,7 @@ class HostedAgent:
     def _answered(self) -> None:
         self.in_use -= 1
         self.used_s = time.monotonic()
+        self.worker.note_use()
 
 
 class WorkerProcess:
@@ -131,8 +145,11 @@ class WorkerProcess:
         arriving: the leaders of agents that are being activated in it.
         activations: agents activated in it so far, which is also the next slot.
         is_ready: it has loaded what agents need.
+        is_draining: it takes no agents any more, and ends with the last run in it.
         is_over: it is lost, or was ended.
+        on_unused: called when no agent in it is in use any more, while it drains.
         pid: its process id; 0 until it is known.
+        memory_bytes: what it used at the last activation.
     """
 
     def __init__(self, started: asyncio.Task[Process], *, is_own: bool) -> None:
@@ -143,8 +160,11 @@ class WorkerProcess:
         self.arriving: list[Replica] = []
         self.activations = 0
         self.is_ready = False
+        self.is_draining = False
         self.is_over = False
+        self.on_unused: Callable[[], None] = lambda: None
         self.pid = 0
+        self.memory_bytes = 0
 
     @property
     def is_empty(self) -> bool:
@@ -153,8 +173,8 @@ class WorkerProcess:
 
     @property
     def is_worn(self) -> bool:
-        """It has had its share of agents, and is to be replaced when it is empty."""
-        return self.activations >= RECYCLE_AFTER
+        """So many agents have left it that it is to be replaced when it is empty."""
+        return self.activations - len(self.agents) >= RECYCLE_AFTER
 
     def holds(self, leader: Replica) -> bool:
         """True when an agent with that leader lives in it, or is being activated."""
@@ -164,10 +184,30 @@ class WorkerProcess:
         """Its agents that are not in use, and not in `wanted` either."""
         return [agent for agent in self.agents.values() if not agent.in_use and agent.replica not in wanted]
 
-    def load(self, wanted: Container[Replica]) -> Load:
-        """How much it is used; an agent in `wanted` counts as in use."""
-        in_use = len(self.arriving) + len(self.agents) - len(self.idle(wanted))
-        return Load(in_use, max((agent.used_s for agent in self.agents.values()), default=0.0))
+    def load(self, wanted: Container[Replica], newcomer: Replica | None = None, memory_share: int = 0) -> Load:
+        """How much it is used; an agent in `wanted` counts as in use.
+
+        Args:
+            newcomer: the leader of an agent that may move in.
+            memory_share: bytes that the process may use; 0: as many as it likes.
+        """
+        living = len(self.arriving) + len(self.agents)
+        return Load(
+            has_sibling=newcomer is not None and self._has_replica_of(newcomer.agent),
+            is_short=0 < memory_share < self.memory_bytes,
+            in_use=living - len(self.idle(wanted)),
+            agents=living,
+            used_s=max((agent.used_s for agent in self.agents.values()), default=0.0),
+        )
+
+    def _has_replica_of(self, leader: str) -> bool:
+        leaders = (*self.arriving, *(agent.leader for agent in self.agents.values()))
+        return any(each.agent == leader for each in leaders)
+
+    def note_use(self) -> None:
+        """Look whether any agent in it is in use, while it drains."""
+        if self.is_draining and not any(agent.in_use for agent in self.agents.values()):
+            self.on_unused()
 
     def process(self) -> Process | None:
         """The process, if it has been started."""

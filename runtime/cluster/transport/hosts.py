@@ -2,97 +2,148 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import ray
 
 from actors.actor import Actor
-from actors.interfaces.model import SharedModel
+from actors.errors.tracebacks import keep_traceback
+from actors.interfaces.model import Responses, SharedModel
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest
 from actors.messages.protocol.turns import RecoverTurns
+from runtime.cluster.logs.hub import LogHub, LogPage
+from runtime.cluster.logs.process import ProcessLogs
 from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.link import Handle
-from runtime.cluster.transport.ray_actors import current_actor
-from runtime.engine.flow_registry import FlowRegistry
+from runtime.cluster.transport.plans import KeptPlans
+from runtime.cluster.transport.ray_actors import current_actor, is_restarted
+from runtime.engine.tool_threads import ToolThreads
+from runtime.logs.options import LogOptions
+
+THREADS = 64
+"""Blocking calls that may run in a Runner at the same time: hooks of plugins, artifact stores, Ray's own."""
 
 
 class RayActorHost:
-    """A Ray actor: a process with one actor of this project in it.
+    """A Ray actor: a process with one actor of this project in it, and with a hub of logs.
 
     Args:
         build: builds the actor.
+        logs: what the process logs; None: it logs as processes of Ray do.
+        role: names its log file.
     """
 
-    def __init__(self, build: Callable[[], Actor]) -> None:
+    def __init__(self, build: Callable[[], Actor], logs: LogOptions | None = None, role: str = "") -> None:
+        self._hub = LogHub()
+        if logs is not None:
+            ProcessLogs(logs, role, self._hub.put)
         self._actor = build()
+
+    async def put_logs(self, batch: bytes) -> None:
+        """Take lines of another process, for programs that ask for them."""
+        self._hub.put(batch)
+
+    async def poll_logs(self, hub: str, first: int, wait_s: float) -> LogPage:
+        """The lines from a batch on: see LogHub.page."""
+        return await self._hub.page(hub, first, wait_s)
 
     async def receive(self, raw: bytes) -> bytes:
         """Hand a message to the actor and return its reply."""
         return await self._actor.receive(raw)
 
 
-class SessionHost(RayActorHost):
-    """The process of a Session actor.
+class PlanHost(RayActorHost):
+    """The process of an actor that also keeps the definitions of flows.
 
     Args:
-        chunks: of what builds the actor, and of the DeploymentInfo for drivers that join.
+        build: builds the actor.
+        plans: the definitions that it has from the beginning, and where it finds others when it is started again.
+        logs, role: see RayActorHost.
+    """
+
+    def __init__(self, build: Callable[[], Actor], plans: KeptPlans, logs: LogOptions | None, role: str) -> None:
+        super().__init__(build, logs, role)
+        self.plans = plans
+
+    async def keep_plan(self, name: str, plan: bytes) -> None:
+        """Keep the pickled definition of a flow."""
+        self.plans.add(name, plan)
+
+    async def kept_plan(self, name: str) -> bytes | None:
+        """The pickled definition of a flow that is kept here, or None."""
+        return self.plans.get(name)
+
+    async def plan_names(self) -> list[str]:
+        """The definitions that came with turns."""
+        return self.plans.names()
+
+
+class SessionHost(PlanHost):
+    """The process of a Session actor. It keeps definitions of flows for the case that a Runner is lost.
+
+    Args:
+        chunks: of what builds the actor, of the DeploymentInfo for drivers that join, and of the Runners as PlanPeers.
     """
 
     def __init__(self, *chunks: bytes) -> None:
-        build, self._deployment_info = from_chunks(chunks)
-        super().__init__(build)
+        build, self._deployment_info, peers = from_chunks(chunks)
+        super().__init__(build, KeptPlans({}, peers), self._deployment_info.logs, "session")
+        if is_restarted():
+            threading.Thread(target=self.plans.copy_from_peers, daemon=True).start()
 
     async def deployment_info(self) -> Any:
         """The DeploymentInfo for a driver that joins."""
         return self._deployment_info
 
 
-class RunnerHost(RayActorHost):
-    """The process of a Runner. It also keeps the definitions of flows, which agents fetch here.
+class RunnerHost(PlanHost):
+    """The process of a Runner. Agents fetch the definitions of flows here.
 
     When Ray has restarted it, it tells its Runner to recover the turns that were running.
 
     Args:
         namespace: its own.
-        chunks: of what builds the actor, and of the pickled definitions of the tree's flows, by name.
+        chunks: of what builds the actor, of the pickled definitions of the tree's flows by name, and of the Session actors as
+            PlanPeers.
     """
 
     def __init__(self, namespace: str, *chunks: bytes) -> None:
-        build, plans = from_chunks(chunks)
-        actor, self._start_spares = build()
-        super().__init__(lambda: actor)
-        self._plans: FlowRegistry[bytes] = FlowRegistry(plans)
-        with warnings.catch_warnings():
-            # Ray itself calls a method here that it has deprecated.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            is_restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        if is_restarted:
-            threading.Thread(target=_recover, args=(current_actor(namespace), encode(RecoverTurns())), daemon=True).start()
+        build, plans, peers, logs = from_chunks(chunks)
+
+        def build_runner() -> Actor:
+            actor, self._directory = build()
+            return cast(Actor, actor)
+
+        super().__init__(build_runner, KeptPlans(plans, peers), logs, "runner")
+        if is_restarted():
+            threading.Thread(target=self._recover, args=(current_actor(namespace),), daemon=True).start()
 
     async def start_spares(self) -> None:
         """Begin to start spare processes for agents."""
-        self._start_spares()
+        # The first message to a Runner that was started or restarted. Plugins and artifact stores are foreign code, too.
+        asyncio.get_running_loop().set_default_executor(ToolThreads(THREADS))
+        self._directory.start_spares()
 
-    async def keep_plan(self, name: str, plan: bytes) -> None:
-        """Keep the pickled definition of a flow."""
-        self._plans.add(name, plan)
+    async def replace_process(self, name: str) -> None:
+        """Replace a process of agents that is worn out, at its own request."""
+        self._directory.replace(name)
 
     async def plan(self, name: str) -> bytes | None:
-        """The pickled definition of a flow, or None."""
-        pickled: bytes | None = self._plans.get(name)
-        return pickled
+        """The pickled definition of a flow, or None; after a restart it may have to be fetched from a Session actor's process."""
+        return await self.plans.find(name)
 
-
-def _recover(actor: Handle, raw: bytes) -> None:
-    """Send a Runner a message until it replies: one that an actor sends to itself while it starts may get lost."""
-    replies: list[object] = []
-    while not replies:
-        replies, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
-    actor.start_spares.remote()
+    def _recover(self, actor: Handle) -> None:
+        # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
+        raw = encode(RecoverTurns())
+        replies: list[object] = []
+        while not replies:
+            replies, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
+        actor.start_spares.remote()
+        self.plans.copy_from_peers()
 
 
 class LimiterHost(RayActorHost):
@@ -118,8 +169,13 @@ class ModelHost:
 
     async def generate(self, request: bytes, stream: bool) -> list[bytes]:
         """Ask the model. Returns its encoded LlmResponses."""
-        responses = self._model.generate(decode(request, LlmRequest), stream=stream)
-        return [encode(response) async for response in responses]
+        try:
+            async with Responses(self._model, decode(request, LlmRequest), stream=stream) as responses:
+                return [encode(response) async for response in responses]
+        except Exception as error:
+            # Ray keeps the error, and not where it was raised.
+            keep_traceback(error)
+            raise
 
     async def state(self) -> bytes:
         """The state of the model now."""

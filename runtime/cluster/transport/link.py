@@ -9,6 +9,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
+from actors.rules.recovery.actor_outage import away_since_s
 
 Handle = ActorHandle[Any]
 """Ray's handle of an actor; it can be sent to other processes."""
@@ -22,7 +23,7 @@ class RayLink:
 
     Args:
         name: the actor's, for error messages.
-        restart_timeout_s: how long Ray may take to restart the actor; 0: the first failure counts as the loss of the actor.
+        restart_timeout_s: how long Ray may take each time to restart the actor; 0: the first failure counts as its loss.
         slot: the actor's number, in a host that has several.
     """
 
@@ -44,15 +45,17 @@ class RayLink:
             ActorRestartsError: the actor is being restarted; only with `once`.
             ClusterError: the host failed, or the message could not be unpickled there.
         """
-        give_up_s: float | None = None
+        clock = asyncio.get_running_loop().time
+        away_s: float | None = None
         while True:
+            sent_s = clock()
             try:
                 reply: bytes = await self.handle.receive.remote(raw, *self._slot)
                 return reply
             except ActorUnavailableError as error:
-                now_s = asyncio.get_running_loop().time()
-                give_up_s = give_up_s or now_s + self._restart_timeout_s
-                if now_s >= give_up_s:
+                now_s = clock()
+                away_s = away_since_s(away_s, sent_s=sent_s, now_s=now_s)
+                if now_s - away_s >= self._restart_timeout_s:
                     raise ActorLostError(self.name, last_line(error)) from error
                 if once:
                     raise ActorRestartsError(self.name, last_line(error)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -67,18 +68,18 @@ def current_actor(namespace: str) -> Handle:
     return get_actor(ray.get_runtime_context().get_actor_name() or "", namespace)
 
 
+def is_restarted() -> bool:
+    """True in an actor that Ray has started again after its process was lost."""
+    with warnings.catch_warnings():
+        # Ray itself calls a method here that it has deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
+
+
 def list_named_actors(namespace: str | None = None) -> list[tuple[str, str]]:
     """Namespace and name of all actors that have a name; with `namespace`, of those in it."""
     found = [(each["namespace"], each["name"]) for each in ray.util.list_named_actors(all_namespaces=True)]
     return sorted(each for each in found if namespace is None or each[0] == namespace)
-
-
-async def keep_plan(runner: Handle, name: str, plan: bytes) -> None:
-    """Have the host of a Runner keep a pickled definition of a flow. Raises ActorLostError."""
-    try:
-        await runner.keep_plan.remote(name, plan)
-    except RayActorError as error:
-        raise ActorLostError("the Runner", last_line(error)) from error
 
 
 def start_spares(runner: Handle) -> None:

@@ -8,39 +8,71 @@ from typing import Any
 
 from actors.definitions.flows import Task
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
 from runtime.driver.services.memory import AsyncMemoryService
-from runtime.driver.services.sessions import AsyncSessionsService
+from runtime.driver.services.sessions import AsyncSessionsService, Follow
+from runtime.driver.services.turns import AsyncTurnsService
+from runtime.driver.services.users import AsyncUsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 
 
 class AsyncServices:
     """The waiting methods of a Runtime, for callers on an event loop: `rt.aio`.
 
-    `rt.run`, `rt.run_flow` and `rt.attach` never wait, so they have no counterpart here.
+    `rt.run`, `rt.run_flow` and `rt.attach` do not wait, so they have no counterpart here; only the first `run_flow` of a program
+    that has joined asks the deployment for its tree.
 
     Args:
         client: of the engine.
         artifacts: the sync service.
+        follow: follows a session.
+        tree: the deployed agents.
         run_task, shutdown: the Runtime's methods, which are run in a thread.
 
     Attributes:
-        sessions, artifacts, memory: the services.
+        sessions, turns, artifacts, memory, users: the services.
     """
 
     def __init__(
-        self, client: EngineClient, artifacts: ArtifactsService, run_task: Callable[..., Any], shutdown: Callable[[], None]
+        self,
+        client: EngineClient,
+        artifacts: ArtifactsService,
+        follow: Follow,
+        tree: DeployedTree,
+        run_task: Callable[..., Any],
+        shutdown: Callable[[], None],
     ) -> None:
         self._client = client
+        self._tree = tree
         self._run_task = run_task
         self._shutdown = shutdown
-        self.sessions = AsyncSessionsService(client)
+        self.sessions = AsyncSessionsService(client, artifacts, follow)
+        self.turns = AsyncTurnsService(client)
         self.artifacts = AsyncArtifactsService(artifacts)
         self.memory = AsyncMemoryService(client)
+        self.users = AsyncUsersService(client, artifacts)
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
         """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""
         return await asyncio.to_thread(self._run_task, objective, **options)
+
+    async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
+        """The agents of the deployment: see Runtime.tree."""
+        return await asyncio.to_thread(self._tree.outline, under, depth, limit)
+
+    async def find_agents(
+        self,
+        text: str = "",
+        *,
+        kind: str | None = None,
+        model: str | None = None,
+        tool: str | None = None,
+        under: str | None = None,
+        limit: int = 100,
+    ) -> list[AgentInfo]:
+        """Agents of the deployment that fit: see Runtime.find_agents."""
+        return await asyncio.to_thread(self._tree.search, text, under, limit, kind=kind, model=model, tool=tool)
 
     async def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""

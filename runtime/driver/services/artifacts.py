@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from functools import cached_property
 
-from actors.interfaces.stores import ArtifactStore
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-from actors.rules.checks.ids import checked_artifact_name, checked_key
+from actors.rules.checks.ids import checked_artifact_name, checked_key, checked_known_key
 from runtime.driver.engine_client import EngineClient
 from runtime.engine.store_urls import open_artifact_store
+from runtime.stores.safe_artifacts import SafeArtifactStore
 
 
 class ArtifactsService:
@@ -19,32 +19,42 @@ class ArtifactsService:
     def __init__(self, client: EngineClient) -> None:
         self._client = client
 
+    @property
+    def store(self) -> SafeArtifactStore:
+        """The store itself. Raises RuntimeClosedError before a deployment is joined, which alone knows it, and in a fork."""
+        self._client.check_process()
+        return self._opened
+
     @cached_property
-    def _store(self) -> ArtifactStore:
+    def _opened(self) -> SafeArtifactStore:
         return open_artifact_store(self._client.artifact_store)
 
     def _key(self, user_id: str, session_id: str) -> SessionKey:
-        return checked_key(self._client.app_name, user_id, session_id)
+        return checked_known_key(self._client.app_name, user_id, session_id)
 
     def save(self, user_id: str, session_id: str, filename: str, part: Part) -> int:
         """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
-        return self._store.save(self._key(user_id, session_id), checked_artifact_name(filename), part)
+        return self.store.save(checked_key(self._client.app_name, user_id, session_id), checked_artifact_name(filename), part)
 
     def load(self, user_id: str, session_id: str, filename: str, version: int | None = None) -> Part | None:
         """Load a version, by default the latest; None when there is none."""
-        return self._store.load(self._key(user_id, session_id), checked_artifact_name(filename), version)
+        return self.store.load(self._key(user_id, session_id), checked_artifact_name(filename), version)
 
     def list_keys(self, user_id: str, session_id: str) -> list[str]:
         """List the names of all artifacts that the session sees, sorted."""
-        return self._store.keys(self._key(user_id, session_id))
+        return self.store.keys(self._key(user_id, session_id))
 
     def list_versions(self, user_id: str, session_id: str, filename: str) -> list[int]:
         """List all versions of an artifact, oldest first."""
-        return self._store.versions(self._key(user_id, session_id), checked_artifact_name(filename))
+        return self.store.versions(self._key(user_id, session_id), checked_artifact_name(filename))
 
     def delete(self, user_id: str, session_id: str, filename: str) -> None:
         """Delete an artifact with all its versions; a missing one is no error."""
-        self._store.delete(self._key(user_id, session_id), checked_artifact_name(filename))
+        self.store.delete(self._key(user_id, session_id), checked_artifact_name(filename))
+
+    def delete_session(self, user_id: str, session_id: str) -> int:
+        """Delete all artifacts of a session but those that the user's sessions share, and return how many there were."""
+        return self.store.delete_session(self._key(user_id, session_id))
 
 
 class AsyncArtifactsService:
@@ -72,3 +82,7 @@ class AsyncArtifactsService:
     async def delete(self, user_id: str, session_id: str, filename: str) -> None:
         """Delete an artifact with all its versions."""
         await asyncio.to_thread(self._sync.delete, user_id, session_id, filename)
+
+    async def delete_session(self, user_id: str, session_id: str) -> int:
+        """Delete all artifacts of a session, and return how many there were."""
+        return await asyncio.to_thread(self._sync.delete_session, user_id, session_id)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
-from actors.rules.checks.ids import checked_id, checked_key
+from actors.rules.checks.arguments import checked_text
+from actors.rules.checks.ids import checked_known_id, checked_known_key
 from runtime.driver.engine_client import EngineClient
 
 
@@ -15,15 +16,15 @@ class _Memory:
         self._client = client
 
     async def _add(self, user_id: str, session_id: str) -> None:
-        key = checked_key(self._client.app_name, user_id, session_id)
+        key = checked_known_key(self._client.app_name, user_id, session_id)
         await self._client.session.remember(p.RememberSession(key=key))
 
     async def _search(self, user_id: str, query: str) -> list[MemoryEntry]:
-        user = checked_id("user id", user_id)
+        user, query = checked_known_id("user id", user_id), checked_text("query", query)
         return await self._client.session.search_memory(p.SearchMemory(app=self._client.app_name, user=user, query=query))
 
     async def _delete(self, user_id: str, session_id: str) -> None:
-        key = checked_key(self._client.app_name, user_id, session_id)
+        key = checked_known_key(self._client.app_name, user_id, session_id)
         await self._client.session.forget(p.ForgetSession(key=key))
 
 
@@ -44,6 +45,7 @@ class MemoryService(_Memory):
         """Find entries of a user that share a word with the query: at most 10, the best first.
 
         Raises:
+            RequestError: the query is no text.
             NoMemoryError: the Runtime was given `memory_store=None`.
             StoreError: the store failed.
         """

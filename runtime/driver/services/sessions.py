@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -12,33 +14,64 @@ from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.session import Session, SessionKey
-from actors.rules.checks.ids import checked_id, checked_key
+from actors.rules.checks.arguments import checked_number, checked_time
+from actors.rules.checks.ids import checked_key, checked_known_id, checked_known_key
 from actors.rules.checks.state import without_temp
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.services.artifacts import ArtifactsService
+from runtime.driver.services.tail import SessionTail
+from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import to_state
+
+Follow = Callable[[SessionKey, int], Turn]
+"""Follows a session after a position."""
 
 
 class _Sessions:
     """The requests to the Session actor, as coroutines for the portal's loop."""
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: EngineClient, artifacts: ArtifactsService, follow: Follow) -> None:
         self._client = client
+        self._artifacts = artifacts
+        self._follow = follow
 
     def _key(self, user_id: str, session_id: str) -> SessionKey:
-        return checked_key(self._client.app_name, user_id, session_id)
+        return checked_known_key(self._client.app_name, user_id, session_id)
 
     async def _create(self, user_id: str, session_id: str | None, state: JsonMapping | None) -> Session:
-        key = self._key(user_id, session_id if session_id is not None else uuid.uuid4().hex)
+        key = checked_key(self._client.app_name, user_id, session_id if session_id is not None else uuid.uuid4().hex)
         reply = await self._client.session.create_session(p.CreateSessionRequest(key=key, state=to_state(state)))
         return _session(reply.session)
 
     async def _get(self, key: SessionKey, num_recent_events: int | None, after_timestamp: float | None) -> Session | None:
+        if num_recent_events is not None:
+            num_recent_events = checked_number("num_recent_events", num_recent_events)
+        if after_timestamp is not None:
+            after_timestamp = checked_time("after_timestamp", after_timestamp)
         request = p.GetSessionRequest(key=key, num_recent_events=num_recent_events, after_timestamp=after_timestamp)
+        if num_recent_events is None:
+            return await self._get_by_pages(msgspec.structs.replace(request, after_seq=0))
         reply = await self._client.session.get_session(request)
         return _session(reply.session) if reply.session is not None else None
 
+    async def _get_by_pages(self, first: p.GetSessionRequest) -> Session | None:
+        """The whole session: in one reply, a long log would be in memory at once in the Session actor and in the message."""
+        request, events, generation = first, list[p.StoredEvent](), ""
+        while (page := (await self._client.session.get_session(request)).session) is not None:
+            if page.generation != generation:
+                if generation:
+                    # It was rewound between two pages: the events of the earlier ones may not be visible any more.
+                    request, events, generation = first, [], ""
+                    continue
+                generation = page.generation
+            events += page.events
+            if not page.more:
+                return _session(msgspec.structs.replace(page, events=events))
+            request = msgspec.structs.replace(first, after_seq=page.events[-1].seq)
+        return None
+
     async def _list(self, user_id: str | None) -> list[Session]:
-        user = checked_id("user id", user_id) if user_id is not None else None
+        user = checked_known_id("user id", user_id) if user_id is not None else None
         request = p.ListSessionsRequest(app=self._client.app_name, user=user)
         return [_session(info) for info in (await self._client.session.list_sessions(request)).sessions]
 
@@ -46,7 +79,46 @@ class _Sessions:
         await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
 
     async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
-        await self._client.session.rewind(p.RewindRequest(key=key, invocation_id=checked_id("invocation id", invocation_id)))
+        turn = checked_known_id("invocation id", invocation_id)
+        await self._client.session.rewind(p.RewindRequest(key=key, invocation_id=turn))
+
+    async def _events(
+        self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, newest_first: bool
+    ) -> list[Event]:
+        after_seq, left = checked_number("after_seq", after_seq), checked_number("limit", limit)
+        if before_seq is not None:
+            before_seq = checked_number("before_seq", before_seq)
+        found: list[p.StoredEvent] = []
+        while left > len(found):
+            request = p.ReadLog(
+                key=key, after_seq=after_seq, before_seq=before_seq, limit=left - len(found), newest_first=newest_first
+            )
+            part = await self._client.session.read_log(request)
+            found += part.events
+            if not part.more:
+                break
+            if newest_first:
+                before_seq = found[-1].seq
+            else:
+                after_seq = found[-1].seq
+        return [decode_event(stored.raw, stored.seq) for stored in found]
+
+    def tail(self, user_id: str, session_id: str, *, after_seq: int = 0, partials: bool = False) -> SessionTail:
+        """Follow a session over all its turns: its events after `after_seq`, and all that come.
+
+        Args:
+            after_seq: give only events with a higher `seq`; 0 gives the session from its first event.
+            partials: give partial events as well.
+
+        Returns:
+            An iterator, sync and async. Iterating it raises SessionNotFoundError when there is no such session.
+
+        Raises:
+            InvalidIdError, RequestError: an argument is wrong.
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        key = self._key(user_id, session_id)
+        return SessionTail(self._follow(key, checked_number("after_seq", after_seq)), partials=partials)
 
     async def _append(self, key: SessionKey, event: Event) -> Event:
         if not isinstance(event, Event):
@@ -95,13 +167,48 @@ class SessionsService(_Sessions):
         """
         return self._client.run(self._get(self._key(user_id, session_id), num_recent_events, after_timestamp))
 
+    def events(
+        self,
+        user_id: str,
+        session_id: str,
+        *,
+        after_seq: int = 0,
+        before_seq: int | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> Sequence[Event]:
+        """Read a page of a session's events.
+
+        Args:
+            after_seq: only events with a higher `seq`.
+            before_seq: only events with a lower `seq`; None is no limit.
+            limit: at most so many.
+            newest_first: begin at the newest event and go back; the next page is that with `before_seq` of the last event.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            RequestError, InvalidIdError: an argument is wrong.
+            StoreError: the store cannot be read.
+        """
+        key = self._key(user_id, session_id)
+        return self._client.run(self._events(key, after_seq, before_seq, limit, newest_first))
+
     def list(self, user_id: str | None = None) -> list[Session]:
         """List the sessions of a user, or of all users, without events; the one written last comes first."""
         return self._client.run(self._list(user_id))
 
     def delete(self, user_id: str, session_id: str) -> None:
-        """Delete a session; a missing one is no error. Raises SessionBusyError while a turn runs."""
-        self._client.run(self._delete(self._key(user_id, session_id)))
+        """Delete a session with its artifacts; a missing one is no error.
+
+        State of the user and of the app, artifacts that the user's sessions share, and memory stay: see `rt.users.delete`.
+
+        Raises:
+            SessionBusyError: a turn runs.
+            StoreError: a store failed. When the session is deleted and its artifacts are not, a repetition deletes them.
+        """
+        key = self._key(user_id, session_id)
+        self._client.run(self._delete(key))
+        self._artifacts.store.delete_session(key)
 
     def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Take a session back to before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
@@ -132,13 +239,29 @@ class AsyncSessionsService(_Sessions):
         """Read a session; None when there is none."""
         return await self._client.run_async(self._get(self._key(user_id, session_id), num_recent_events, after_timestamp))
 
+    async def events(
+        self,
+        user_id: str,
+        session_id: str,
+        *,
+        after_seq: int = 0,
+        before_seq: int | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> Sequence[Event]:
+        """Read a page of a session's events."""
+        key = self._key(user_id, session_id)
+        return await self._client.run_async(self._events(key, after_seq, before_seq, limit, newest_first))
+
     async def list(self, user_id: str | None = None) -> list[Session]:
         """List the sessions of a user, or of all users."""
         return await self._client.run_async(self._list(user_id))
 
     async def delete(self, user_id: str, session_id: str) -> None:
-        """Delete a session."""
-        await self._client.run_async(self._delete(self._key(user_id, session_id)))
+        """Delete a session with its artifacts."""
+        key = self._key(user_id, session_id)
+        await self._client.run_async(self._delete(key))
+        await asyncio.to_thread(self._artifacts.store.delete_session, key)
 
     async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Take a session back to before a turn."""

@@ -15,16 +15,18 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, insert, true, update
+from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, func, insert, select, text, true, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
 from actors.messages.codec import encode
+from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
 from actors.rules.capacity.lru import LruDict
+from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries
-from runtime.stores.sql.schema import calls, events, session_state, sessions, shared_state, turns
+from runtime.stores.sql.schema import FIXED, calls, events, session_state, sessions, shared_state, turns
 
 _Row = dict[str, Any]
 """Values of a row by column."""
@@ -45,6 +47,11 @@ _REMOVE = delete(sessions).where(
     sessions.c.app == bindparam("app"), sessions.c.user == bindparam("user"), sessions.c.session == bindparam("session")
 )
 
+_LOCK_SHARED = text("SELECT pg_advisory_xact_lock(hashtextextended('raygrove ' || current_schema() || :owner, 0))")
+_SIZE_SHARED = select(
+    func.coalesce(func.sum(func.octet_length(shared_state.c.key) + func.octet_length(shared_state.c.value)), 0)
+).where(shared_state.c.app == bindparam("app"), shared_state.c.user == bindparam("user"))
+
 
 MAX_SIDS = 10_000
 """How many sids a store holds."""
@@ -54,9 +61,15 @@ Sids = LruDict[SessionKey, int]
 
 
 class Batch:
-    """Collects writes and sends them in a transaction that the caller begins and ends."""
+    """Collects writes and sends them in a transaction that the caller begins and ends.
 
-    def __init__(self, connection: Connection, sids: Sids) -> None:
+    Args:
+        max_shared_bytes: how large the state of a user or of the app may become. None where one writer checks that; with several,
+            which PostgreSQL only allows, each has checked what it knew.
+    """
+
+    def __init__(self, connection: Connection, sids: Sids, max_shared_bytes: int | None = None) -> None:
+        self._max_shared_bytes = max_shared_bytes
         self._connection = connection
         self._dialect = connection.dialect.name
         self._sids = sids
@@ -74,6 +87,7 @@ class Batch:
             SessionExistsError: a session to create exists.
             StoreConflictError: a session to write to does not exist.
             NotEncodableError: a value of the state cannot be encoded.
+            TooLargeError: the state of a user or of the app would become larger than `max_shared_bytes`.
             sqlalchemy.exc.IntegrityError: the seq or id of an event is taken, or another writer has removed its session.
         """
         for write in writes:
@@ -122,6 +136,9 @@ class Batch:
             "agent": row.agent,
             "outcome": row.outcome,
             "temp": row.temp,
+            "last_seq": row.last_seq,
+            "begun_s": row.begun_s,
+            "ended_s": row.ended_s,
         }
         self._updated[sid] = {"of_sid": sid, "at_s": write.updated_s}
 
@@ -163,7 +180,10 @@ class Batch:
     def _flush(self) -> None:
         self._send(_INSERT_EVENT, self._events)
         self._send(_INSERT_CALL, self._calls)
-        self._send(_upsert(turns, self._dialect), list(self._turns.values()))
+        # A turn that ends began as its record says. One that runs may have the id of one that was rewound.
+        for runs in (True, False):
+            rows = [row for row in self._turns.values() if (row["status"] == "running") is runs]
+            self._send(_upsert(turns, self._dialect, whole=runs), rows)
         self._send(_UPDATED, list(self._updated.values()))
         own = [({"sid": sid, "key": name}, value) for (sid, name), value in self._own.items()]
         self._send_state(session_state, own)
@@ -172,7 +192,18 @@ class Batch:
 
     def _flush_shared(self) -> None:
         entries = sorted(self._shared.items(), key=lambda entry: entry[0])
+        owners = sorted({(app, user) for app, user, _ in self._shared}) if self._max_shared_bytes is not None else []
+        for app, user in owners:
+            self._connection.execute(_LOCK_SHARED, {"owner": f"{app}/{user}"})
         self._send_state(shared_state, [({"app": app, "user": user, "key": name}, value) for (app, user, name), value in entries])
+        for app, user in owners:
+            self._check_shared(app, user)
+
+    def _check_shared(self, app: str, user: str) -> None:
+        """Check the state that several writers add to, each of which has checked its own part. Raises TooLargeError."""
+        size: int = self._connection.execute(_SIZE_SHARED, {"app": app, "user": user}).scalar_one()
+        if self._max_shared_bytes is not None:
+            check_state("user" if user else "app", size, Limits(max_state_bytes=self._max_shared_bytes))
 
     def _send_state(self, table: Table, entries: Sequence[tuple[_Row, bytes | None]]) -> None:
         if not entries:
@@ -208,10 +239,12 @@ def _create_session(dialect: str) -> Insert:
 
 
 @cache
-def _upsert(table: Table, dialect: str) -> Insert:
+def _upsert(table: Table, dialect: str, *, whole: bool = True) -> Insert:
+    """Insert rows, or replace those that are there; without `whole` columns that are marked as fixed keep their values."""
     statement = _insert(table, dialect)
     key = list(table.primary_key.columns)
-    rest = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
+    changing = [column.name for column in table.columns if not column.primary_key and (whole or not column.info.get(FIXED))]
+    rest = {name: statement.excluded[name] for name in changing}
     upsert: Insert = statement.on_conflict_do_update(index_elements=key, set_=rest)
     return upsert
 

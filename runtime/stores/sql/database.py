@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
-from runtime.stores.transient_errors import is_transient
+from runtime.stores.sql.sqlite_file import SqliteFile, file_of
+from runtime.stores.transient_errors import is_transient, spoils_connection
+
+logger = logging.getLogger(__name__)
 
 LOCK_TIMEOUT_S = 30.0
 """How long one request waits for a lock of another process, in seconds, by default."""
@@ -24,6 +28,9 @@ CONNECT_TIMEOUT_S = 5
 
 _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 """Without these, libpq would wait for hours for the reply of a machine that is gone."""
+
+APPLICATION_NAME = "left('raygrove ' || current_schema(), 63)"
+"""SQL: the name by which PostgreSQL lists connections. Stores in other schemas of a database are other stores."""
 
 _USAGE = "use 'sqlite:///folder/file.db', 'sqlite://' (in memory) or 'postgresql://user:password@host:5432/database'"
 
@@ -51,6 +58,9 @@ class Database:
         self._lock_timeout_s = lock_timeout_s
         self._engine: Engine | None = None
         self._connection: Connection | None = None
+        self._may_write = True
+        path = file_of(self._url)
+        self._file = SqliteFile(path, str(self)) if path is not None else None
 
     def __str__(self) -> str:
         return f"{self._what} {self._url.render_as_string(hide_password=True)!r}"
@@ -59,9 +69,11 @@ class Database:
         """Prepare to connect; the first call after it connects. Missing folders of a SQLite file are created.
 
         Raises:
-            StoreError: the driver is not installed, or a folder cannot be created.
+            StoreError: the driver is not installed, or there is no file that could be opened or made.
         """
         try:
+            if self._file is not None:
+                self._file.prepare()
             self._engine = _engine(self._url, self._lock_timeout_s)
         except ModuleNotFoundError as error:
             raise StoreError(f"{self} needs the package {error.name!r}: pip install 'raygrove[postgres]'") from error
@@ -75,17 +87,37 @@ class Database:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database could not begin or commit. Nothing was stored, unless the connection
                 broke while it was committing.
+            StoreError: the file of the database was deleted or replaced while it was in use.
         """
         try:
+            if not self._may_write:
+                # A connection to a read-only file stays read-only, whatever becomes of the file.
+                self._drop_connection()
             # IMMEDIATE takes SQLite's write lock at once, and waits for it; a read that becomes a write fails without waiting.
             begin = "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"
             self._retried(lambda connection: connection.exec_driver_sql(begin))
             connection = self._connected()
             yield connection
             connection.exec_driver_sql("COMMIT")
-        except BaseException:
-            self._roll_back()
+            if self._file is not None:
+                self._file.check()
+        except BaseException as error:
+            self._roll_back(error)
             raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A transaction that only reads, and sees the database as it is at its first query, however long it lasts.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database could not begin.
+        """
+        connection = self._connected()
+        connection.exec_driver_sql("BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            yield connection
+        finally:
+            self._drop_connection()
 
     def rows(self, query: Any, parameters: dict[str, Any]) -> Rows:
         """The rows that a query finds, outside of any transaction.
@@ -107,12 +139,29 @@ class Database:
         reason = f"{type(cause).__name__}: {cause}"
         return StoreUnavailableError(str(self), reason) if is_transient(error) else StoreError(f"{self}: {reason}")
 
+    def erase_traces(self) -> None:
+        """Empty SQLite's write-ahead log, whose old pages have what was deleted since. PostgreSQL's VACUUM is left to the server.
+
+        Raises:
+            StoreError: the database failed.
+        """
+        if not self.is_sqlite:
+            return
+        found = self.rows(text("PRAGMA wal_checkpoint(TRUNCATE)"), {})
+        if found and found[0][0]:
+            logger.warning("%s: another process is reading it, so its write-ahead log keeps what was deleted for a while", self)
+
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""
         self._drop_connection()
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file of a SQLite database; None for one in memory, and for PostgreSQL."""
+        return self._file.path if self._file is not None else None
 
     @property
     def is_sqlite(self) -> bool:
@@ -122,8 +171,13 @@ class Database:
     def _connected(self) -> Connection:
         if self._engine is None:
             raise StoreError(f"{self} is not open: call open() first")
+        if self._file is not None:
+            self._file.check()
         if self._connection is None:
+            self._may_write = self._file is None or not self._file.path.exists() or self._file.may_be_written
             self._connection = self._engine.connect()
+            if self._file is not None:
+                self._file.note_connected()
         return self._connection
 
     def _retried(self, call: Callable[[Connection], T]) -> T:
@@ -131,13 +185,22 @@ class Database:
         try:
             return call(self._connected())
         except DBAPIError as error:
-            if not error.connection_invalidated:
+            if not spoils_connection(error) or self._is_in_memory:
                 raise
         self._drop_connection()
         return call(self._connected())
 
-    def _roll_back(self) -> None:
+    @property
+    def _is_in_memory(self) -> bool:
+        """The database is gone with its connection."""
+        return self.is_sqlite and self._file is None
+
+    def _roll_back(self, error: BaseException) -> None:
         if self._connection is None:
+            return
+        if spoils_connection(error) and not self._is_in_memory:
+            # Closing it rolls back as well, and the next request gets a connection that knows nothing of the failure.
+            self._drop_connection()
             return
         try:
             self._connection.exec_driver_sql("ROLLBACK")
@@ -151,13 +214,15 @@ class Database:
             with suppress(SQLAlchemyError):
                 self._connection.close()
             self._connection = None
+            if self._file is not None:
+                self._file.forget_log()
 
 
-def _parse(text: str, what: str) -> URL:
+def _parse(given: str, what: str) -> URL:
     try:
-        url = make_url(text)
+        url = make_url(given)
     except ArgumentError as error:
-        raise StoreError(f"{what} {text!r} is not a database URL: {_USAGE}") from error
+        raise StoreError(f"{what} {given!r} is not a database URL: {_USAGE}") from error
     if url.drivername in ("sqlite", "sqlite+pysqlite"):
         return url
     if url.drivername in ("postgresql", "postgresql+psycopg"):
@@ -173,8 +238,6 @@ def _engine(url: URL, lock_timeout_s: float) -> Engine:
         options: dict[str, Any] = {name: value for name, value in given.items() if name not in url.query}
         set_up: Callable[[Any, object], None] = partial(_set_up_postgres, lock_timeout_s)
     else:
-        if url.database and url.database != ":memory:":
-            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         options = {"check_same_thread": False, "timeout": lock_timeout_s}
         set_up = partial(_set_up_sqlite, lock_timeout_s)
     engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool, connect_args=options)
@@ -186,6 +249,8 @@ def _set_up_sqlite(lock_timeout_s: float, connection: Any, _record: object) -> N
     _write_ahead(connection, lock_timeout_s)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
+    # What is deleted is overwritten with zeros, so that a deleted user's words do not stay in the file's free space.
+    connection.execute("PRAGMA secure_delete=ON")
 
 
 def _write_ahead(connection: Any, lock_timeout_s: float) -> None:
@@ -203,4 +268,5 @@ def _write_ahead(connection: Any, lock_timeout_s: float) -> None:
 
 
 def _set_up_postgres(lock_timeout_s: float, connection: Any, _record: object) -> None:
-    connection.execute(f"SET lock_timeout = {int(lock_timeout_s * 1000)}")
+    name = f"set_config('application_name', {APPLICATION_NAME}, false)"
+    connection.execute(f"SELECT set_config('lock_timeout', '{int(lock_timeout_s * 1000)}', false), {name}")

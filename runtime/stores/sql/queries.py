@@ -7,9 +7,9 @@ partial index compares with are literals here, as in the index, since a planner 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import BindParameter, Select, bindparam, false, func, select
+from sqlalchemy import BindParameter, ColumnElement, FromClause, Select, bindparam, case, false, func, literal_column, select
 
 from runtime.stores.sql.schema import RUNNING, calls, events, session_state, sessions, shared_state, turns
 
@@ -152,10 +152,66 @@ def state_list(*, of_user: bool) -> Select[int, str, bytes]:
 
 
 @cache
-def event_list(*, limited: bool, since: bool, newest: bool) -> Select[int, bytes]:
-    """Visible events by seq, descending if `newest`: sid, after_seq; `limit` if `limited`, `after_s` if `since`."""
+def turn_list(scope: Literal["session", "user", "app"], status: str, *, paged: bool) -> Select[*tuple[Any, ...]]:
+    """Turns with their sessions, the one that began last first, without those that were rewound.
+
+    Of one session: sid; of a user: app, user; of an app: app. Also limit, and begun_s and invocation_id of the turn before the
+    first if `paged`. It walks an index down from the newest: of a user, in each of the user's sessions.
+
+    Args:
+        status: only turns in that stored state; "" for all.
+    """
+    last_of_session = select(func.max(events.c.seq)).where(events.c.sid == turns.c.sid).correlate(turns).scalar_subquery()
+    last_seq = case((turns.c.status == RUNNING, last_of_session), else_=turns.c.last_seq).label("last_seq")
+    columns = [column for column in turns.c if column.name != "last_seq"]
+    query = (
+        select(sessions.c.app, sessions.c.user, sessions.c.session, *columns, last_seq)
+        .join_from(turns, sessions, turns.c.sid == sessions.c.sid)
+        .where(*_listed(turns, status, paged))
+        .order_by(turns.c.begun_s.desc(), turns.c.invocation_id.desc())
+        .limit(bindparam("limit"))
+    )
+    if scope == "session":
+        return query.where(turns.c.sid == _sid)
+    if scope == "app":
+        # Concatenated with "", the app's name matches no index: the walk would begin with all sessions of the app otherwise.
+        return query.where(sessions.c.app + "" == bindparam("app"))
+    newest = turns.alias("newest")
+    oldest_wanted = (
+        select(newest.c.begun_s)
+        .where(newest.c.sid == sessions.c.sid, *_listed(newest, status, paged))
+        .order_by(newest.c.begun_s.desc(), newest.c.invocation_id.desc())
+        .limit(1)
+        .offset(bindparam("limit") - 1)
+        .correlate(sessions)
+        .scalar_subquery()
+    )
+    of_user = (sessions.c.app == bindparam("app"), sessions.c.user == bindparam("user"))
+    return query.where(*of_user, turns.c.begun_s >= func.coalesce(oldest_wanted, literal_column("-1")))
+
+
+def _listed(of: FromClause, status: str, paged: bool) -> list[ColumnElement[bool]]:
+    began = events.alias()
+    hidden = select(began.c.seq).where(began.c.sid == of.c.sid, began.c.seq == of.c.first_seq, began.c.hidden).correlate(of)
+    conditions: list[ColumnElement[bool]] = [~hidden.exists()]
+    if status:
+        conditions.append(of.c.status == literal_column(f"'{status}'"))
+    if paged:
+        begun_s: BindParameter[float] = bindparam("begun_s")
+        conditions += [of.c.begun_s <= begun_s, (of.c.begun_s < begun_s) | (of.c.invocation_id < bindparam("invocation_id"))]
+    return conditions
+
+
+@cache
+def event_list(*, limited: bool, since: bool, newest: bool, before: bool = False) -> Select[int, bytes]:
+    """Visible events by seq, descending if `newest`: sid, after_seq.
+
+    Also `limit` if `limited`, `after_s` if `since`, `before_seq` if `before`.
+    """
     query = select(events.c.seq, events.c.raw).where(events.c.sid == _sid, events.c.seq > bindparam("after_seq"), _visible)
     if since:
         query = query.where(events.c.timestamp >= bindparam("after_s"))
+    if before:
+        query = query.where(events.c.seq < bindparam("before_seq"))
     query = query.order_by(events.c.seq.desc() if newest else events.c.seq)
     return query.limit(bindparam("limit")) if limited else query

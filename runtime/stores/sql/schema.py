@@ -43,7 +43,7 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 
-VERSION = 2
+VERSION = 3
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
 UNKNOWN = "of an unknown version"
@@ -51,6 +51,9 @@ UNKNOWN = "of an unknown version"
 
 RUNNING: ColumnElement[str] = literal_column("'running'")
 """The status of a turn that has not ended. A literal, since planners match partial indexes with literals only."""
+
+FIXED = "fixed"
+"""Marks a column whose value does not change while a turn goes on."""
 
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 _SID = BigInteger().with_variant(Integer, "sqlite")
@@ -134,6 +137,10 @@ turns = Table(
     Column("agent", _TEXT, nullable=False),
     Column("outcome", LargeBinary, nullable=False),
     Column("temp", LargeBinary, nullable=False),
+    Column("last_seq", BigInteger, nullable=False, server_default="0"),
+    # Not updated when a turn ends: an update of an indexed column would write its indexes again.
+    Column("begun_s", Double, nullable=False, server_default="0", info={FIXED: True}),
+    Column("ended_s", Double, nullable=False, server_default="0"),
     PrimaryKeyConstraint("sid", "invocation_id"),
     ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
 )
@@ -144,6 +151,20 @@ TURNS_RUNNING = Index(
     sqlite_where=turns.c.status == RUNNING,
     postgresql_where=turns.c.status == RUNNING,
 )
+
+TURNS_BY_TIME = Index("raygrove_turns_by_time", turns.c.begun_s)
+
+TURNS_OF_SESSION = Index("raygrove_turns_of_session", turns.c.sid, turns.c.begun_s)
+
+TURNS_BY_STATUS = [
+    Index(
+        f"raygrove_turns_{status}",
+        turns.c.begun_s,
+        sqlite_where=turns.c.status == literal_column(f"'{status}'"),
+        postgresql_where=turns.c.status == literal_column(f"'{status}'"),
+    )
+    for status in ("paused", "failed", "cancelled")
+]
 
 session_state = Table(
     "raygrove_session_state",
@@ -184,7 +205,25 @@ def _from_version_1(connection: Connection) -> None:
             )
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _from_version_1}
+def _from_version_2(connection: Connection) -> None:
+    """Migration from version 2: adds to the records of turns where and when they began and ended, and indexes to list them by."""
+    real = "DOUBLE PRECISION" if connection.dialect.name == "postgresql" else "DOUBLE"
+    for column, kind in (("last_seq", "BIGINT"), ("begun_s", real), ("ended_s", real)):
+        connection.exec_driver_sql(f"ALTER TABLE raygrove_turns ADD COLUMN {column} {kind} NOT NULL DEFAULT 0")
+    connection.exec_driver_sql(
+        "UPDATE raygrove_turns SET last_seq = found.last_seq, begun_s = found.begun_s, "
+        "ended_s = CASE WHEN status = 'running' THEN 0 ELSE found.ended_s END "
+        "FROM (SELECT sid, invocation_id, max(seq) AS last_seq, min(timestamp) AS begun_s, max(timestamp) AS ended_s "
+        "FROM raygrove_events GROUP BY sid, invocation_id) AS found "
+        "WHERE found.sid = raygrove_turns.sid AND found.invocation_id = raygrove_turns.invocation_id"
+    )
+    connection.exec_driver_sql("CREATE INDEX raygrove_turns_by_time ON raygrove_turns (begun_s)")
+    connection.exec_driver_sql("CREATE INDEX raygrove_turns_of_session ON raygrove_turns (sid, begun_s)")
+    for status in ("paused", "failed", "cancelled"):
+        connection.exec_driver_sql(f"CREATE INDEX raygrove_turns_{status} ON raygrove_turns (begun_s) WHERE status = '{status}'")
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _from_version_1, 2: _from_version_2}
 """Migrations by the version from which they lead to the next."""
 
 

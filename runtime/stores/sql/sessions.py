@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
-from actors.interfaces.records import CallRow, SessionRow, TurnRow, Write
+from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, Write
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import MAX_SIDS, Batch, Sids
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
+from runtime.stores.sql.store import SqlStore
 
 
-class SqlSessionStore:
+class SqlSessionStore(SqlStore):
     """Implements `SessionStore` on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
@@ -29,41 +30,20 @@ class SqlSessionStore:
         url: `sqlite:///path` (relative), `sqlite:////path` (absolute; missing folders are made), `sqlite://` (in memory,
             gone after `close`) or `postgresql://…`.
         lock_timeout_s: how long one request waits for a lock of another process.
+        max_shared_bytes: how large the state of a user, or of the app, may become by writes of several Session actors; None
+            leaves the check to the only one.
 
     Raises:
         StoreError: the URL is none of these.
     """
 
-    def __init__(self, url: str, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
-        self._database = Database(url, lock_timeout_s=lock_timeout_s)
+    def __init__(self, url: str, lock_timeout_s: float = LOCK_TIMEOUT_S, max_shared_bytes: int | None = None) -> None:
+        super().__init__(Database(url, lock_timeout_s=lock_timeout_s))
+        self._max_shared_bytes = max_shared_bytes
         self._sids = Sids(MAX_SIDS)
 
-    def __str__(self) -> str:
-        return str(self._database)
-
-    @property
-    def takes_many_writers(self) -> bool:
-        """Whether several copies may be used at the same time, in any processes: True on PostgreSQL, False on SQLite."""
-        return not self._database.is_sqlite
-
-    def open(self) -> None:
-        """Connect, and create or check the tables. May be called again after `close`.
-
-        Raises:
-            SchemaVersionError: a newer version of raygrove has created the tables.
-            StoreError: the store cannot be reached, or the database's driver is not installed.
-        """
-        self.close()
-        try:
-            self._database.open()
-            with self._database.transaction() as connection:
-                schema.prepare(connection)
-        except RaygroveError:
-            self.close()
-            raise
-        except Exception as error:
-            self.close()
-            raise self._database.failure(error) from error
+    def _prepare(self, connection: Connection) -> None:
+        schema.prepare(connection)
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Do all writes in order, in one transaction. They are on disk when it returns.
@@ -72,6 +52,7 @@ class SqlSessionStore:
             SessionExistsError: a session to create exists.
             StoreConflictError: the seq or id of an event is taken, or the session does not exist.
             NotEncodableError: a value of the state cannot be encoded.
+            TooLargeError: the state of a user or of the app would become too large.
             StoreUnavailableError: the database cannot do it now. None of the writes is stored, unless the connection broke
                 while the database was committing: then all may be.
             StoreError: the database cannot do it. None of the writes is stored.
@@ -80,7 +61,7 @@ class SqlSessionStore:
             return
         try:
             with self._database.transaction() as connection:
-                Batch(connection, self._sids).write(writes)
+                Batch(connection, self._sids, self._max_shared_bytes).write(writes)
         except BaseException as error:
             # The sids of sessions that this transaction has created are void.
             self._sids.clear()
@@ -110,20 +91,30 @@ class SqlSessionStore:
         return [_session_row(row, (), states.get(row.sid, {})) for row in rows]
 
     def events(
-        self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
+        self,
+        key: SessionKey,
+        *,
+        after_seq: int = 0,
+        limit: int | None = None,
+        after_s: float | None = None,
+        newest: bool = False,
+        before_seq: int | None = None,
     ) -> list[tuple[int, bytes]]:
         """Visible events as (seq, bytes), oldest first.
 
         Args:
-            after_seq: only later ones.
+            after_seq, before_seq: only later, or earlier ones.
             limit: only the first ones of these; with `newest` the last ones.
             after_s: only those from this time on.
         """
         sid = self._sid(key)
         if sid is None:
             return []
-        query = queries.event_list(limited=limit is not None, since=after_s is not None, newest=newest)
-        filters = {name: value for name, value in (("limit", limit), ("after_s", after_s)) if value is not None}
+        query = queries.event_list(
+            limited=limit is not None, since=after_s is not None, newest=newest, before=before_seq is not None
+        )
+        given = {"limit": limit, "after_s": after_s, "before_seq": before_seq}
+        filters = {name: value for name, value in given.items() if value is not None}
         found = [(seq, raw) for seq, raw in self._rows(query, sid=sid, after_seq=after_seq, **filters)]
         return found[::-1] if newest else found
 
@@ -143,6 +134,28 @@ class SqlSessionStore:
         sid = self._sid(key)
         found = [] if sid is None else self._rows(queries.TURN, sid=sid, invocation_id=invocation_id)
         return _turn_row(found[0]) if found else None
+
+    def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
+        """Turns that were not rewound, the one that began last first. The cost does not grow with older turns.
+
+        The cost of all turns of a user grows with the number of the user's sessions; that of finished ones in an app that has
+        few, with the turns that are passed over.
+        """
+        given: dict[str, object] = {"limit": wanted.limit}
+        if wanted.before is not None:
+            given["begun_s"], given["invocation_id"] = wanted.before
+        scope: Literal["session", "user", "app"] = "app"
+        if wanted.session is not None:
+            sid = self._sid(SessionKey(wanted.app, wanted.user or "", wanted.session))
+            if sid is None:
+                return []
+            scope, given["sid"] = "session", sid
+        elif wanted.user is not None:
+            scope, given["app"], given["user"] = "user", wanted.app, wanted.user
+        else:
+            given["app"] = wanted.app
+        rows = self._rows(queries.turn_list(scope, wanted.status, paged=wanted.before is not None), **given)
+        return [(SessionKey(row.app, row.user, row.session), _turn_row(row)) for row in rows]
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         """All turns of the app with the status running that were not rewound. The cost grows with these only."""
@@ -173,10 +186,14 @@ class SqlSessionStore:
         found = [] if sid is None else self._rows(queries.CALL, sid=sid, call_id=call_id)
         return CallRow(**found[0]._mapping) if found else None
 
+    def erase_traces(self) -> None:
+        """Take what was deleted out of SQLite's write-ahead log; its file has zeros in place of it already. Raises StoreError."""
+        self._database.erase_traces()
+
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""
         self._sids.clear()
-        self._database.close()
+        super().close()
 
     def _rows(self, query: Any, **parameters: Any) -> Rows:
         return self._database.rows(query, parameters)

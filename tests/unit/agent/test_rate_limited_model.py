@@ -18,10 +18,12 @@ from actors.limiter.actor import LimiterActor
 from actors.messages.event import Usage
 from actors.messages.limits import ModelLimits
 from actors.refs.limiter import LimiterRef
+from actors.rules.capacity.rate_limiter import LEASE_S, RENEW_S
 from actors.rules.recovery.backoff import Backoff
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
 from tests.support.session_fixture import KEY, settled
+from tests.support.virtual_time import run_virtually
 
 
 class Playing:
@@ -157,19 +159,38 @@ async def test_without_its_actor_calls_go_through_and_fail_as_they_do(caplog: py
     assert "nobody limits model 'playing' any more" in caplog.text
 
 
-async def test_calls_under_way_are_told_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.agent.rate_limited_model.RENEW_S", 0.01)
-    fixture = LimiterFixture(max_concurrency=1)
-    permit = await fixture.client.acquire("playing", KEY)
-    # Another actor in its place, as after a loss.
-    again = LimiterActor(fixture.limits)
-    fixture.actor.__dict__.update(vars(again))
-    fixture.actor._handlers = again.handlers()
-    while not (await fixture.counts()).get("running"):
-        continue
-    waiting = asyncio.create_task(fixture.client.acquire("playing", KEY))
-    await settled()
-    assert not waiting.done()
-    fixture.client.release(permit, answered=True)
-    fixture.client.release(await waiting)
-    await fixture.client.close()
+def test_calls_under_way_are_told_again_and_again_so_that_an_actor_that_was_lost_counts_them() -> None:
+    async def play() -> None:
+        fixture = LimiterFixture(max_concurrency=1)
+        permit = await fixture.client.acquire("playing", KEY)
+        # Another actor in its place, as after a loss.
+        again = LimiterActor(fixture.limits)
+        fixture.actor.__dict__.update(vars(again))
+        fixture.actor._handlers = again.handlers()
+        await asyncio.sleep(RENEW_S - 0.1)
+        assert await fixture.counts() == {}
+        await asyncio.sleep(0.2)
+        assert (await fixture.counts())["running"] == 1
+        # It is renewed for as long as it takes.
+        waiting = asyncio.create_task(fixture.client.acquire("playing", KEY))
+        await asyncio.sleep(LEASE_S * 3)
+        assert not waiting.done()
+        fixture.client.release(permit, answered=True)
+        fixture.client.release(await waiting)
+        await fixture.client.close()
+
+    run_virtually(play())
+
+
+def test_what_a_client_holds_that_is_gone_is_free_when_its_lease_has_ended() -> None:
+    async def play() -> None:
+        fixture = LimiterFixture(max_concurrency=1)
+        await fixture.client.acquire("playing", KEY)
+        await fixture.client.close()
+        other = LimiterClient(fixture.ref, fixture.limits)
+        began_s = asyncio.get_running_loop().time()
+        other.release(await other.acquire("playing", KEY))
+        assert LEASE_S <= asyncio.get_running_loop().time() - began_s <= LEASE_S * 4 / 3
+        await other.close()
+
+    run_virtually(play())

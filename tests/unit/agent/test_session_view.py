@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from actors import Event
 from actors.agent.session_view import EVENT_OVERHEAD, SessionView
 from actors.messages.codec import encode
@@ -52,3 +54,14 @@ def test_what_is_read_anew_is_kept_until_the_run_is_over() -> None:
     view.end_run()
     feed(view, [[event("me", said("thanks"), turn="e-0")], [event("user", said("bye"), turn="e-1001")]])
     assert len(view.history) == 1
+
+
+def test_an_event_that_two_runs_take_in_is_kept_once() -> None:
+    # The run of a turn that has just ended takes in its last event, while the run of the next turn fetches the same one.
+    view = SessionView("me", None, History)
+    asked, said_so, next_asked = event("user", said("q")), event("me", said("a")), event("user", said("more"))
+    view.take_in(Fetched(events=[StoredEvent(1, encode(asked))], generation="g", state=encode({})))
+    news = [StoredEvent(2, encode(said_so)), StoredEvent(3, encode(next_asked))]
+    assert view.add_own(msgspec.structs.replace(said_so, seq=2), 10)
+    view.take_in(Fetched(events=news, generation="g", state=encode({})))
+    assert (len(view.history), view.seq) == (3, 3)

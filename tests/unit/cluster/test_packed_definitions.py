@@ -17,7 +17,10 @@ from actors import (
     CustomAgent,
     Event,
     Flow,
+    FunctionTool,
     LlmAgent,
+    LlmRequest,
+    LlmResponse,
     LoopAgent,
     ParallelAgent,
     Placement,
@@ -219,6 +222,85 @@ def test_an_agent_that_cannot_travel_is_named(where: str) -> None:
     root = LlmAgent(name="root", model="gemini-x", sub_agents=[child], before_agent_callback=hold if where == "root" else None)
     with pytest.raises(DefinitionError, match=f"agent '{where}' cannot travel to its actor: TypeError"):
         pack_tree(AgentTree(root), lambda model: model)
+
+
+class Client:
+    """A client of a service, with a lock that cannot be pickled."""
+
+    def __init__(self) -> None:
+        self.pool = {"https": [threading.RLock()]}
+
+    def acquire(self) -> None:
+        """Acquire a connection."""
+
+
+class OwnModel:
+    """A model with attributes of a user's choice."""
+
+    def __init__(self, **attributes: object) -> None:
+        self.__dict__.update(attributes)
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Say nothing."""
+        yield LlmResponse()
+
+
+class Keeper(CustomAgent):
+    """An agent with something private."""
+
+    _lock: Any = None
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        """Yield no event."""
+        none: list[Event] = []
+        for event in none:
+            yield event
+
+
+def keeper() -> Agent:
+    made = Keeper(name="a")
+    made._lock = threading.Lock()
+    return made
+
+
+def using_a_lock() -> Agent:
+    lock = threading.Lock()
+
+    def look_up() -> str:
+        """Look up."""
+        return str(lock)
+
+    return LlmAgent(name="a", model="gemini-x", tools=[FunctionTool(lambda: "fine", name="fine"), look_up])
+
+
+def in_a_circle() -> Agent:
+    client = Client()
+    client.__dict__["me"] = client
+    return LlmAgent(name="a", model=OwnModel(client=client))
+
+
+@pytest.mark.parametrize(
+    ("make", "attribute"),
+    [
+        (lambda: LlmAgent(name="a", model=OwnModel(client=Client())), r"model\.client\.pool\['https'\]\[0\]"),
+        (lambda: LlmAgent(name="a", model="gemini-x", tools=[Client().acquire]), r"tools\[0\]\.function\.__self__\.pool"),
+        (using_a_lock, r"tools\[1\]\.function\.<variable lock>"),
+        (in_a_circle, r"model\.client\.pool"),
+        (keeper, r"private attributes\['_lock'\]"),
+    ],
+)
+def test_what_cannot_travel_is_named_by_its_attribute(make: Callable[[], Agent], attribute: str) -> None:
+    with pytest.raises(DefinitionError, match=rf"agent 'a' cannot travel to its actor: TypeError: .*, which is in {attribute}"):
+        pack_tree(AgentTree(make()), lambda model: model)
+
+
+def test_an_attribute_of_a_model_that_looks_like_a_key_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    keyed = OwnModel(api_key="sesame", openai_api_key="", max_tokens="7", tokens=7, sort_key="x")
+    children = [LlmAgent(name=f"a{number}", tools=[FunctionTool(lambda: 1, name="one")]) for number in range(3)]
+    pack_tree(AgentTree(LlmAgent(name="root", model=keyed, sub_agents=children)), lambda model: model)
+    (record,) = caplog.records
+    assert "model.api_key looks like a key" in record.getMessage()
+    assert "sesame" not in record.getMessage()
 
 
 def test_a_model_is_replaced_where_another_stands_for_it() -> None:

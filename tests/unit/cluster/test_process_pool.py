@@ -14,8 +14,8 @@ from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError, ClusterError
 from runtime.cluster.processes.pool import Pool
-from runtime.cluster.processes.worker_process import RECYCLE_AFTER
-from tests.support.pool_fixture import FakeCluster, group_of, process_of
+from runtime.cluster.processes.worker_process import RECYCLE_AFTER, Activated
+from tests.support.pool_fixture import FakeCluster, FakeProcess, group_of, process_of
 
 HI = b"hi"
 
@@ -31,14 +31,23 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_who_is_idle_longest_makes_room_and_its_process_is_used_again() -> None:
+async def test_a_tree_that_fits_has_a_process_for_each_agent() -> None:
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=3, spares=2, agents=3)
+    for agent in "abcabc":
+        assert await say(pool, agent) == agent
+    assert [each for each in cluster.agents_by_process() if each] == [["a"], ["b"], ["c"]]
+    await pool.close()
+
+
+async def test_agents_that_are_idle_stay_side_by_side() -> None:
     cluster = FakeCluster()
     pool = cluster.pool(max_processes=2)
-    for agent in ("a", "b", "a", "c"):
+    for agent in ("a", "b", "a", "c", "d", "a", "b", "c", "d"):
         assert await say(pool, agent) == agent
-    assert cluster.agents_by_process() == [["a"], ["c"]]
+    assert cluster.agents_by_process() == [["a", "d"], ["b", "c"]]
     assert cluster.started == 2
-    assert pool.counts() == {"hosts": 2, "spares": 0, "activations": 3, "passivations": 1, "shared": 0}
+    assert pool.counts() == {"hosts": 2, "spares": 0, "activations": 4, "passivations": 0, "shared": 0, "replaced": 0}
     await pool.close()
     assert not cluster.processes
 
@@ -54,10 +63,80 @@ async def test_when_nobody_is_idle_processes_are_shared_evenly_and_nobody_waits(
         assert pool.counts()["shared"] == 4
         cluster.gate.set()
     assert [run.result() for run in runs] == list("abcdef")
-    # All agents that share the process and are idle make room for the next one.
     await say(pool, "g")
-    assert sorted(map(len, cluster.agents_by_process())) == [1, 3]
-    assert pool.counts()["passivations"] == 3
+    assert sorted(map(len, cluster.agents_by_process())) == [3, 4]
+    assert (pool.counts()["passivations"], pool.counts()["shared"]) == (0, 4)
+    await pool.close()
+
+
+async def test_a_working_set_that_is_larger_than_the_processes_is_activated_once() -> None:
+    cluster = FakeCluster()
+    agents = [f"a{number}" for number in range(60)]
+    pool = cluster.pool(max_processes=4, spares=1, agents=len(agents))
+    pool.start_spares()
+    for _ in range(5):
+        await asyncio.gather(*(say(pool, agent) for agent in agents))
+    assert pool.counts()["activations"] == len(agents)
+    assert max(map(len, cluster.agents_by_process())) <= len(agents) / 4 + 1
+    await pool.close()
+
+
+async def test_agents_of_a_tree_that_does_not_fit_wait_for_no_process_that_starts() -> None:
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=4, spares=1, agents=40)
+    await say(pool, "a")
+    start, may_start = cluster.start, asyncio.Event()
+
+    async def start_later(group: ProcessGroup | None) -> FakeProcess:
+        await may_start.wait()
+        return await start(group)
+
+    cluster.start = start_later  # type: ignore[method-assign]
+    for process in list(cluster.processes):
+        if not process.agents:
+            process.kill()
+    assert await asyncio.gather(*(say(pool, agent) for agent in "bcd")) == ["b", "c", "d"]
+    may_start.set()
+    await pool.close()
+
+
+async def test_a_process_that_is_short_of_memory_lets_idle_agents_go_and_none_in_use() -> None:
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=1, memory_share=100)
+    for agent in "abcd":
+        await say(pool, agent)
+    (process,) = cluster.processes
+    process.memory_bytes = 101
+    await say(pool, "e")
+    cluster.gate = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        run = group.create_task(say(pool, "a"))
+        await until(lambda: cluster.runs() == 1)
+        other = group.create_task(say(pool, "f"))
+        await until(lambda: cluster.runs() == 2)
+        # Of b, c, d and e, those that were idle longest.
+        assert cluster.agents_by_process() == [["a", "d", "e", "f"]]
+        cluster.gate.set()
+    assert (run.result(), other.result()) == ("a", "f")
+    # When none is in use, another process takes its place: memory that Python has given out does not come back.
+    await say(pool, "g")
+    assert cluster.agents_by_process() == [["g"]]
+    assert cluster.started == 2
+    await pool.close()
+
+
+async def test_replicas_of_an_agent_do_not_share_a_process_while_there_is_another() -> None:
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=3)
+    popular = ProcessGroup("popular", Placement(replicas=3))
+    cluster.gate = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for agent in ("x", "y"):
+            group.create_task(say(pool, agent))
+        await until(lambda: cluster.runs() == 2)
+        hosts = {(await pool.link(Replica("popular", number), popular)).worker for number in range(3)}
+        assert len(hosts) == 3
+        cluster.gate.set()
     await pool.close()
 
 
@@ -74,6 +153,8 @@ async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
     pool = cluster.pool(max_processes=1)
     old = await pool.link(Replica("a"))
     await say(pool, "b")
+    old.used_s -= 600
+    pool.passivate_idle()
     with pytest.raises(ActorLostError, match="'a' is gone: it was idle"):
         await old.send(HI)
     # Forgetting the old link does not end a process in which another agent lives by now.
@@ -88,10 +169,11 @@ async def test_looking_at_somebody_is_no_use_of_him() -> None:
     pool = cluster.pool(max_processes=2)
     await say(pool, "a")
     await say(pool, "b")
+    (await pool.link(Replica("a"))).used_s -= 600
     for _, link in pool.live()[:1]:
         await link.send(HI)
-    await say(pool, "c")
-    assert cluster.agents_by_process() == [["b"], ["c"]]
+    pool.passivate_idle()
+    assert [str(place) for place, _ in pool.live()] == ["b"]
     await pool.close()
 
 
@@ -219,10 +301,10 @@ async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() ->
     process = process_of(first := await pool.link(Replica("a")))
     activate = process.activate
 
-    async def activate_too_late(slot: int, agent: str, leaving: Sequence[int]) -> int:
-        pid = await activate(slot, agent, leaving)
+    async def activate_too_late(slot: int, agent: str, leaving: Sequence[int]) -> Activated:
+        activated = await activate(slot, agent, leaving)
         pool.forget(first)
-        return pid
+        return activated
 
     process.activate = activate_too_late  # type: ignore[method-assign]
     other = await pool.link(Replica("b"))
@@ -234,13 +316,32 @@ async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() ->
     await pool.close()
 
 
-async def test_a_worn_process_is_replaced_when_it_is_empty() -> None:
+async def test_a_worn_process_is_replaced_when_it_is_empty_and_not_while_agents_live_in_it() -> None:
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=1, spares=1, agents=1_000)
+    stays = await pool.link(Replica("stays"))
+    for number in range(RECYCLE_AFTER):
+        (await pool.link(Replica(f"a{number}"))).used_s -= 600
+    pool.passivate_idle()
+    assert pool.counts()["passivations"] == RECYCLE_AFTER
+    assert stays.worker.is_worn
+    assert process_of(stays) in cluster.processes
+    assert await say(pool, "stays") == "stays"
+    assert await say(pool, "b") == "b"
+    for agent in ("stays", "b"):
+        (await pool.link(Replica(agent))).used_s -= 600
+    pool.passivate_idle()
+    await until(lambda: process_of(stays) not in cluster.processes)
+    await pool.close()
+
+
+async def test_a_process_that_had_many_agents_which_all_live_is_not_worn() -> None:
     cluster = FakeCluster()
     pool = cluster.pool(max_processes=1)
-    for number in range(RECYCLE_AFTER + 1):
+    for number in range(2 * RECYCLE_AFTER):
         await say(pool, f"a{number}")
-    assert cluster.started == 2
-    assert len(cluster.processes) == 1
+    assert cluster.started == 1
+    assert pool.counts()["passivations"] == 0
     await pool.close()
 
 
@@ -250,10 +351,10 @@ async def test_who_asks_for_resources_has_a_process_of_its_own_beside_the_others
     await say(pool, "a")
     await say(pool, "painter", group_of("painter"))
     await say(pool, "b")
-    assert cluster.agents_by_process() == [["b"], ["painter"]]
+    assert cluster.agents_by_process() == [["a", "b"], ["painter"]]
     # When it is idle, its resources are given to an agent that needs them.
     await say(pool, "sculptor", group_of("sculptor"))
-    assert cluster.agents_by_process() == [["b"], ["sculptor"]]
+    assert cluster.agents_by_process() == [["a", "b"], ["sculptor"]]
     await pool.close()
 
 

@@ -15,7 +15,7 @@ from actors import LlmAgent
 from actors.errors import StoreError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.console import cli
+from runtime.console import cli, output
 from tests.support.runtimes import run_turn
 
 
@@ -41,6 +41,7 @@ def store(tmp_path: Path) -> str:
         run_turn(rt, "my bill", session_id="s1")
         run_turn(rt, "hi", session_id="s2")
         run_turn(rt, "hi", session_id="s1", user_id="bob")
+        rt.memory.add_session("ada", "s1")
     return url
 
 
@@ -82,7 +83,7 @@ def test_an_unknown_session_is_an_error_that_tells_where_to_look(store: str) -> 
 
 
 def test_a_terminal_gets_a_table_in_which_texts_are_no_markup(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "Console", lambda: Console(force_terminal=True, width=80, color_system=None))
+    monkeypatch.setattr(output, "Console", lambda: Console(force_terminal=True, width=80, color_system=None))
     shown = raygrove("sessions", "show", "desk", "s2", "--store", store).output
     assert shown.splitlines()[0].split() == ["seq", "author", "kind", "text"]
     assert "[bold]hello[/bold]" in shown
@@ -116,3 +117,47 @@ def test_the_command_tells_an_error_in_one_line(tmp_path: Path) -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("error: there is no session store")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_user_is_deleted_with_all_data_and_others_stay(store: str, tmp_path: Path) -> None:
+    url, files = ["--store", store], ["--artifacts", f"file://{tmp_path}/artifacts"]
+    deleted = lines(raygrove("users", "delete", "ada", "--app", "desk", *url, *files))
+    assert deleted == [["sessions", "2"], ["events", "6"], ["state keys", "0"], ["memories", "2"], ["artifacts", "0"]]
+    assert [row[:2] for row in lines(raygrove("sessions", "list", "desk", *url))] == [["bob", "s1"]]
+
+
+def test_a_user_of_an_app_that_runs_is_not_deleted_behind_its_back(store: str, tmp_path: Path) -> None:
+    root = LlmAgent(name="concierge", model=PatternModel([("", "hello")]))
+    files = f"file://{tmp_path}/artifacts"
+    with (
+        Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files),
+        pytest.raises(StoreError, match=r"is in use: give the --address of its cluster, call rt\.users\.delete"),
+    ):
+        lines(raygrove("users", "delete", "ada", "--app", "desk", "--store", store))
+    assert len(lines(raygrove("sessions", "list", "desk", "--store", store))) == 3
+
+
+def test_a_store_is_copied_backed_up_exported_and_imported(store: str, tmp_path: Path) -> None:
+    listed = lines(raygrove("sessions", "list", "desk", "--store", store))
+    counts = lines(raygrove("store", "copy", store, f"sqlite:///{tmp_path}/copy.db"))
+    assert counts[:2] == [["sessions", "3"], ["events", "8"]]
+    assert lines(raygrove("store", "export", f"{tmp_path}/lines", "--store", store)) == counts
+    assert lines(raygrove("store", "import", f"{tmp_path}/lines", "--store", f"sqlite:///{tmp_path}/again.db")) == counts
+    written = lines(raygrove("store", "backup", f"{tmp_path}/backup.db", "--store", store))
+    assert [row[0] for row in written] == [f"{tmp_path}/backup.db", f"{tmp_path}/backup.memory.db"]
+    for name in ("copy", "again", "backup"):
+        assert lines(raygrove("sessions", "list", "desk", "--store", f"sqlite:///{tmp_path}/{name}.db")) == listed
+
+
+def test_lines_go_through_a_pipe(store: str, tmp_path: Path) -> None:
+    told = raygrove("store", "export", "-", "--store", store)
+    assert told.exit_code == 0
+    arguments = ["store", "import", "-", "--store", f"sqlite:///{tmp_path}/again.db"]
+    assert lines(CliRunner().invoke(cli.app, arguments, input=told.stdout_bytes))[0] == ["sessions", "3"]
+
+
+def test_a_store_has_to_be_named(store: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="name the app with --app, or a URL with --store"):
+        lines(raygrove("store", "export", f"{tmp_path}/lines"))
+    with pytest.raises(StoreError, match="there is no file"):
+        lines(raygrove("store", "import", f"{tmp_path}/lines", "--store", f"sqlite:///{tmp_path}/again.db"))

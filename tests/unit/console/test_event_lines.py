@@ -89,3 +89,12 @@ def test_what_becomes_of_tasks_and_whose_turn_it_is_are_told() -> None:
     assert list(event_lines(Event(author="a", flow=FlowMark(run="r", ends_turn=True, next_agent="b")))) == [
         ("turn", "a hands over to b")
     ]
+
+
+def test_a_failure_shows_where_it_was_raised() -> None:
+    event = Event(error_code="KeyError", error_message="'x'", error_traceback='  File "a.py", line 1, in f\n    return {}["x"]')
+    assert list(event_lines(event)) == [
+        ("error", "KeyError: 'x'"),
+        ("traceback", '  File "a.py", line 1, in f'),
+        ("traceback", '    return {}["x"]'),
+    ]

@@ -41,6 +41,8 @@ def fail_safe() -> None:
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Task(), "objective"),
     (lambda: Task("x", nmae="t"), "nmae"),
+    (lambda: Task("x", "t"), r"write Task\(objective, name=…\)"),  # type: ignore[arg-type]
+    (lambda: Flow([Task("x")], ["a"]), r"write Flow\(tasks, agents=…\)"),  # type: ignore[arg-type]
     (lambda: Task("x", name="no way"), "no identifier"),
     (lambda: Task("x", name="t" * 49), "at most 48"),
     (lambda: Task("x", result_type=[]), "empty list"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pydantic
@@ -14,10 +15,13 @@ from actors import (
     AgentTool,
     CustomAgent,
     LlmAgent,
+    LlmRequest,
+    LlmResponse,
     LoopAgent,
     ParallelAgent,
     Placement,
     SequentialAgent,
+    Supervision,
     ToolContext,
     tool,
 )
@@ -27,6 +31,20 @@ from actors.messages.flow import CONTROLLER
 from actors.messages.limits import Limits
 from actors.messages.topology import AgentNode
 from actors.testing import PatternModel, ScriptedModel
+
+
+class ReturningModel:
+    """Its method returns a response."""
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> LlmResponse:
+        return LlmResponse()
+
+
+class SyncModel:
+    """Its method is a generator, but not an async one."""
+
+    def generate(self, request: LlmRequest, *, stream: bool) -> Iterator[LlmResponse]:
+        yield LlmResponse()
 
 
 def llm(name: str, *children: Agent, **more: Any) -> LlmAgent:
@@ -224,6 +242,9 @@ LOOP: Any = LoopAgent
         (lambda: LLM(), ["name", "LlmAgent"]),
         (lambda: LLM(name="a", instructions="x"), ["instructions", "'a'"]),
         (lambda: LlmAgent(name="a", model=7), ["model", "int"]),
+        (lambda: LlmAgent(name="a", model=ReturningModel()), ["model", "ReturningModel.generate", "async def", "yield"]),
+        (lambda: LlmAgent(name="a", model=SyncModel()), ["model", "SyncModel.generate", "async def", "yield"]),
+        (lambda: LlmAgent(name="a", model=ScriptedModel), ["model", "ScriptedModel(…)"]),
         (lambda: LLM(name="a", include_contents="some"), ["include_contents"]),
         (lambda: LlmAgent(name="a", tools=[lookup, lookup]), ["two tools", "'lookup'"]),
         (lambda: LlmAgent(name="a", tools=[transfer_to_agent]), ["'transfer_to_agent'"]),
@@ -297,7 +318,20 @@ def test_an_agent_cannot_be_in_the_tree_and_a_tool_nor_share_its_name() -> None:
     a = llm("a")
     with pytest.raises(AgentTreeError, match="'a' is in the tree and a tool of 'root'"):
         AgentTree(llm("root", a, tools=[AgentTool(a)]))
-    with pytest.raises(AgentTreeError, match="the name 'a' is given twice"):
+    with pytest.raises(AgentTreeError, match="the name 'a' is given twice, to a child of 'root' and to a tool of 'root'"):
         AgentTree(llm("root", a, tools=[AgentTool(llm("a"))]))
+    with pytest.raises(AgentTreeError, match=r"the name 'a' is given twice, to the root and to a child of 'a': .*rename one"):
+        AgentTree(llm("a", a))
+    with pytest.raises(AgentTreeError, match="the name 'a' is given twice, to a tool of 'root' and to a tool of 'b'"):
+        AgentTree(llm("root", llm("b", tools=[AgentTool(llm("a"))]), tools=[AgentTool(a)]))
+
+
+@pytest.mark.parametrize("kind", [LlmAgent, SequentialAgent, Placement, Supervision])
+def test_fields_are_given_by_name(kind: Any) -> None:
+    with pytest.raises(DefinitionError, match=rf"{kind.__name__}\(\w+='helper', …\) instead of {kind.__name__}\('helper', …\)"):
+        kind("helper", "gemini-2.5-flash")
+
+
+def test_an_agent_tool_needs_an_agent() -> None:
     with pytest.raises(DefinitionError, match="AgentTool needs an agent"):
         AgentTool("expert")  # type: ignore[arg-type]

@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors.actor import Actor
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from runtime.driver.subscriber import Subscriber
-from runtime.driver.turn import AsyncTurn
-from runtime.driver.turn_state import TurnState
+from runtime.driver.turns.state import TurnState
+from runtime.driver.turns.turn import Turn
+from tests.support.restarting_link import Restarting
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
 NOBODY: Any = None
 """The client of a turn whose log need not be read."""
-
-
-class Restarting:
-    """A link to an actor that is lost and started again: what it has not answered is sent again."""
-
-    def __init__(self, actor: Actor) -> None:
-        self._actor: asyncio.Future[Actor] = asyncio.Future()
-        self.is_back(actor)
-
-    def is_lost(self) -> None:
-        self._lost.set()
-        self._actor = asyncio.Future()
-
-    def is_back(self, actor: Actor) -> None:
-        self._lost = asyncio.Event()
-        self._actor.set_result(actor)
-
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
-        while True:
-            actor = await asyncio.shield(self._actor)
-            answering, losing = asyncio.create_task(actor.receive(raw)), asyncio.create_task(self._lost.wait())
-            try:
-                await asyncio.wait({answering, losing}, return_when=asyncio.FIRST_COMPLETED)
-                if answering.done():
-                    return answering.result()
-            finally:
-                answering.cancel()
-                losing.cancel()
 
 
 @pytest.fixture
@@ -55,7 +26,7 @@ async def desk(tmp_path: Path) -> SessionFixture:
 
 async def texts_at_end(turn: TurnState) -> list[str]:
     """The texts of a turn's events, once it has ended."""
-    return [event.text for event in (await AsyncTurn(NOBODY, turn, {}).result()).events]
+    return [event.text for event in (await Turn(NOBODY, turn, {})).events]
 
 
 @pytest.mark.parametrize("has_polled", [True, False])

@@ -15,7 +15,7 @@ from actors.errors import RuntimeClosedError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.rules.delivery.event_buffer import EventBuffer
-from runtime.driver.turn_state import TurnState, Wakeup
+from runtime.driver.turns.state import TurnState, Wakeup
 from tests.support.session_fixture import KEY, settled
 
 

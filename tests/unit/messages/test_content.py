@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from google.genai import types
 
 import runtime
-from actors import Content, FunctionCall, Part
+from actors import Blob, Content, FunctionCall, Part
+from actors.errors import InvalidMessageError
 
 TO_GENAI = "from actors import Content; print(Content.of_text('hi').to_genai().parts[0].text)"
 
@@ -36,3 +39,52 @@ def test_the_genai_form_is_there_wherever_runtime_is_imported(module: str) -> No
 
 def test_without_runtime_the_missing_sdk_is_named() -> None:
     assert "ImportError: Content.to_genai needs the google-genai SDK" in python(TO_GENAI).stderr
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"role": "user", "parts": [{"text": "hi"}, {"inlineData": {"data": "+/8=", "mimeType": "image/png"}}]},
+        {"role": "user", "parts": [{"text": "hi", "thought": None}, {"inline_data": {"data": "-_8", "mime_type": "image/png"}}]},
+        {"role": "user", "parts": ({"text": "hi"}, {"inlineData": {"data": b"\xfb\xff", "mimeType": "image/png"}})},
+        {"role": "user", "parts": [Part(text="hi"), {"inlineData": Blob(data=b"\xfb\xff", mime_type="image/png")}]},
+    ],
+)
+def test_a_dictionary_of_a_web_client_becomes_a_content(plain: dict[str, Any]) -> None:
+    blob = Blob(data=b"\xfb\xff", mime_type="image/png")
+    assert Content.from_dict(plain) == Content(role="user", parts=[Part(text="hi"), Part(inline_data=blob)])
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"text": "hi"}, "message has no field 'text'. Its fields are role, parts"),
+        ({"parts": {"text": "hi"}}, "message.parts has to be a list, not a dict"),
+        ({"parts": "hi"}, "message.parts has to be a list, not 'hi'"),
+        ({"parts": ["hi"]}, "message.parts[0] has to be an object with the fields text, thought, "),
+        ({"parts": [{"txt": "hi"}]}, "message.parts[0] has no field 'txt'. Did you mean 'text'?"),
+        ({"parts": [{"text": 7}]}, "message.parts[0].text: Expected `str | null`, got `int`"),
+        (
+            {"parts": [{"text": "a"}, {"functionResponse": {"respons": {}}}]},
+            "message.parts[1].functionResponse has no field 'respons'",
+        ),
+        ({"parts": [{"functionResponse": {"response": []}}]}, "message.parts[0].functionResponse.response: Expected `object`"),
+        ({"parts": [{"inlineData": {"data": "§"}}]}, "message.parts[0].inlineData.data is no base64"),
+        (
+            {"parts": [{"inlineData": {"data": 7}}]},
+            "message.parts[0].inlineData.data has to be bytes, or a text in base64, not 7",
+        ),
+        ({"parts": [{"inlineData": {}, "inline_data": {}}]}, "message.parts[0] has the field 'inlineData' twice"),
+        ({1: "user"}, "message has no field 1."),
+        ([], "message has to be an object with the fields role, parts, not a list"),
+    ],
+)
+def test_what_is_wrong_in_it_is_named(plain: Any, message: str) -> None:
+    with pytest.raises(InvalidMessageError, match=re.escape(message)):
+        Content.from_dict(plain)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", b"\xff", "[" * 100_000])
+def test_what_is_no_json_of_a_content_is_refused(text: str | bytes) -> None:
+    with pytest.raises(InvalidMessageError, match=r"^message "):
+        Content.from_json(text)

@@ -1,17 +1,27 @@
-"""A turn that another Runner has opened, and of which it has run nothing before it was lost."""
+"""A turn that another Runner has opened, and of which it has run no agent before it was lost."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from actors import CallbackContext, Content, LlmAgent, Plugin
+from actors import Agent, CallbackContext, Content, CustomAgent, InvocationContext, LlmAgent, Plugin, SequentialAgent
+from actors.agent.environment import AgentEnvironment
+from actors.definitions.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.event import USER, Event, EventActions
-from actors.testing import ScriptedModel
+from actors.refs.runner import RunnerRef
+from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
+from actors.testing import PatternModel, ScriptedModel
+from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.models.registry import resolve
 from tests.support.runner_fixture import RunnerFixture
+from tests.support.separate_actors import Ways
 from tests.support.session_fixture import KEY
 
 
@@ -55,4 +65,89 @@ async def test_it_begins_with_the_hooks_of_the_beginning_which_see_its_state(tmp
     assert isinstance(outcome, p.Finished)
     assert plugin.read == [greet]
     assert [event.text for event in events] == [said]
+    await fixture.close()
+
+
+class Beginning(Plugin):
+    """Answers a message, or only writes state; the first Runner that ends a turn never comes back from the hook."""
+
+    def __init__(self, content: Content | None) -> None:
+        super().__init__()
+        self._content = content
+        self.begun: list[str] = []
+        self.ending = asyncio.Event()
+
+    def before_run_callback(self, context: CallbackContext) -> Content | None:
+        self.begun.append(context.agent_name)
+        context.state["begun"] = True
+        return self._content
+
+    async def after_run_callback(self, context: CallbackContext) -> None:
+        if not self.ending.is_set():
+            self.ending.set()
+            await asyncio.Event().wait()
+
+
+class Yielding(CustomAgent):
+    """Speaks."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        yield Event(content=Content.of_text("I run", role="model"))
+
+
+def kinds() -> list[Agent]:
+    def speaks(context: CallbackContext) -> str:
+        return "after"
+
+    return [
+        LlmAgent(name="root", model=PatternModel([], default="I run"), after_agent_callback=speaks),
+        SequentialAgent(name="root", sub_agents=[LlmAgent(name="a", model=PatternModel([], default="I run"))]),
+        Yielding(name="root"),
+    ]
+
+
+async def resumed_elsewhere(fixture: RunnerFixture, root: Agent, plugin: Plugin) -> RunnerRef:
+    """Another Runner over the same Session actor, which takes the turn over."""
+    directory = LocalDirectory(AgentTree(root, [plugin]))
+    runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(fixture.session, directory, fixture.artifacts, [plugin]))))
+    directory.environment = AgentEnvironment(fixture.session, runner, fixture.artifacts, resolve)
+    await runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
+    return runner
+
+
+@pytest.mark.parametrize("root", kinds(), ids=lambda agent: agent.kind)
+async def test_a_message_that_a_hook_has_answered_runs_no_agent_when_the_runner_is_lost_then(tmp_path: Path, root: Agent) -> None:
+    plugin = Beginning(Content.of_text("hello", "model"))
+    fixture = RunnerFixture(root, tmp_path, plugins=[plugin])
+    await fixture.start()
+    await plugin.ending.wait()
+    runner = await resumed_elsewhere(fixture, root, plugin)
+    events, outcome = await fixture.end("e-1")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["hello"]
+    assert plugin.begun == ["root"]
+    await runner.stop()
+    await fixture.close()
+
+
+async def test_an_agent_begins_as_it_would_when_only_a_hook_has_written_before_the_runner_is_lost(tmp_path: Path) -> None:
+    def begins(context: CallbackContext) -> None:
+        context.state["agent"] = "begun"
+
+    plugin = Beginning(None)
+    plugin.ending.set()
+    ways = Ways()
+    root = LlmAgent(name="root", model=PatternModel([], default="I run"), before_agent_callback=begins)
+    fixture = RunnerFixture(root, tmp_path, plugins=[plugin], ways=ways)
+    gate = ways.hold("root", p.Invoke)
+    await fixture.start()
+    await gate.reached.wait()
+    runner = await resumed_elsewhere(fixture, root, plugin)
+    events, outcome = await fixture.end("e-1")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events if event.text] == ["I run"]
+    assert plugin.begun == ["root"]
+    assert await fixture.state() == {"begun": True, "agent": "begun"}
+    gate.open()
+    await runner.stop()
     await fixture.close()

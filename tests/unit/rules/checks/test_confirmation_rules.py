@@ -50,3 +50,12 @@ def test_a_tool_cannot_wait_for_consent_and_for_a_late_result() -> None:
 
     with pytest.raises(DefinitionError, match=r"'pay'.*not both"):
         LlmAgent(name="root", tools=[LongRunningTool(pay, require_confirmation=True)])
+
+
+def test_replies_that_the_agent_has_answered_are_not_given_to_a_later_run_but_a_second_yes_is() -> None:
+    view = History("me")
+    for each in (event("me", call("c1"), lro=("c1",)), event("user", resp("c1", 1)), event("me", resp("c1", 2))):
+        view.add(each)
+    assert view.user_replies(["c1"]) == []
+    view.add(event("user", resp("c1", 3)))
+    assert [made.id for made, _, _ in view.user_replies(["c1"])] == ["c1"]

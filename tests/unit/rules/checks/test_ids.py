@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from actors.errors import InvalidIdError, NotEncodableError
 from actors.messages.codec import encode
+from actors.messages.session import SessionKey
 from actors.rules.checks import state
 from actors.rules.checks.ids import (
     MAX_ARTIFACT_NAME,
@@ -19,6 +20,8 @@ from actors.rules.checks.ids import (
     checked_artifact_name,
     checked_id,
     checked_key,
+    checked_known_id,
+    checked_known_key,
     is_id,
 )
 
@@ -100,3 +103,18 @@ def test_a_value_of_state_is_not_nested_too_deep() -> None:
     state.check({"k": value})
     with pytest.raises(NotEncodableError, match="100 levels"):
         state.check({"k": {"a": value}})
+
+
+@pytest.mark.parametrize("value", ["\u200b", "\ufeff", "\u200b\ufeff\u2060", "\u00ad", "\u3164", "\u2800", "\u200d\u200c"])
+def test_a_new_id_shows_something_and_a_stored_one_can_still_be_read(value: str) -> None:
+    assert not is_id(value)
+    with pytest.raises(InvalidIdError):
+        checked_key("app", value, "s1")
+    assert checked_known_key("app", value, value) == SessionKey("app", value, value)
+    assert is_id(f"{value}a") == (value.strip() == value)
+
+
+@given(anything)
+def test_what_is_an_id_is_one_that_may_be_stored(value: Any) -> None:
+    if is_id(value):
+        assert checked_known_id("user id", value) == value

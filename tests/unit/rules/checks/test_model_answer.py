@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from actors import Blob, Content, FunctionCall, FunctionResponse, LlmResponse, Part
 from actors.errors import ModelResponseError, NotEncodableError
 from actors.messages.codec import decode, encode, encode_event
 from actors.messages.event import Event
-from actors.rules.checks.model_answer import MALFORMED, checked_response, large_data, partial_content, placeholder
+from actors.rules.checks.model_answer import MALFORMED, Answer, checked_response, large_data, partial_content, placeholder
 from tests.support import fuzz_values as fuzzing
 
 
@@ -103,3 +104,25 @@ def test_an_event_that_is_encoded_can_be_read_by_everybody(event: Event) -> None
     else:
         read = decode(raw, Event)
         assert Event.from_json(read.to_json()).id == event.id
+
+
+@given(st.lists(st.booleans(), max_size=6))
+def test_an_answer_is_taken_only_when_nothing_of_it_is_lost(are_partial: list[bool]) -> None:
+    whole = LlmResponse(content=Content.of_text("whole"))
+
+    def taken() -> object:
+        answer = Answer("m")
+        for is_partial in are_partial:
+            if is_partial:
+                answer.add_partial()
+            else:
+                answer.add_complete(whole)
+        return answer.complete()
+
+    if not are_partial:
+        assert taken() == LlmResponse()
+    elif are_partial == [True] * (len(are_partial) - 1) + [False]:
+        assert taken() == whole
+    else:
+        with pytest.raises(ModelResponseError, match="one whole answer"):
+            taken()

@@ -81,6 +81,18 @@ def test_a_task_fails_when_its_model_calls_are_used_up() -> None:
     assert "2 model calls" in board.out_of_calls()["t1"].reason
 
 
+def test_calls_before_another_task_was_finished_do_not_count() -> None:
+    board = board_of(task("t1", max_llm_calls=2), task("t2"), task("t3"))
+    every = ("t1", "t2", "t3")
+    for number, finished in enumerate(({}, changed("t2", "successful"), {}, changed("t3", "failed"), {}), 1):
+        board.add("a", mark(tasks=every, round=number, llm_calls=1))
+        # As in the log: the response with the calls comes first, what they decided stands on the next event.
+        board.add("a", mark(tasks=every, round=number, changes=finished))
+        assert board.out_of_calls() == {}
+    board.add("a", mark(tasks=every, round=6, llm_calls=1))
+    assert list(board.out_of_calls()) == ["t1"]
+
+
 def test_a_cycle_is_named() -> None:
     assert cycle({"a": ["b"], "b": ["c"], "c": ["a"]}) == ["a", "b", "c", "a"]
     assert cycle({"a": ["a"]}) == ["a", "a"]

@@ -12,6 +12,7 @@ from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import TurnRead
 from actors.messages.session import SessionKey
 from actors.rules.delivery.event_buffer import EventBuffer
+from runtime.driver.event_loop import HomeProcess
 from runtime.driver.readers import TurnReaders
 
 TurnKey = tuple[SessionKey, str]
@@ -21,7 +22,8 @@ TurnKey = tuple[SessionKey, str]
 class TurnState:
     """The buffer between a turn's subscriber and its readers.
 
-    The portal's thread writes it; any thread and any event loop may read it and wait for its changes.
+    The portal's thread writes it; any thread and any event loop may read it and wait for its changes. In a fork of the process,
+    which has no such thread, these methods raise ForkedProcessError.
 
     Args:
         after_seq: `seq` of the last event that no reader wants.
@@ -34,6 +36,7 @@ class TurnState:
         outcome: how the turn ended; None before.
         error: why the turn could not start, or can no longer be followed.
         is_cancelled: this driver was asked to cancel it.
+        is_detached: this driver follows the turn no more, and does not know how it ends.
     """
 
     def __init__(self, key: SessionKey, invocation_id: str, *, after_seq: int = 0, is_answer: bool = False) -> None:
@@ -44,6 +47,8 @@ class TurnState:
         self.outcome: AnyOutcome | None = None
         self.error: BaseException | None = None
         self.is_cancelled = False
+        self.is_detached = False
+        self._home = HomeProcess(key.app)
         self._readers = TurnReaders(after_seq)
         self._started = threading.Event()
         self._changed = threading.Condition()
@@ -60,9 +65,14 @@ class TurnState:
         return self._readers.after_seq
 
     @property
+    def is_started(self) -> bool:
+        """True when the turn is open, or could not start."""
+        return self._started.is_set()
+
+    @property
     def is_over(self) -> bool:
-        """True when the turn has ended, or can no longer be followed."""
-        return self.outcome is not None or self.error is not None
+        """True when the turn has ended, or is no longer followed."""
+        return self.outcome is not None or self.error is not None or self.is_detached
 
     def mark_started(self, agent: str, seq: int = 0) -> None:
         """Note that the turn is open. Readers get no event up to `seq`, that of the user's message."""
@@ -71,10 +81,12 @@ class TurnState:
             self._readers.skip(seq)
         self._started.set()
 
-    def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None) -> None:
-        """Add events, and the outcome when the turn has ended."""
+    def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
+        """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
         with self._changed:
             self._readers.put(events)
+            if answers:
+                self._readers.put_answers(answers)
             self.outcome = outcome
             self._wake_all()
 
@@ -85,6 +97,13 @@ class TurnState:
             self.error = error
             self._wake_all()
 
+    def detach(self) -> None:
+        """Stop following the turn, unless it has ended: readers get what has come so far."""
+        self._started.set()
+        with self._changed:
+            self.is_detached = self.outcome is None and self.error is None
+            self._wake_all()
+
     def _wake_all(self) -> None:
         self._changed.notify_all()
         wakeups, self._wakeups = self._wakeups, set()
@@ -93,31 +112,39 @@ class TurnState:
 
     def open_reader(self) -> EventBuffer:
         """A buffer with the turn's events; later ones are added to it until it is closed."""
+        self._home.check()
         with self._changed:
             return self._readers.open()
 
     def close_reader(self, buffer: EventBuffer) -> None:
         """Add no more events to a reader's buffer."""
+        if not self._home.is_here():
+            # The thread that has the lock may be one that a fork does not have.
+            return
         with self._changed:
             self._readers.close(buffer)
 
     def copy_events(self) -> EventBuffer:
         """A buffer with all events so far, to which none are added."""
+        self._home.check()
         with self._changed:
             return self._readers.copy()
 
     def wait_until_started(self) -> None:
         """Wait until the turn is open, or could not start."""
+        self._home.check()
         self._started.wait()
 
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
+        self._home.check()
         with self._changed:
             self._changed.wait_for(lambda: self._has_news(buffer))
             return buffer.take()
 
     async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
+        self._home.check()
         while True:
             with self._changed:
                 if self._has_news(buffer):
@@ -135,11 +162,13 @@ class TurnState:
 
     def wait_for_end(self) -> None:
         """Wait until the turn is over."""
+        self._home.check()
         with self._changed:
             self._changed.wait_for(lambda: self.is_over)
 
     async def wait_for_end_async(self) -> None:
         """Wait until the turn is over, on the running event loop."""
+        self._home.check()
         wakeup = Wakeup()
         while True:
             with self._changed:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -11,11 +13,12 @@ from actors.definitions.flows import FlowPlan
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.messages import protocol as p
 from actors.messages.protocol.base import StoredEvent
+from actors.messages.turn_info import PendingCall
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
 from runtime.driver.subscribers import Subscribers
-from runtime.driver.turn_state import TurnState
+from runtime.driver.turns.state import TurnState
 
 T = TypeVar("T")
 
@@ -42,6 +45,10 @@ class TurnClient:
         """
         self._client.call_soon(lambda: self._begin(self._start(turn, message, plan)))
 
+    def answer_soon(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
+        """Start a turn with a message that is still to be built, without waiting for it."""
+        self._client.call_soon(lambda: self._begin(self._start_built(turn, build)))
+
     def attach_soon(self, turn: TurnState, after_seq: int) -> None:
         """Subscribe to a turn that another program, or this one, has started, without waiting for it."""
         self._client.call_soon(lambda: self._begin(self._attach(turn, after_seq)))
@@ -49,6 +56,13 @@ class TurnClient:
     def cancel_soon(self, turn: TurnState) -> None:
         """Cancel a turn, without waiting for it."""
         self._client.submit(self.cancel(turn))
+
+    def unfollow_soon(self, turn: TurnState) -> None:
+        """Stop following a turn that goes on, without waiting for it. A closed runtime follows none."""
+        turn.detach()
+        if turn.is_detached:
+            with suppress(RuntimeClosedError):
+                self._client.call_soon(lambda: self._begin(self._subscribers.drop(turn)))
 
     def cancel_from_any_thread(self, turn: TurnState) -> None:
         """Cancel a turn and wait for it; on the portal's own thread, which must not wait, without waiting."""
@@ -70,6 +84,15 @@ class TurnClient:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def _start_built(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
+        try:
+            message = await build()
+        except Exception as error:
+            # The user gets whatever kept the turn from starting.
+            turn.fail(error)
+            return
+        await self._start(turn, message, None)
+
     async def _start(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None) -> None:
         # A repeatable turn may exist already: its events so far come first, apart from the news of other turns.
         subscribers = self._subscribers
@@ -78,7 +101,7 @@ class TurnClient:
         with subscriber.starting():
             try:
                 if plan is not None:
-                    await self._engine.define(message.flow, plan)
+                    await self._engine.define(message.flow, plan, message.key)
                 started = await self._engine.runner.start_turn(msgspec.structs.replace(message, subscriber=subscriber.name))
             except Exception as error:
                 # The user gets whatever kept the turn from starting.
@@ -91,6 +114,8 @@ class TurnClient:
         if turn.is_cancelled:
             # It was cancelled before the Runner knew it.
             await self.cancel(turn)
+        if turn.is_detached:
+            await subscriber.drop(turn)
 
     async def _attach(self, turn: TurnState, after_seq: int) -> None:
         key, invocation_id = turn.turn_key
@@ -108,11 +133,20 @@ class TurnClient:
             turn.fail(error)
         else:
             turn.mark_started("")
+            if turn.is_detached:
+                # Its subscription may have come after the end of that.
+                await subscriber.drop(turn)
 
     async def cancel(self, turn: TurnState) -> None:
         """Cancel a turn, wherever it runs, and wait until its log is sealed. Raises SessionBusyError, ClusterError."""
         turn.is_cancelled = True
         await self._engine.runner.cancel_turn(p.CancelTurn(key=turn.key, invocation_id=turn.invocation_id))
+
+    async def pending(self, turn: TurnState) -> list[PendingCall]:
+        """The calls at which a turn waits. Raises SessionNotFoundError, StoreError."""
+        key = turn.key
+        message = p.ListPending(app=key.app, user=key.user, session=key.session, invocation_id=turn.invocation_id)
+        return list((await self._engine.session.list_pending(message)).calls)
 
     async def catch_up(self, turn: TurnState, buffer: EventBuffer) -> None:
         """Read a page of the turn's log into a buffer that is behind. Raises StoreError, SessionNotFoundError."""

@@ -1,0 +1,95 @@
+"""Turns and logs as data: driver to Session actor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.messages.protocol.base import Message, StoredEvent
+from actors.messages.session import SessionKey
+from actors.messages.turn_info import PendingCall, TurnInfo
+
+
+class ListTurns(Message, frozen=True, kw_only=True):
+    """List turns, those in line first, then the one that began last. The reply is TurnsReply.
+
+    Attributes:
+        user: of that user only; None: of all users.
+        session: of that session of the user only; None: of all sessions.
+        state: in that state only; "": in any.
+        limit: at most so many.
+        before: only turns after this one in the list, by its `begun_s` and invocation id: none in line.
+    """
+
+    app: str
+    user: str | None = None
+    session: str | None = None
+    state: str = ""
+    limit: int = 100
+    before: tuple[float, str] | None = None
+
+
+class TurnsReply(Message, frozen=True, kw_only=True):
+    """The turns asked for."""
+
+    turns: Sequence[TurnInfo] = ()
+
+
+class GetTurn(Message, frozen=True, kw_only=True):
+    """Ask where a turn is. The reply is TurnsReply with that turn."""
+
+    key: SessionKey
+    invocation_id: str
+
+
+class ListPending(Message, frozen=True, kw_only=True):
+    """List the calls at which paused turns wait, those of the turn that began last first. The reply is PendingReply.
+
+    Attributes:
+        user, session: as in ListTurns.
+        invocation_id: of that turn of the session only; "": of all.
+        with_open: also the unanswered long-running calls of the session's open turn, which may answer themselves yet.
+        limit: look at so many paused turns at most.
+        before: as in ListTurns.
+    """
+
+    app: str
+    user: str | None = None
+    session: str | None = None
+    invocation_id: str = ""
+    with_open: bool = False
+    limit: int = 100
+    before: tuple[float, str] | None = None
+
+
+class PendingReply(Message, frozen=True, kw_only=True):
+    """The calls that wait.
+
+    Attributes:
+        next: where to ask on, as `before`; None when there are no more turns.
+    """
+
+    calls: Sequence[PendingCall] = ()
+    next: tuple[float, str] | None = None
+
+
+class ReadLog(Message, frozen=True, kw_only=True):
+    """Ask for a part of a session's log. The reply is LogPart.
+
+    Attributes:
+        after_seq, before_seq: only events between these positions; None: to the newest.
+        limit: at most so many; fewer come when they are large.
+        newest_first: begin at the newest.
+    """
+
+    key: SessionKey
+    after_seq: int = 0
+    before_seq: int | None = None
+    limit: int = 100
+    newest_first: bool = False
+
+
+class LogPart(Message, frozen=True, kw_only=True):
+    """Events in the order asked for. `more`: there are others within the positions."""
+
+    events: Sequence[StoredEvent] = ()
+    more: bool = False

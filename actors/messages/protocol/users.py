@@ -1,0 +1,61 @@
+"""Deleting all data of a user: driver to Session actors.
+
+The driver holds the user in every Session actor, cancels the turns that are still open, has one of the actors remove
+everything, and releases the user. A hold ends by itself when the driver is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.messages.protocol.base import Message
+from actors.messages.session import SessionKey
+
+
+class HoldUser(Message, frozen=True, kw_only=True):
+    """Let what would write data of a user wait, and cancel the turns of the user that wait in queues. Sent again, it holds on."""
+
+    app: str
+    user: str
+
+
+class UserHeld(Message, frozen=True, kw_only=True):
+    """Reply to HoldUser.
+
+    Attributes:
+        turns: the user's turns that are open, as session and invocation id: the driver has to cancel them.
+        is_idle: nothing of the user is under way in this Session actor any more.
+    """
+
+    turns: Sequence[tuple[SessionKey, str]] = ()
+    is_idle: bool = False
+
+
+class RemoveUser(Message, frozen=True, kw_only=True):
+    """Remove all sessions of a user, the user's state and memory. Every Session actor holds the user."""
+
+    app: str
+    user: str
+
+
+class UserRemoved(Message, frozen=True, kw_only=True):
+    """Reply to RemoveUser.
+
+    Attributes:
+        sessions: the ids of the sessions that were removed.
+        events: how many events their logs had, rewound ones included.
+        state_keys: how many keys of `user:` state were removed.
+        memories: how many entries of memory were removed.
+    """
+
+    sessions: Sequence[str] = ()
+    events: int = 0
+    state_keys: int = 0
+    memories: int = 0
+
+
+class ReleaseUser(Message, frozen=True, kw_only=True):
+    """Let what has waited go on, with nothing of the user in memory."""
+
+    app: str
+    user: str

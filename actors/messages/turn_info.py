@@ -1,0 +1,70 @@
+"""Turns as data: where each is, and what it waits for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from actors.messages.json_types import JsonObject
+
+TurnStateName = Literal["waiting", "running", "paused", "finished", "failed", "cancelled"]
+"""Where a turn is: in line for its session, running, waiting for function responses, or how it has ended."""
+
+TURN_STATES: tuple[TurnStateName, ...] = ("waiting", "running", "paused", "finished", "failed", "cancelled")
+
+
+class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
+    """A turn as of one moment.
+
+    Attributes:
+        user_id, session_id, invocation_id: name the turn.
+        state: waiting (in line), running, paused, finished, failed or cancelled.
+        agent: of a running turn the agent that spoke last, "" before the first event; of a failed one the agent that failed; else
+            the agent that was selected.
+        first_seq: position of the user's message that began it; 0 while it waits in line.
+        last_seq: position of its newest event.
+        epoch: how often a Runner began it: 1, and one more after each pause and each loss.
+        begun_s: when it began, in seconds since the epoch of time; 0 while it waits in line.
+        ended_s: when it ended, or was paused; 0 before.
+        error: of a failed turn, the class name of the error and its text; of one that took too long, its timeout.
+    """
+
+    user_id: str
+    session_id: str
+    invocation_id: str
+    state: TurnStateName
+    agent: str = ""
+    first_seq: int = 0
+    last_seq: int = 0
+    epoch: int = 0
+    begun_s: float = 0.0
+    ended_s: float = 0.0
+    error: str = ""
+
+
+class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
+    """A function call that waits for a person's answer.
+
+    Attributes:
+        user_id, session_id, invocation_id: the turn.
+        call_id: what the answer names.
+        name: the function.
+        args: its arguments.
+        agent: the agent that made the call.
+        is_confirmation: the function runs once the user agrees: the answer is `{"confirmed": true}` or `{"confirmed": false}`.
+            Otherwise the answer is the function's result.
+        seq: position of the event with the call.
+        asked_s: the time of that event, in seconds since the epoch.
+    """
+
+    user_id: str
+    session_id: str
+    invocation_id: str
+    call_id: str
+    name: str
+    args: JsonObject = {}
+    agent: str = ""
+    is_confirmation: bool = False
+    seq: int = 0
+    asked_s: float = 0.0

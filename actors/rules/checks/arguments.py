@@ -1,0 +1,41 @@
+"""Numbers and texts that a program passes to a request: a wrong one is refused by its name before anything is sent."""
+
+from __future__ import annotations
+
+from actors.errors import RequestError
+from actors.rules.checks.ids import printable
+
+
+def checked_number(what: str, value: object, least: int = 0) -> int:
+    """The value, if it is a whole number that is not less than `least`.
+
+    Args:
+        what: the name of the argument, for the error: "after_seq".
+
+    Raises:
+        RequestError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise RequestError(f"{what} must be a whole number from {least} on, not {printable(value)!r}")
+    return int(value)
+
+
+def checked_text(what: str, value: object) -> str:
+    """The value, if it is a text. Raises RequestError."""
+    if not isinstance(value, str):
+        raise RequestError(f"{what} must be a text, not {printable(value)!r}")
+    return str.__str__(value)
+
+
+def checked_time(what: str, value: object) -> float:
+    """The value, if it is a time in seconds since the epoch. Raises RequestError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise RequestError(f"{what} must be a time in seconds since the epoch, not {printable(value)!r}")
+    return float(value)
+
+
+def checked_choice(what: str, value: object, choices: tuple[str, ...]) -> str:
+    """The value, if it is one of the choices. Raises RequestError."""
+    if not isinstance(value, str) or value not in choices:
+        raise RequestError(f"{what} must be one of {', '.join(choices)}, not {printable(value)!r}")
+    return str.__str__(value)

@@ -1,0 +1,152 @@
+"""Turns as data: where each of them is, and what it waits for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.errors import InvocationNotFoundError
+from actors.interfaces.records import TurnFilter, TurnRow
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event
+from actors.messages.event import Event
+from actors.messages.session import SessionKey
+from actors.messages.turn_info import TURN_STATES, PendingCall, TurnInfo
+from actors.rules.routing.pending import open_calls
+from actors.session.log.event_scan import scan
+from actors.session.log.session_log import SessionLog
+from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.parts import SessionParts
+
+MAX_LISTED = 1_000
+"""Turns in one reply."""
+
+
+class TurnListing:
+    """Answers ListTurns, GetTurn and ListPending."""
+
+    def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
+        self._logs = parts.logs
+        self._reader = parts.reader
+        self._lookup = lookup
+
+    async def list_turns(self, message: p.ListTurns) -> p.TurnsReply:
+        """List turns: those in line, unless it is a later page, then those of the store. Raises StoreError."""
+        limit = min(message.limit, MAX_LISTED)
+        turns = self._in_line(message) if message.state in ("", "waiting") and message.before is None else []
+        if message.state != "waiting" and len(turns) < limit:
+            listed = {(turn.user_id, turn.session_id, turn.invocation_id) for turn in turns}
+            rows = await self._reader.turns(_filter(message, message.state, limit))
+            stored = (self._info(key, row) for key, row in rows)
+            turns += [turn for turn in stored if (turn.user_id, turn.session_id, turn.invocation_id) not in listed]
+        return p.TurnsReply(turns=turns[:limit])
+
+    def _in_line(self, message: p.ListTurns) -> list[TurnInfo]:
+        return [
+            _in_line(log.key, waiter.invocation_id)
+            for log in self._logs.all_in_memory()
+            if log.key.app == message.app and message.user in (None, log.key.user) and message.session in (None, log.key.session)
+            for waiter in log.queue
+        ]
+
+    async def get_turn(self, message: p.GetTurn) -> p.TurnsReply:
+        """Tell where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
+        log, row = await self._lookup.log_and_row(message.key, message.invocation_id)
+        waits = log.queue.has(message.invocation_id)
+        if row is None and not waits:
+            raise InvocationNotFoundError(message.invocation_id, message.key.session)
+        turn = self._info(message.key, row) if row is not None else _in_line(message.key, message.invocation_id)
+        if waits and turn.state != "running":
+            # A paused turn whose answer waits in line.
+            turn = msgspec.structs.replace(turn, state="waiting")
+        return p.TurnsReply(turns=[turn])
+
+    def _info(self, key: SessionKey, row: TurnRow) -> TurnInfo:
+        log = self._logs.in_memory(key)
+        open_row = log.open_row(row.invocation_id) if log is not None else None
+        outcome = p.decode_outcome(row.outcome) if row.outcome else None
+        agent, last_seq = row.agent, row.last_seq
+        if log is not None and open_row is not None:
+            row, last_seq = open_row, log.committed_seq
+            agent = _speaker(log) if last_seq > row.opened_seq else ""
+        error = ""
+        if isinstance(outcome, p.Failed):
+            agent = outcome.agent or agent
+            error = f"{outcome.error_code}: {outcome.error_message}"
+        elif isinstance(outcome, p.Cancelled) and outcome.timeout_s:
+            error = f"it took longer than its timeout of {outcome.timeout_s} s"
+        return TurnInfo(
+            user_id=key.user,
+            session_id=key.session,
+            invocation_id=row.invocation_id,
+            state=next((state for state in TURN_STATES if state == row.status), "running"),
+            agent=agent,
+            first_seq=row.first_seq,
+            last_seq=last_seq,
+            epoch=row.epoch,
+            begun_s=row.begun_s,
+            ended_s=row.ended_s,
+            error=error,
+        )
+
+    async def list_pending(self, message: p.ListPending) -> p.PendingReply:
+        """List the calls at which turns wait. Raises SessionNotFoundError for a session that is not there, StoreError."""
+        if message.session is None:
+            limit = min(message.limit, MAX_LISTED)
+            rows = await self._reader.turns(_filter(message, "paused", limit))
+            last = rows[-1][1] if len(rows) == limit else None
+            return p.PendingReply(
+                calls=[call for key, row in rows for call in await self._pending(key, row, row.last_seq)],
+                next=(last.begun_s, last.invocation_id) if last is not None else None,
+            )
+        key = SessionKey(message.app, message.user or "", message.session)
+        log = await self._logs.load(key)
+        calls: list[PendingCall] = []
+        if message.with_open and log.turn is not None and message.invocation_id in ("", log.turn.row.invocation_id):
+            calls += await self._pending(key, log.turn.row, log.committed_seq)
+        if message.invocation_id:
+            row = await self._reader.turn(key, message.invocation_id)
+            rows = [(key, row)] if row is not None and row.status == "paused" else []
+        else:
+            rows = await self._reader.turns(_filter(message, "paused", MAX_LISTED))
+        for _, row in rows:
+            if log.open_row(row.invocation_id) is None:
+                calls += await self._pending(key, row, row.last_seq)
+        return p.PendingReply(calls=calls)
+
+    async def _pending(self, key: SessionKey, row: TurnRow, last_seq: int) -> list[PendingCall]:
+        """The open long-running calls of a turn whose events stand between its first and `last_seq`."""
+        events: list[Event] = []
+        after_seq = row.first_seq - 1
+        while page := await self._reader.part(key, after_seq, last_seq + 1, MAX_LISTED, newest=False):
+            after_seq = page[-1].seq
+            of_turn = (stored for stored in page if scan(stored.raw).invocation_id == row.invocation_id)
+            events += [decode_event(stored.raw, stored.seq) for stored in of_turn]
+        return [
+            PendingCall(
+                user_id=key.user,
+                session_id=key.session,
+                invocation_id=row.invocation_id,
+                call_id=call.id or "",
+                name=call.name,
+                args=call.args,
+                agent=event.author,
+                is_confirmation=call.id in event.actions.requested_tool_confirmations,
+                seq=event.seq,
+                asked_s=event.timestamp,
+            )
+            for event, call in open_calls(events)
+        ]
+
+
+def _filter(message: p.ListTurns | p.ListPending, status: str, limit: int) -> TurnFilter:
+    return TurnFilter(
+        app=message.app, user=message.user, session=message.session, status=status, limit=limit, before=message.before
+    )
+
+
+def _in_line(key: SessionKey, invocation_id: str) -> TurnInfo:
+    return TurnInfo(user_id=key.user, session_id=key.session, invocation_id=invocation_id, state="waiting")
+
+
+def _speaker(log: SessionLog) -> str:
+    return next(log.authors(), "")

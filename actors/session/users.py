@@ -1,0 +1,97 @@
+"""Deleting all data of a user, while others talk and while the user does.
+
+1. `hold_user` lets new requests of the user wait, cancels turns in queues and names the turns that are open. It is asked again
+   until nothing is left, and then has no log of the user in memory.
+2. `remove_user`, in one of the Session actors, removes all sessions and the user's state in one transaction, then the memory.
+3. `release_user` lets the requests that have waited go on. They find nothing of the user and begin afresh.
+"""
+
+from __future__ import annotations
+
+from actors.errors import TurnCancelledError
+from actors.interfaces.records import PutState, RemoveSession, SessionRow, Write
+from actors.interfaces.stores import ErasesTraces
+from actors.messages import protocol as p
+from actors.messages.json_types import JsonObject
+from actors.messages.session import SessionKey
+from actors.rules.capacity.sharding import holds
+from actors.session.log.session_log import SessionLog
+from actors.session.memory import Memory
+from actors.session.turns.parts import SessionParts
+
+
+class UserDeletion:
+    """Answers HoldUser, RemoveUser and ReleaseUser."""
+
+    def __init__(self, parts: SessionParts, memory: Memory) -> None:
+        self._parts = parts
+        self._logs = parts.logs
+        self._memory = memory
+
+    async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
+        """Let new requests of a user wait, and tell what is still under way. Raises StoreError."""
+        app, user = message.app, message.user
+        self._memory.check_forgets_users()
+        self._parts.user_holds.hold(app, user)
+        for key, _ in await self._parts.reader.open_turns(app):
+            # One that was open when the actor was lost is in the store only.
+            if (key.app, key.user) == (app, user) and holds(self._parts.shard, key):
+                await self._logs.find(key)
+        await self._memory.flush()
+        logs = self._of_user(app, user)
+        for log in logs:
+            self._empty_queue(log)
+        turns = [(log.key, log.open_id()) for log in logs if log.turn is not None]
+        is_idle = all(log.queue.is_idle() and not log.unwritten for log in logs)
+        if is_idle:
+            self._forget(app, user)
+        return p.UserHeld(turns=turns, is_idle=is_idle)
+
+    async def remove_user(self, message: p.RemoveUser) -> p.UserRemoved:
+        """Remove everything of a user that the stores have. Raises StoreError."""
+        app, user = message.app, message.user
+        access, of_user = self._parts.access, SessionKey(message.app, message.user, "")
+        self._parts.user_holds.hold(app, user)
+        await access.commits.flush()
+        rows, state = await access.read(self._found, app, user)
+        access.commits.clear_failure(of_user)
+        await access.commits.submit(of_user, [*(RemoveSession(row.key) for row in rows), *_without(of_user, state)])
+        self._forget(app, user)
+        memories = await self._memory.forget_user(app, user)
+        if isinstance(access.store, ErasesTraces):
+            await access.read(access.store.erase_traces)
+        events = sum(row.head_seq for row in rows)
+        sessions = [row.key.session for row in rows]
+        return p.UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories)
+
+    async def release_user(self, message: p.ReleaseUser) -> p.Ack:
+        """Let what has waited for the deletion go on."""
+        if self._parts.user_holds.has(SessionKey(message.app, message.user, "")):
+            self._forget(message.app, message.user)
+            self._parts.user_holds.release(message.app, message.user)
+        return p.Ack()
+
+    def _of_user(self, app: str, user: str) -> list[SessionLog]:
+        return [log for log in self._logs.all_in_memory() if (log.key.app, log.key.user) == (app, user)]
+
+    def _empty_queue(self, log: SessionLog) -> None:
+        for waiter in list(log.queue):
+            log.queue.remove(waiter, TurnCancelledError(waiter.invocation_id))
+            self._parts.subscriptions.publish_end(log.key, waiter.invocation_id, p.Cancelled())
+
+    def _forget(self, app: str, user: str) -> None:
+        """Have everything of the user read from the store again, also what a reader has loaded since."""
+        for log in self._of_user(app, user):
+            if log.queue.is_idle():
+                self._logs.evict(log.key)
+        self._parts.shared.mark_stale(SessionKey(app, user, ""))
+        self._parts.admission.forget_shared(SessionKey(app, user, ""))
+
+    def _found(self, app: str, user: str) -> tuple[list[SessionRow], JsonObject]:
+        """In the store's thread: the user's sessions and state."""
+        store = self._parts.access.store
+        return store.sessions(app, user), store.state(app, user)[1]
+
+
+def _without(of_user: SessionKey, state: JsonObject) -> list[Write]:
+    return [PutState(of_user, {}, tuple(state))] if state else []

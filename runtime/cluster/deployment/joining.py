@@ -1,0 +1,146 @@
+"""What must be right before a program connects to a Ray that runs: the address, the token and the versions.
+
+Ray itself tries for twenty seconds and more, and then does not say which of them is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import NamedTuple
+
+import ray
+from ray._raylet import AuthenticationTokenLoader, Config, GcsClient  # type: ignore[attr-defined]
+from ray.exceptions import AuthenticationError, RayError
+
+from actors.errors import ClusterError
+
+MODE = "RAY_AUTH_MODE"
+"""Environment variable: "token", "disabled", or not set."""
+
+PLACES = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
+"""Where Ray looks for a token."""
+
+REACH_S = 2.0
+"""How long a machine may take to answer."""
+
+
+class _Cluster(NamedTuple):
+    """What a Ray says of itself: its id in hex, and the versions of its Ray and its Python."""
+
+    id: str
+    ray_version: str
+    python_version: str
+
+
+def prepare_joining(address: str) -> None:
+    """Check that the Ray at `host:port` can be joined, and have this process use its token if it wants one.
+
+    With RAY_AUTH_MODE the user has decided. Without it, a token is used where one is found and the cluster asks for it.
+
+    Raises:
+        ClusterError: the Ray cannot be joined, with the reason.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "://" in address:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_S).close()
+    except OSError as error:
+        raise ClusterError(f"no Ray at {address!r} can be used: nothing can be reached there ({error})") from error
+    mode = os.environ.get(MODE)
+    cluster = _with_token(address) if mode is None and _has_token() else _asked(address, _missing_token(mode))
+    _check_versions(address, cluster)
+
+
+def _with_token(address: str) -> _Cluster:
+    """Ask with the token that was found, and then whether it is needed: a program with a token fails in a cluster without."""
+    _use_mode("token")
+    cluster = None
+    try:
+        cluster = _asked(address, f"it does not accept the token that was found in {PLACES}: give the token of that cluster")
+    finally:
+        if cluster is None:
+            _use_mode(None)
+    _use_mode(None)
+    try:
+        _within(address, lambda: _ask(address, cluster.id))
+    except AuthenticationError:
+        _use_mode("token")
+    return cluster
+
+
+def _has_token() -> bool:
+    return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+
+
+def _missing_token(mode: str | None) -> str:
+    """What is wrong when a cluster refuses a program that has no token, or that has been told which to use."""
+    if mode == "token":
+        found = f"it does not accept the token in {PLACES}" if _has_token() else f"there is no token in {PLACES}"
+        return f"{found}: give the token of that cluster"
+    if mode is None:
+        return f"it wants a token, and there is none in {PLACES}: copy that file from the cluster's head, or set RAY_AUTH_TOKEN"
+    return f"it wants a token, and {MODE}={mode} keeps this program from sending one: unset {MODE}"
+
+
+def _use_mode(mode: str | None) -> None:
+    """Have Ray send a token or not, in this process and in its children."""
+    if mode is None:
+        os.environ.pop(MODE, None)
+    else:
+        os.environ[MODE] = mode
+    Config.initialize("")
+
+
+def _asked(address: str, refusal: str) -> _Cluster:
+    try:
+        return _within(address, lambda: _ask(address))
+    except AuthenticationError as error:
+        raise _refused(address, refusal) from error
+    except RayError as error:
+        raise _refused(address, f"what listens there is no Ray that runs ({error})") from error
+
+
+def _ask(address: str, cluster_id: str | None = None) -> _Cluster:
+    client = GcsClient(address, cluster_id)
+    raw = client.internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster", timeout=REACH_S)
+    told = json.loads(raw) if raw else {}
+    return _Cluster(client.cluster_id.hex(), told.get("ray_version", ""), told.get("python_version", ""))
+
+
+def _within(address: str, ask: Callable[[], _Cluster]) -> _Cluster:
+    """Ask in a thread: Ray's client waits half a minute for what is no Ray."""
+    replies: SimpleQueue[_Cluster | RayError] = SimpleQueue()
+
+    def put_reply() -> None:
+        try:
+            replies.put(ask())
+        except RayError as error:
+            replies.put(error)
+
+    Thread(target=put_reply, name="joining", daemon=True).start()
+    try:
+        reply = replies.get(timeout=REACH_S)
+    except Empty:
+        raise _refused(address, f"what listens there has not answered as Ray does within {REACH_S:g} s") from None
+    if isinstance(reply, RayError):
+        raise reply
+    return reply
+
+
+def _check_versions(address: str, cluster: _Cluster) -> None:
+    here = ray.__version__, ".".join(map(str, sys.version_info[:3]))
+    there = cluster.ray_version or here[0], cluster.python_version or here[1]
+    if there[0] != here[0] or there[1].split(".")[:2] != here[1].split(".")[:2]:
+        versions = f"it has Ray {there[0]} and Python {there[1]}, this program has Ray {here[0]} and Python {here[1]}"
+        raise _refused(address, f"{versions}: install the same versions")
+
+
+def _refused(address: str, reason: str) -> ClusterError:
+    return ClusterError(f"the Ray at {address!r} cannot be joined: {reason}")

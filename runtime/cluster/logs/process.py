@@ -1,0 +1,92 @@
+"""What the processes of a deployment do with their logs: they capture, write files, and hand on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import ray
+from ray._private.ray_constants import LOG_PREFIX_ACTOR_NAME
+
+from actors.interfaces.run_facts import RunFacts, in_run
+from runtime.cluster.transport.link import Handle
+from runtime.logs.capture import start_capture
+from runtime.logs.files import LogFiles
+from runtime.logs.lines import Line, encode_lines
+from runtime.logs.options import LogOptions
+from runtime.logs.outlet import CallSink, Outlet
+
+SEND_S = 30.0
+"""How long a process waits for the Runner to take its lines. Lines that come meanwhile wait, or are dropped."""
+
+LAST_S = 1.0
+"""How long a task may take at its end to hand on its last lines."""
+
+
+class ProcessLogs:
+    """What one process logs and prints, on its way to its files and to a hub.
+
+    Args:
+        options: the deployment's.
+        role: names the file of what belongs to no agent.
+        put: gets batches of encoded lines, in a thread of its own.
+    """
+
+    def __init__(self, options: LogOptions, role: str, put: Callable[[bytes], None]) -> None:
+        def encoded(lines: Sequence[Line]) -> None:
+            put(encode_lines(lines))
+
+        folder = options.folder or _ray_folder()
+        self._files = LogFiles(options, folder, role) if folder else None
+        self._outlet = Outlet([*([self._files] if self._files is not None else []), CallSink(encoded)])
+        self._stop = start_capture(options, self._outlet)
+
+    def path(self, agent: str) -> str:
+        """The file of an agent; "" without files."""
+        return self._files.path(agent) if self._files is not None else ""
+
+    def close(self) -> None:
+        """Hand on what is left, and capture no more."""
+        self._stop()
+        self._outlet.drain(LAST_S)
+        if self._files is not None:
+            self._files.close()
+
+
+def to_runner(runner: Handle) -> Callable[[bytes], None]:
+    """A function that hands batches to the hub of a Runner, one after the other."""
+
+    def send(batch: bytes) -> None:
+        runner.put_logs.remote(batch).future().result(timeout=SEND_S)
+
+    return send
+
+
+def name_output(process: str, agent: str) -> None:
+    """Have Ray name an agent in front of what this process prints outside of runs: it is the one that has come last.
+
+    Args:
+        process: the name of the process, which begins with that of the app.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        print(f"{LOG_PREFIX_ACTOR_NAME}{process.partition('/')[0]}.{agent}", file=stream, flush=True)
+
+
+@contextmanager
+def task_logs(options: LogOptions, runner: Handle, run: RunFacts) -> Iterator[None]:
+    """Capture what the code of a task logs and prints, as part of the run that has asked for the task."""
+    logs = ProcessLogs(options, "tasks", to_runner(runner))
+    try:
+        with in_run(run):
+            yield
+    finally:
+        logs.close()
+
+
+def _ray_folder() -> str | None:
+    """A folder beside Ray's own logs; None when this version of Ray does not say where these are."""
+    node = getattr(ray._private.worker, "_global_node", None)
+    folder = node.get_logs_dir_path() if node is not None else None
+    return os.path.join(folder, "raygrove") if folder else None

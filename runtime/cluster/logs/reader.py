@@ -1,0 +1,85 @@
+"""A program's reader of a deployment's logs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ray.exceptions import RayError
+
+from runtime.cluster.logs.hub import LogPage
+from runtime.cluster.transport.link import Handle
+from runtime.logs.lines import decode_lines
+from runtime.logs.replay import Replay
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 30.0
+"""How long a request waits for lines. Nothing else is sent while agents say nothing."""
+
+RETRY_S = 1.0
+"""Time before a process is asked again that could not be reached."""
+
+LAST_S = 0.05
+"""How long lines are waited for at the end that are on their way."""
+
+
+class LogReader:
+    """Reads the hubs of a deployment's core actors, and replays their lines in this program.
+
+    Args:
+        handles: the hosts of Session actors and Runners.
+        replay: gets the lines, in a thread.
+        from_now: leave out what was said before.
+    """
+
+    def __init__(self, handles: Sequence[Handle], replay: Replay, *, from_now: bool) -> None:
+        self._hubs = [_Hub(handle, replay, "" if from_now else "first") for handle in handles]
+        self._tasks = [asyncio.create_task(hub.follow()) for hub in self._hubs]
+
+    async def close(self) -> None:
+        """Read what is there, and stop."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(hub.finish() for hub in self._hubs))
+
+
+class _Hub:
+    """One hub, and how far it was read."""
+
+    def __init__(self, handle: Handle, replay: Replay, hub: str) -> None:
+        self._handle = handle
+        self._replay = replay
+        self._hub = hub
+        self._next = 0
+
+    async def follow(self) -> None:
+        """Read for as long as the task is not cancelled."""
+        while True:
+            try:
+                await self._read(WAIT_S)
+            except RayError:
+                await asyncio.sleep(RETRY_S)
+
+    async def finish(self) -> None:
+        """Read what is there, and what comes within a moment."""
+        with suppress(RayError, TimeoutError):
+            async with asyncio.timeout(RETRY_S):
+                while await self._read(LAST_S):
+                    pass
+
+    async def _read(self, wait_s: float) -> bool:
+        page: LogPage = await self._handle.poll_logs.remote(self._hub, self._next, wait_s)
+        self._hub, self._next = page.hub, page.next - len(page.batches)
+        if page.lost:
+            logger.warning(
+                "%d batches of log lines of agents were lost, because they came faster than this program took them", page.lost
+            )
+        for batch in page.batches:
+            # Noted first: when this is cancelled the thread goes on, and the batch is not to be replayed twice.
+            self._next += 1
+            await asyncio.shield(asyncio.to_thread(self._replay.put, decode_lines(batch)))
+        return bool(page.batches)

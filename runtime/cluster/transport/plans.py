@@ -1,0 +1,105 @@
+"""Where flows that come with turns are kept: in the processes of a Runner and of a Session actor, so that either may be lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import ActorUnavailableError, RayActorError
+
+from actors.errors import ActorLostError
+from runtime.cluster.transport.link import RETRY_S, Handle, last_line
+from runtime.cluster.transport.ray_actors import get_actor
+from runtime.engine.flow_registry import FlowRegistry
+
+
+@dataclass(frozen=True)
+class PlanPeers:
+    """The actors of the other kind, which keep the same flows.
+
+    Attributes:
+        namespace, names: where they are.
+        restart_timeout_s: how long Ray may take to restart one of them.
+    """
+
+    namespace: str
+    names: tuple[str, ...]
+    restart_timeout_s: float
+
+
+class KeptPlans:
+    """The pickled flows that one process keeps.
+
+    Args:
+        permanent: those of the tree, by name; they come with the process and are never copied.
+        peers: where those are that came with turns before this process was started again.
+    """
+
+    def __init__(self, permanent: Mapping[str, bytes], peers: PlanPeers) -> None:
+        self._plans: FlowRegistry[bytes] = FlowRegistry(permanent)
+        self._peers = peers
+
+    def add(self, name: str, plan: bytes) -> None:
+        """Keep a flow."""
+        self._plans.add(name, plan)
+
+    def get(self, name: str) -> bytes | None:
+        """A flow that is kept here, or None."""
+        return self._plans.get(name)
+
+    def names(self) -> list[str]:
+        """The flows that came with turns."""
+        return self._plans.added()
+
+    async def find(self, name: str) -> bytes | None:
+        """A flow that is kept here or by a peer, or None. It waits for peers that are being restarted."""
+        plan = self.get(name)
+        if plan is None:
+            plan = await asyncio.to_thread(self._find_at_peers, name)
+            if plan is not None:
+                self.add(name, plan)
+        return plan
+
+    def _find_at_peers(self, name: str) -> bytes | None:
+        answers = (self._ask(peer, "kept_plan", name) for peer in self._peers.names)
+        return next((plan for plan in answers if plan is not None), None)
+
+    def copy_from_peers(self) -> None:
+        """Keep again what peers keep. It blocks its thread while a peer is being restarted."""
+        for peer in self._peers.names:
+            for name in self._ask(peer, "plan_names") or ():
+                plan = self._ask(peer, "kept_plan", name) if self.get(name) is None else None
+                if plan is not None:
+                    self.add(name, plan)
+
+    def _ask(self, peer: str, method: str, *arguments: str) -> Any:
+        """What a method of a peer's host returns; None when the peer is gone."""
+        give_up_s = time.monotonic() + self._peers.restart_timeout_s
+        # A deployment that is being stopped has no peers any more.
+        with suppress(ValueError, RayActorError):
+            handle = get_actor(peer, self._peers.namespace)
+            while True:
+                try:
+                    return ray.get(getattr(handle, method).remote(*arguments))
+                except ActorUnavailableError:
+                    if time.monotonic() >= give_up_s:
+                        raise
+                    time.sleep(RETRY_S)
+        return None
+
+
+async def keep_plan(host: Handle, actor: str, name: str, plan: bytes, restart_timeout_s: float) -> None:
+    """Have the host of an actor keep a flow, also when it is just being restarted. Raises ActorLostError."""
+    give_up_s = time.monotonic() + restart_timeout_s
+    while True:
+        try:
+            return await host.keep_plan.remote(name, plan)  # type: ignore[no-any-return]
+        except RayActorError as error:
+            if not isinstance(error, ActorUnavailableError) or time.monotonic() >= give_up_s:
+                raise ActorLostError(actor, last_line(error)) from error
+            await asyncio.sleep(RETRY_S)

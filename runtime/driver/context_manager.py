@@ -1,0 +1,34 @@
+"""How a Runtime is used as a context manager, sync or async."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class ContextManager(ABC):
+    """Starts on entering a block, sync or async, and closes on leaving it."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what `start` has begun."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.close)

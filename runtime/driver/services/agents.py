@@ -1,0 +1,150 @@
+"""The deployed tree of agents, as a program sees it that started or joined the deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from actors.definitions.flows import Flow
+from actors.definitions.tree import AgentTree
+from actors.errors import DefinitionError
+from actors.messages.topology import Topology
+from actors.rules.tree.outline import Outline, check_workers, outline, search
+from runtime.driver.engine_client import EngineClient
+
+
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent of the deployed tree. `print` it for a drawing of what is below it.
+
+    Attributes:
+        name: the agent.
+        kind: llm, custom, sequential, parallel, loop or flow.
+        description: what it is good for.
+        parent: the agent above it; None for the root, and for an agent that is only a tool.
+        model: the name of its model, its own or an inherited one; "" for an agent without one.
+        tools: the names of its tools.
+        agent_tools: the agents that it has as tools.
+        workers: of a flow, the agents that work on its tasks.
+        children: the agents below it that were asked for.
+        hidden: the number of agents below it that are not in `children`, or below those.
+    """
+
+    name: str
+    kind: str
+    description: str = ""
+    parent: str | None = None
+    model: str = ""
+    tools: Sequence[str] = ()
+    agent_tools: Sequence[str] = ()
+    workers: Sequence[str] = ()
+    children: Sequence[AgentInfo] = ()
+    hidden: int = 0
+
+    def __iter__(self) -> Iterator[AgentInfo]:
+        """It, and all that are listed below it, parents before their children."""
+        return (agent for _, agent in self._levels())
+
+    def _levels(self) -> Iterator[tuple[int, AgentInfo]]:
+        # A stack of its own: a tree may be deeper than Python's recursion limit.
+        waiting = [(0, self)]
+        while waiting:
+            level, agent = waiting.pop()
+            yield level, agent
+            waiting += [(level + 1, child) for child in reversed(agent.children)]
+
+    def __repr__(self) -> str:
+        below = f", children={[child.name for child in self.children[:8]]}" if self.children else ""
+        hidden = f", hidden={self.hidden}" if self.hidden else ""
+        return f"AgentInfo(name={self.name!r}, kind={self.kind!r}{below}{hidden})"
+
+    def __str__(self) -> str:
+        return "\n".join("  " * level + agent._line() for level, agent in self._levels())
+
+    def _line(self) -> str:
+        what = ", ".join([self.kind, *([self.model] if self.model else []), *self.tools])
+        about = f": {self.description}" if self.description else ""
+        unlisted = self.hidden - sum(child.hidden for child in self.children)
+        return f"{self.name} ({what}){about}" + (f" [{unlisted} more below]" if unlisted else "")
+
+
+class DeployedTree:
+    """The tree of a deployment. A program that has joined asks for it once, when it is first needed.
+
+    Args:
+        client: of the engine.
+        tree: the definitions; None in a program that has joined the deployment.
+    """
+
+    def __init__(self, client: EngineClient, tree: AgentTree | None) -> None:
+        self._client = client
+        self._tree = tree
+        self._topology = tree.topology if tree is not None else None
+
+    def topology(self) -> Topology:
+        """The parent map. Raises RuntimeClosedError, ActorLostError."""
+        if self._topology is None:
+            self._topology = self._client.run(self._ask())
+        return self._topology
+
+    async def _ask(self) -> Topology:
+        return await self._client.session.topology()
+
+    def check_flow(self, flow: Flow) -> None:
+        """Check that a flow can be run with the agents of the tree.
+
+        Raises:
+            DefinitionError: one of its agents is not in the tree, or is another one than that of the same name, or cannot work on
+                tasks. A program that has joined has no definitions to compare: there the name alone counts.
+        """
+        agents = flow.plan.rules.agents
+        if self._tree is None:
+            check_workers(self.topology(), flow.name, agents)
+            return
+        self._tree.check_workers(flow.name, agents)
+        for name, agent in flow.members.items():
+            if agent is not None and self._tree.find(name) != agent:
+                raise DefinitionError(
+                    f"flow {flow.name!r}: agent {name!r} is another than the one of that name in the tree: "
+                    "use that one or its name, or make the Runtime with the flow"
+                )
+
+    def default_workers(self) -> Sequence[str]:
+        """The agents that do a task which names none: the root, or all agents of the flow that is the root.
+
+        Raises:
+            DefinitionError: the root cannot work on tasks.
+        """
+        root = self.topology().root
+        workers = (root.name,) if root.is_llm else root.workers
+        if not workers:
+            raise DefinitionError(f"run_task needs agents: the root {root.name!r} is none that can work on tasks")
+        return workers
+
+    def outline(self, under: str | None, depth: int | None, limit: int) -> AgentInfo:
+        """See Runtime.tree."""
+        topology = self.topology()
+        made: dict[str, AgentInfo] = {}
+        for found in outline(topology, under if under is not None else topology.root.name, depth, limit):
+            made[found.node.name] = last = _info(found, [made[child] for child in found.children])
+        return last
+
+    def search(self, text: str, under: str | None, limit: int, **wanted: str | None) -> list[AgentInfo]:
+        """See Runtime.find_agents."""
+        return [_info(found, ()) for found in search(self.topology(), text, under, limit, **wanted)]
+
+
+def _info(found: Outline, children: Sequence[AgentInfo]) -> AgentInfo:
+    node = found.node
+    return AgentInfo(
+        name=node.name,
+        kind=node.kind,
+        description=node.description,
+        parent=node.parent,
+        model=node.model,
+        tools=node.tools,
+        agent_tools=node.tool_agents,
+        workers=node.workers,
+        children=tuple(children),
+        hidden=found.hidden,
+    )

@@ -1,0 +1,344 @@
+"""One turn, as the program that has started or joined it sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import msgspec
+
+from actors.errors import (
+    ActorLostError,
+    AgentFailedError,
+    AgentLostError,
+    RaygroveError,
+    RequestError,
+    RuntimeClosedError,
+    StoreError,
+    TurnCancelledError,
+    TurnTimeoutError,
+    rebuild,
+)
+from actors.errors.tracebacks import with_traceback
+from actors.messages.codec import decode_event
+from actors.messages.config import RunConfig
+from actors.messages.event import Event
+from actors.messages.protocol.base import StoredEvent
+from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
+from actors.messages.shown import Shown
+from actors.messages.turn_info import PendingCall
+from runtime.driver.flows import ResultTypes, TaskResult, task_results
+from runtime.driver.turns.answers import Answers
+from runtime.driver.turns.client import TurnClient
+from runtime.driver.turns.state import TurnState, Wakeup
+
+
+class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
+    """How a turn ended.
+
+    Attributes:
+        invocation_id: the turn.
+        agent: the agent selected for it.
+        outcome: Finished, or Paused when it waits for the answers to long-running calls.
+        events: its complete events in order, without the user's.
+        tasks: how the tasks of its flows ended, by name.
+    """
+
+    invocation_id: str
+    agent: str
+    outcome: AnyOutcome
+    events: Sequence[Event]
+    tasks: Mapping[str, TaskResult] = {}
+
+    @property
+    def text(self) -> str:
+        """The text of the newest final response that has any, else ""."""
+        return next((event.text for event in reversed(self.events) if event.is_final_response() and event.text), "")
+
+
+OnLeave = Literal["cancel", "continue"]
+"""What leaving the iteration of a turn before its end does to the turn."""
+
+
+class Turn:
+    """The events of a turn, as they come: `for event in turn` or `async for event in turn`.
+
+    Partial events come between the complete ones. When the turn failed, its error is raised after its last event. A second
+    iteration gives the complete events again.
+
+    Leaving the iteration before the turn has ended (`break`, an exception, Ctrl-C, a cancelled task, a dropped iterator) cancels
+    a turn that was started with `on_leave="cancel"`, the default. It cancels neither a turn that was started with
+    `on_leave="continue"` nor one that was attached.
+
+    A turn holds a bounded part of its events in memory, however many come and whether or not a reader iterates. A slow reader
+    gets partial events merged (none once the answer is complete) and older events from the log.
+
+    Args:
+        client: starts and cancels turns.
+        state: what has come of the turn.
+        types: the result types of flows' tasks.
+        cancels_on_leave: leaving the iteration cancels the turn.
+        answer: starts the turn of an answer: see Runtime.answer.
+        is_attached: the turn was joined; once the program holds this object no more, its events are fetched no more.
+    """
+
+    def __init__(
+        self,
+        client: TurnClient,
+        state: TurnState,
+        types: ResultTypes,
+        *,
+        cancels_on_leave: bool = True,
+        answer: Callable[..., Turn] | None = None,
+        is_attached: bool = False,
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._types = types
+        self._cancels_on_leave = cancels_on_leave
+        self._answer = answer
+        if is_attached:
+            weakref.finalize(self, client.unfollow_soon, state).atexit = False
+
+    @property
+    def aio(self) -> AsyncTurn:
+        """The waiting methods, for callers on an event loop."""
+        return AsyncTurn(self)
+
+    def __repr__(self) -> str:
+        state = self._state
+        ended = state.error if state.error is not None else state.outcome
+        how = type(ended).__name__ if ended is not None else "running"
+        key = state.key
+        return f"Turn({state.invocation_id!r}, {how}, user_id={key.user!r}, session_id={key.session!r})"
+
+    @property
+    def invocation_id(self) -> str:
+        """The turn's id. A turn that answers a long-running call has the id of that call's turn; this waits until it is known."""
+        if self._state.is_answer:
+            self._state.wait_until_started()
+        return self._state.invocation_id
+
+    @property
+    def agent(self) -> str:
+        """The agent that was selected for the turn; waits until it is known. "" when the turn could not start."""
+        self._state.wait_until_started()
+        return self._state.agent
+
+    def __iter__(self) -> Iterator[Event]:
+        state = self._state
+        buffer = state.open_reader()
+        try:
+            while True:
+                batch = state.wait_for_events(buffer)
+                for stored in batch:
+                    yield _decoded(state, stored)
+                if not batch:
+                    if state.is_detached or not buffer.is_behind:
+                        break
+                    self._client.run(self._client.catch_up(state, buffer))
+        except (GeneratorExit, KeyboardInterrupt):
+            if self._cancels_on_leave and not state.is_over:
+                # A runtime that is being closed ends its turns itself.
+                with suppress(RuntimeClosedError):
+                    self.cancel()
+            raise
+        finally:
+            state.close_reader(buffer)
+        _raise_failure(state)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        state = self._state
+        buffer = state.open_reader()
+        wakeup = Wakeup()
+        try:
+            while True:
+                batch = await state.wait_for_events_async(buffer, wakeup)
+                for stored in batch:
+                    yield _decoded(state, stored)
+                if not batch:
+                    if state.is_detached or not buffer.is_behind:
+                        break
+                    await self._client.run_async(self._client.catch_up(state, buffer))
+        except (GeneratorExit, asyncio.CancelledError):
+            if self._cancels_on_leave and not state.is_over:
+                # Not awaited: the loop that iterated may be closing. A runtime that is being closed ends its turns itself.
+                with suppress(RuntimeClosedError):
+                    self._client.cancel_soon(state)
+            raise
+        finally:
+            state.close_reader(buffer)
+        _raise_failure(state)
+
+    def result(self) -> TurnResult:
+        """Wait for the end of the turn. Giving up waiting, as with Ctrl-C, cancels nothing.
+
+        Raises:
+            TurnError: it failed, was cancelled or took too long.
+            RequestError: the turn runs, and waiting would block an event loop that runs in this thread; or it was detached.
+            RaygroveError: it could not start; nothing is stored then.
+        """
+        if not self._state.is_over and _is_on_event_loop():
+            raise RequestError(
+                f"result() of turn {self._state.invocation_id!r} would block the event loop of this thread until the turn ends: "
+                "use `await turn`, or `await turn.result_async()`"
+            )
+        self._state.wait_for_end()
+        _raise_unknown_end(self._state)
+        buffer = self._state.copy_events()
+        stored = buffer.take()
+        if buffer.is_behind:
+            stored += self._client.run(self._client.read_rest(self._state, buffer))
+        return _result(self._state, self._types, stored)
+
+    async def result_async(self) -> TurnResult:
+        """Wait for the end of the turn on an event loop, as `await turn` does: see `result`."""
+        await self._state.wait_for_end_async()
+        _raise_unknown_end(self._state)
+        buffer = self._state.copy_events()
+        stored = buffer.take()
+        if buffer.is_behind:
+            stored += await self._client.run_async(self._client.read_rest(self._state, buffer))
+        return _result(self._state, self._types, stored)
+
+    def __await__(self) -> Generator[Any, None, TurnResult]:
+        return self.result_async().__await__()
+
+    @property
+    def pending(self) -> list[PendingCall]:
+        """The calls at which the paused turn waits for a person, as of now; on an event loop `await turn.aio.pending()`.
+
+        Raises SessionNotFoundError, StoreError, and RuntimeClosedError when the runtime is closed.
+        """
+        if self._state.is_answer:
+            self._state.wait_until_started()
+        return self._client.run(self._client.pending(self._state))
+
+    def answer(
+        self,
+        call: str | PendingCall | Answers,
+        response: object = None,
+        *,
+        confirmed: bool | None = None,
+        run_config: RunConfig | None = None,
+        on_leave: OnLeave = "cancel",
+    ) -> Turn:
+        """Answer calls at which the turn waits: see Runtime.answer. The turn goes on in the Turn that this returns."""
+        assert self._answer is not None
+        return self._answer(call, response, confirmed=confirmed, run_config=run_config, on_leave=on_leave)
+
+    async def pending_async(self) -> list[PendingCall]:
+        """The calls at which the paused turn waits: see `pending`."""
+        return await self._client.run_async(self._client.pending(self._state))
+
+    def detach(self) -> None:
+        """Follow the turn no more; the turn goes on. `rt.attach` follows it again, from any event on.
+
+        Iterations under way end after what has come. `result()` raises RequestError from now on. A turn that has ended stays as
+        it is.
+        """
+        self._client.unfollow_soon(self._state)
+
+    def cancel(self) -> None:
+        """Stop the turn and wait until its log is sealed: calls without an answer get one, `{"error": "cancelled"}`.
+
+        A paused turn is sealed as well, since its calls will get no other answer. A turn that has ended is left as it is.
+
+        Raises:
+            SessionBusyError: it is paused, and another turn of its session runs.
+            ClusterError: its actors could not be reached.
+            RuntimeClosedError: the runtime is closed.
+        """
+        self._client.cancel_from_any_thread(self._state)
+
+    async def cancel_async(self) -> None:
+        """Stop the turn: see `cancel`."""
+        await self._client.run_async(self._client.cancel(self._state))
+
+
+class AsyncTurn:
+    """The waiting methods of a turn, for callers on an event loop: `turn.aio`."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    async def result(self) -> TurnResult:
+        """Wait for the end of the turn: see Turn.result."""
+        return await self._turn.result_async()
+
+    async def pending(self) -> list[PendingCall]:
+        """The calls at which the paused turn waits: see Turn.pending."""
+        return await self._turn.pending_async()
+
+    async def cancel(self) -> None:
+        """Stop the turn: see Turn.cancel."""
+        await self._turn.cancel_async()
+
+
+def _is_on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _result(state: TurnState, types: ResultTypes, stored: Sequence[StoredEvent]) -> TurnResult:
+    assert state.outcome is not None
+    events = [_decoded(state, each) for each in stored if each.seq]
+    return TurnResult(
+        invocation_id=state.invocation_id,
+        agent=state.agent,
+        outcome=for_users(state.outcome),
+        events=events,
+        tasks=task_results(events, types),
+    )
+
+
+def _decoded(state: TurnState, stored: StoredEvent) -> Event:
+    try:
+        return decode_event(stored.raw, stored.seq)
+    except (msgspec.DecodeError, RecursionError) as error:
+        # An imported event may have another form.
+        raise StoreError(f"an event of turn {state.invocation_id!r} cannot be read: {error}") from error
+
+
+def _raise_unknown_end(state: TurnState) -> None:
+    """Raise the error of a turn that has no result."""
+    if state.is_detached:
+        raise RequestError(
+            f"turn {state.invocation_id!r} was detached before its end, so its result did not come here: follow it with rt.attach"
+        )
+    _raise_failure(state)
+
+
+def _raise_failure(state: TurnState) -> None:
+    """Raise the error of a turn that failed, was cancelled or could not start."""
+    if state.error is not None:
+        raise state.error
+    if isinstance(state.outcome, Failed):
+        raise _failure(state.outcome)
+    if isinstance(state.outcome, Cancelled):
+        invocation_id, timeout_s = state.invocation_id, state.outcome.timeout_s
+        raise TurnTimeoutError(invocation_id, timeout_s) if timeout_s else TurnCancelledError(invocation_id)
+
+
+def _failure(outcome: Failed) -> RaygroveError:
+    """The error of a failed turn: one of this project as it was raised, or AgentFailedError in place of a foreign one."""
+    traceback = outcome.error_traceback
+    if outcome.error_code == ActorLostError.__name__:
+        return _lost(outcome)
+    if outcome.error_args is not None:
+        return rebuild(outcome.error_code, outcome.error_args, traceback)
+    return with_traceback(AgentFailedError(outcome.agent, outcome.error_code, outcome.error_message), traceback)
+
+
+def _lost(outcome: Failed) -> AgentLostError:
+    """The error of a turn that failed with the loss of an actor. One that was told again from the log has only its text."""
+    if outcome.error_args is not None:
+        return AgentLostError(*outcome.error_args)
+    actor, _, reason = outcome.error_message.partition(" is gone: ")
+    return AgentLostError(actor, reason) if reason else AgentLostError(f"agent {outcome.agent!r}", outcome.error_message)

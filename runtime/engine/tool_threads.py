@@ -1,0 +1,157 @@
+"""The threads of a process in which sync tools and other blocking calls run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from typing import Any, ParamSpec, TypeVar
+
+LINGER_S = 30.0
+"""A thread without a call ends after this long."""
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class _Call(Future[Any]):
+    """A call that was submitted, and what runs it.
+
+    Args:
+        leave: called when its caller stops waiting while it runs.
+    """
+
+    def __init__(self, work: Callable[[], object], leave: Callable[[_Call], None]) -> None:
+        super().__init__()
+        self._work: Callable[[], object] | None = work
+        self._leave = leave
+
+    def cancel(self) -> bool:
+        """Cancel the call if it has not begun; otherwise leave it behind."""
+        is_cancelled = super().cancel()
+        if not is_cancelled:
+            self._leave(self)
+        return is_cancelled
+
+    def run(self) -> None:
+        """Make the call, unless it was cancelled."""
+        work, self._work = self._work, None
+        if work is None or not self.set_running_or_notify_cancel():
+            return
+        try:
+            result = work()
+        except BaseException as error:
+            # The border of the thread: the caller gets whatever user code raises.
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+
+class ToolThreads(ThreadPoolExecutor):
+    """An executor for an event loop, of which calls that never return take no thread away.
+
+    A thread whose caller no longer waits is left behind: it does not count any more, so another one may be started in its place.
+    When its call returns after all, it is one of the others again, or ends. The threads are daemons, so a call that never returns
+    does not keep the program from ending either.
+
+    It is a ThreadPoolExecutor only because event loops accept no other; nothing of that class is used.
+
+    Args:
+        limit: calls whose callers wait that may run at the same time.
+        on_left: called, in any thread, whenever a thread was left behind.
+    """
+
+    def __init__(self, limit: int, on_left: Callable[[], None] = lambda: None) -> None:
+        super().__init__(limit, thread_name_prefix="tools")
+        self.limit = limit
+        self._on_left = on_left
+        self._changed = threading.Condition()
+        self._waiting: deque[_Call] = deque()
+        self._left_s: dict[_Call, float] = {}
+        self._numbers = count(1)
+        self._alive = 0
+        self._idle = 0
+        self._linger_s = LINGER_S
+        self._is_shut = False
+
+    @property
+    def left(self) -> int:
+        """How many threads are left behind."""
+        return len(self._left_s)
+
+    def stuck(self, after_s: float) -> int:
+        """How many threads have been left behind for that long, in seconds."""
+        until_s = time.monotonic() - after_s
+        with self._changed:
+            return sum(left_s <= until_s for left_s in self._left_s.values())
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Have a thread make a call. Raises RuntimeError after `shutdown`."""
+        call = _Call(partial(fn, *args, **kwargs), self._leave)
+        with self._changed:
+            if self._is_shut:
+                raise RuntimeError("the threads of this process are shut down")
+            self._waiting.append(call)
+            self._start_missing()
+            self._changed.notify()
+        return call
+
+    def end_idle(self) -> None:
+        """From now on threads end as soon as no call waits."""
+        with self._changed:
+            self._linger_s = 0.0
+            self._changed.notify_all()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls. Waits for none, as some may never return."""
+        with self._changed:
+            self._is_shut = True
+            cancelled = list(self._waiting) if cancel_futures else []
+        self.end_idle()
+        for call in cancelled:
+            call.cancel()
+
+    def _start_missing(self) -> None:
+        """Start threads for the calls that wait, as far as there may be more."""
+        while self._idle < len(self._waiting) and self._in_use() < self.limit:
+            # A thread that cannot be started must not count, and one that is started waits for the lock.
+            threading.Thread(target=self._serve, name=f"tools-{next(self._numbers)}", daemon=True).start()
+            self._alive += 1
+            self._idle += 1
+
+    def _in_use(self) -> int:
+        return self._alive - len(self._left_s)
+
+    def _leave(self, call: _Call) -> None:
+        with self._changed:
+            if call.done() or call in self._left_s:
+                return
+            self._left_s[call] = time.monotonic()
+            self._start_missing()
+        self._on_left()
+
+    def _serve(self) -> None:
+        while (call := self._next()) is not None:
+            call.run()
+            with self._changed:
+                self._left_s.pop(call, None)
+                self._idle += 1
+            # Else the thread would hold the last call's result until the next one comes.
+            del call
+
+    def _is_awaited(self) -> bool:
+        return bool(self._waiting) or self._linger_s == 0.0 or self._in_use() > self.limit
+
+    def _next(self) -> _Call | None:
+        """The next call; None when the thread is one too many."""
+        with self._changed:
+            self._changed.wait_for(self._is_awaited, self._linger_s)
+            self._idle -= 1
+            if self._in_use() > self.limit or not self._waiting:
+                self._alive -= 1
+                return None
+            return self._waiting.popleft()

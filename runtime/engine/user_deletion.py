@@ -1,0 +1,81 @@
+"""Deletes all data of a user of an app, through the actors of its deployment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from actors.messages import protocol as p
+from runtime.engine.interface import Engine
+from runtime.stores.safe_artifacts import SafeArtifactStore
+
+RENEWED_S = 15.0
+"""How often the user's hold is renewed while data is being deleted."""
+
+PAUSE_S = 0.05
+"""How long to wait for turns that are about to begin or to end, before the Session actors are asked again."""
+
+
+class DeletedUser(msgspec.Struct, frozen=True, kw_only=True):
+    """What was deleted of a user.
+
+    Attributes:
+        sessions: how many sessions.
+        events: how many events their logs had, rewound ones included.
+        state_keys: how many keys of `user:` state.
+        memories: how many entries of memory.
+        artifacts: how many artifacts, each with all its versions.
+    """
+
+    sessions: int
+    events: int
+    state_keys: int
+    memories: int
+    artifacts: int
+
+
+async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, user: str) -> DeletedUser:
+    """Cancel all turns of a user and delete all that the stores have. New requests of the user wait, then begin afresh.
+
+    Raises:
+        StoreError: a store failed, or cannot delete a user. Part of the data may be deleted: a repetition deletes the rest.
+        ClusterError: an actor cannot be reached.
+    """
+    async with _held(engine, app, user):
+        removed = await engine.session.remove_user(p.RemoveUser(app=app, user=user))
+        files = await asyncio.to_thread(artifacts.delete_user, app, user, removed.sessions)
+    return DeletedUser(
+        sessions=len(removed.sessions),
+        events=removed.events,
+        state_keys=removed.state_keys,
+        memories=removed.memories,
+        artifacts=files,
+    )
+
+
+@asynccontextmanager
+async def _held(engine: Engine, app: str, user: str) -> AsyncIterator[None]:
+    """Within the block nothing of the user is under way in any actor."""
+    hold = p.HoldUser(app=app, user=user)
+    try:
+        while not (held := await engine.session.hold_user(hold)).is_idle:
+            cancelled = (p.CancelTurn(key=key, invocation_id=invocation_id) for key, invocation_id in held.turns)
+            # A turn that cannot be cancelled now is named again.
+            await asyncio.gather(*map(engine.runner.cancel_turn, cancelled), return_exceptions=True)
+            await asyncio.sleep(PAUSE_S)
+        renewing = asyncio.create_task(_renew(engine, hold))
+        try:
+            yield
+        finally:
+            renewing.cancel()
+    finally:
+        await engine.session.release_user(p.ReleaseUser(app=app, user=user))
+
+
+async def _renew(engine: Engine, hold: p.HoldUser) -> None:
+    while True:
+        await asyncio.sleep(RENEWED_S)
+        await engine.session.hold_user(hold)

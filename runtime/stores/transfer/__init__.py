@@ -1,0 +1,1 @@
+"""Moving whole stores: copies from database to database, backups, and JSON lines."""

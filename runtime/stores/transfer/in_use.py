@@ -1,0 +1,50 @@
+"""Whether another process has a store open, as far as its database can tell."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import text
+
+from actors.errors import StoreError
+from runtime.stores.sql.database import APPLICATION_NAME, Database
+
+_WAIT_S = 0.5
+
+
+def refuse_if_in_use(database: Database, instead: str) -> None:
+    """Raise StoreError when another process has the database open.
+
+    SQLite tells by its locks. PostgreSQL tells by the names of its connections, which a pooler between may hide.
+
+    Args:
+        instead: what to do then.
+    """
+    path = database.path
+    is_used = _is_locked(path) if path is not None else not database.is_sqlite and _is_connected(database)
+    if is_used:
+        raise StoreError(f"{database} is in use: {instead}")
+
+
+def _is_locked(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with closing(sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)) as connection:
+        try:
+            # In this mode a connection shares its file with no other.
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            # Any other failure is raised when the store is opened.
+            return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    return False
+
+
+def _is_connected(database: Database) -> bool:
+    others = text(
+        "SELECT count(*) FROM pg_stat_activity "
+        f"WHERE datname = current_database() AND application_name = {APPLICATION_NAME} AND pid <> pg_backend_pid()"
+    )
+    return bool(database.rows(others, {})[0][0])

@@ -1,0 +1,77 @@
+"""A program joins a Ray of which it has only the address, as README says; or says soon what is missing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.postgres_server import short_folder
+
+
+class Head(msgspec.Struct):
+    """A Ray of its own that asks for a token: its address, and the environment of programs that have the token."""
+
+    address: str
+    environment: dict[str, str]
+    folder: Path
+
+    def run(self, what: str, *addresses: str, **environment: str) -> list[str]:
+        """Run a program. Returns the lines that it prints."""
+        command = [sys.executable, "-m", "tests.support.joining_program", what, *addresses]
+        settings = {**self.environment, **environment}
+        done = subprocess.run(command, cwd=self.folder, env=settings, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+
+def free_port() -> int:
+    """A port that no other process listens at."""
+    with closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", 0))
+        return int(other.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Head]:
+    # Ray has sockets in its folder, whose paths may not be long.
+    with short_folder() as folder:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        environment |= {"HOME": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
+        address = f"127.0.0.1:{free_port()}"
+        ray = str(Path(sys.executable).with_name("ray"))
+        with_token = {**environment, "RAY_AUTH_MODE": "token", "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
+        subprocess.run([ray, "get-auth-token", "--generate"], env=with_token, check=True, capture_output=True, timeout=60)
+        options = ["--node-ip-address=127.0.0.1", f"--port={address.partition(':')[2]}", f"--temp-dir={folder}/ray"]
+        start = [ray, "start", "--head", "--block", *options, "--include-dashboard=false", "--num-cpus=2"]
+        with subprocess.Popen(start, env=with_token, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            assert process.stdout is not None
+            assert any("Ray runtime started" in line for line in process.stdout)
+            yield Head(address, environment, folder)
+            process.terminate()
+            process.stdout.read()
+
+
+def test_one_program_deploys_and_another_one_joins_with_nothing_but_the_address(head: Head) -> None:
+    (address,) = head.run("start", head.address)
+    assert address.partition(":")[2] == head.address.partition(":")[2]
+    assert head.run("join", address) == ["hello True", "True"]
+
+
+def test_a_program_that_cannot_join_says_soon_what_is_missing(head: Head) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        mute = f"127.0.0.1:{silent.getsockname()[1]}"
+        nowhere = f"127.0.0.1:{free_port()}"
+        no_token, unreachable, no_ray = head.run("try", head.address, nowhere, mute, HOME=str(head.folder / "elsewhere"))
+    assert no_token.startswith(f"the Ray at {head.address!r} cannot be joined: it wants a token, and there is none in ")
+    assert unreachable.startswith(f"no Ray at {nowhere!r} can be used: nothing can be reached there")
+    assert no_ray.startswith(f"the Ray at {mute!r} cannot be joined: what listens there has not answered as Ray does within 2 s")
+    (wrong,) = head.run("try", head.address, RAY_AUTH_TOKEN="0" * 64)
+    assert wrong.startswith(f"the Ray at {head.address!r} cannot be joined: it does not accept the token")

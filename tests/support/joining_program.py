@@ -1,0 +1,53 @@
+"""Programs that start and join a detached app as README says. Arguments: what to do, and addresses.
+
+`start` deploys the app, `join` runs a turn and stops the app, `try` prints for each address why it cannot be joined.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from actors import LlmAgent
+from actors.errors import RaygroveError
+from actors.testing import PatternModel
+from runtime import Runtime, Settings
+
+APP = "joinable"
+
+SOON_S = 3.0
+"""How soon a program has to say that it cannot join."""
+
+
+def start(address: str) -> None:
+    """Deploy the app."""
+    root = LlmAgent(name="root", model=PatternModel([], default="hello"))
+    with Runtime(root, app_name=APP, address=address, detached=True, settings=Settings(spare_hosts=0)) as rt:
+        print(rt.address)
+
+
+def join(address: str) -> None:
+    """Run a turn, and stop the app."""
+    with Runtime.connect(APP, address=address) as rt:
+        print(rt.run(user_id="ada", session_id="s1", message="hi").result().text, rt.address == address)
+        try:
+            Runtime.connect("another", address=address).start()
+        except RaygroveError as error:
+            print(address in str(error))
+        rt.shutdown()
+
+
+def refused(address: str) -> None:
+    """Print why the app cannot be joined."""
+    began_s = time.monotonic()
+    try:
+        Runtime.connect(APP, address=address).start()
+    except RaygroveError as error:
+        took_s = time.monotonic() - began_s
+        print(error if took_s < SOON_S else f"{took_s:.1f} s: {error}")
+
+
+if __name__ == "__main__":
+    what, *addresses = sys.argv[1:]
+    for each in addresses:
+        {"start": start, "join": join, "try": refused}[what](each)

@@ -1,0 +1,82 @@
+"""How long a link waits for an actor that is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorUnavailableError
+
+from actors.errors import ActorLostError, ActorRestartsError
+from runtime.cluster.transport.link import RayLink
+from tests.support.virtual_time import run_in_virtual_time
+
+SOON_S = 2.0
+"""After this long Ray says of a message to an actor that is away that the actor is unavailable."""
+
+
+class FlakyHandle:
+    """A handle of an actor that is killed and started again.
+
+    Args:
+        kills: from when to when it is away, in seconds of the loop.
+        works_s: how long a message lies with it before it replies.
+    """
+
+    def __init__(self, kills: Iterable[tuple[float, float]], works_s: float) -> None:
+        self._kills = list(kills)
+        self._works_s = works_s
+        self.receive = self
+
+    async def remote(self, raw: bytes) -> bytes:
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        for gone_s, back_s in self._kills:
+            if began_s < back_s and gone_s < began_s + self._works_s:
+                await asyncio.sleep(max(0.0, gone_s - began_s) if gone_s > began_s else min(SOON_S, back_s - began_s))
+                raise ActorUnavailableError("it is away", None)
+        await asyncio.sleep(self._works_s)
+        return raw
+
+
+def send(handle: FlakyHandle, *, patience_s: float = 10.0, once: bool = False) -> tuple[bytes, float]:
+    link = RayLink(as_handle(handle), "the Runner", patience_s)
+    return run_in_virtual_time(link.send(b"hi", once=once))
+
+
+def as_handle(fake: FlakyHandle) -> Any:
+    return fake
+
+
+def test_a_request_that_waits_in_line_outlives_any_number_of_short_absences() -> None:
+    reply, took_s = send(FlakyHandle([(1, 3), (15, 17), (30, 32), (60, 62)], works_s=40))
+    assert reply == b"hi"
+    assert took_s == pytest.approx(102, abs=2)
+
+
+def test_an_absence_that_lasts_is_not_waited_for_longer_than_agreed() -> None:
+    with pytest.raises(ActorLostError, match="the Runner"):
+        send(FlakyHandle([(1, 3), (20, 1000)], works_s=40))
+
+
+def test_each_absence_has_the_whole_patience() -> None:
+    reply, _ = send(FlakyHandle([(8, 17), (30, 39)], works_s=20))
+    assert reply == b"hi"
+
+
+def test_a_message_that_ends_its_actor_at_once_is_not_sent_for_ever() -> None:
+    endless = [(second, second + 1.0) for second in range(1, 1000, 2)]
+    with pytest.raises(ActorLostError):
+        send(FlakyHandle(endless, works_s=5.0))
+
+
+def test_without_patience_the_first_failure_is_the_loss() -> None:
+    with pytest.raises(ActorLostError):
+        send(FlakyHandle([(1, 3)], works_s=40), patience_s=0)
+
+
+def test_a_message_that_may_be_sent_only_once_is_not_repeated() -> None:
+    with pytest.raises(ActorRestartsError):
+        send(FlakyHandle([(1, 3)], works_s=40), once=True)

@@ -1,0 +1,53 @@
+"""Tracebacks of code that is in no file show its lines in other processes, too."""
+
+from __future__ import annotations
+
+import linecache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import LlmAgent
+from actors.definitions.tree import AgentTree
+from actors.errors.tracebacks import foreign_traceback
+from actors.testing import PatternModel
+from runtime.cluster.packing.definitions import pack_tree, unpack
+from runtime.cluster.packing.sources import MAX_SOURCE, install_sources, sources_of
+
+CELL = "<cell 1 of a notebook>"
+CODE = "def greet(context):\n    return {}[context]\n"
+
+
+def known(name: str, text: str) -> None:
+    """Have Python know lines of code, as a notebook does."""
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+
+
+def defined(name: str, text: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace
+
+
+def test_the_lines_travel_with_the_agents_that_have_the_code() -> None:
+    known(CELL, CODE)
+    known("<another cell>", "print(1)")
+    namespace = defined(CELL, CODE)
+    root = LlmAgent(name="a", model=PatternModel([]), before_agent_callback=namespace["greet"])
+    packed = pack_tree(AgentTree(root), lambda model: model)["a"]
+    del linecache.cache[CELL]
+    spec = unpack(packed)
+    with pytest.raises(KeyError) as raised:
+        spec.hooks("before_agent_callback")[0]("ada")
+    assert f'File "{CELL}", line 2, in greet\n    return {{}}[context]' in foreign_traceback(raised.value)
+    assert b"print(1)" not in packed
+
+
+def test_large_code_stays_at_home_and_files_are_read_where_they_are(tmp_path: Path) -> None:
+    known(CELL, "#" * (MAX_SOURCE + 1))
+    assert CELL not in sources_of(CELL.encode())
+    there = tmp_path / "there.py"
+    there.write_text("1\n")
+    install_sources({str(there): "2\n"})
+    assert linecache.getline(str(there), 1) == "1\n"

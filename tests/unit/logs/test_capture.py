@@ -1,0 +1,197 @@
+"""What a process logs and prints goes into its outlet, from there into files, and never blocks an agent."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from actors.interfaces.run_facts import RunFacts, in_run
+from runtime.logs import capture, files
+from runtime.logs.capture import MAX_LINE, RunStream, start_capture
+from runtime.logs.files import LogFiles
+from runtime.logs.lines import Line
+from runtime.logs.options import LogOptions, log_options
+from runtime.logs.outlet import MAX_LINES, CallSink, Outlet
+from runtime.logs.replay import Replay
+from runtime.settings import Settings
+
+RUN = RunFacts("desk", "ada", "s1", "e-1")
+OPTIONS = LogOptions("shop", logging.INFO, {"shop.loud": logging.ERROR}, "%(levelname)s %(agent)s %(message)s", None)
+
+
+class Kept:
+    """A sink that keeps lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def put(self, lines: Sequence[Line]) -> None:
+        self.lines += lines
+
+
+def printed(run: RunFacts, text: str = "hello", kind: str = "stdout") -> Line:
+    return Line(run, text, kind, os.getpid(), 0.0)
+
+
+def logged(run: RunFacts, text: str = "hello", level: int = logging.INFO) -> Line:
+    return Line(run, text, "", os.getpid(), 0.0, "shop.code", level)
+
+
+def test_records_and_prints_of_runs_are_captured_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ("import sys; from tests.unit.logs.test_capture import captured; captured()",)
+    ended = subprocess.run([sys.executable, "-c", *program], capture_output=True, text=True, check=True)
+    said = ["stdout said", "stderr warned", "stdout no end"]
+    assert ended.stdout.splitlines() == ["outside", "forked", "INFO told", "ERROR loud", *said]
+
+
+def captured() -> None:
+    """Run in a process of its own, because it changes stdout and the loggers."""
+    kept = Kept()
+    outlet = Outlet([kept])
+    stop = start_capture(OPTIONS, outlet)
+    print("outside")
+    with in_run(RUN):
+        logging.getLogger("shop").debug("too low")
+        logging.getLogger("shop").info("told")
+        logging.getLogger("shop.loud").warning("too low")
+        logging.getLogger("shop.loud").error("loud")
+        print("said")
+        print("warned", file=sys.stderr)
+        print("no ", end="")
+        print("end", end="", flush=True)
+        sys.__stdout__.flush()  # type: ignore[union-attr]
+        if not os.fork():
+            print("forked", flush=True)
+            os._exit(0)
+        os.wait()
+    outlet.drain(10)
+    stop()
+    for line in kept.lines:
+        print(line.printed or logging.getLevelName(line.level), line.text)
+
+
+def test_lines_that_threads_print_at_the_same_time_stay_whole() -> None:
+    kept = Kept()
+    outlet = Outlet([kept])
+    stream = RunStream(io.StringIO(), "stdout", outlet)
+
+    def write(text: str) -> None:
+        with in_run(RUN):
+            stream.write(text)
+
+    write("a")
+    other = threading.Thread(target=write, args=("b\n",))
+    other.start()
+    other.join()
+    write("a\n" + "x" * (MAX_LINE + 1))
+    outlet.drain(10)
+    assert [line.text for line in kept.lines] == ["b", "aa", "x" * MAX_LINE]
+
+
+def test_lines_without_an_end_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "MAX_BEGUN", 2)
+    kept = Kept()
+    outlet = Outlet([kept])
+    stream = RunStream(io.StringIO(), "stdout", outlet)
+    for number in range(4):
+        with in_run(RUN._replace(invocation_id=str(number))):
+            stream.write(f"of {number}")
+    outlet.drain(10)
+    assert [line.text for line in kept.lines] == ["of 0", "of 1"]
+
+
+def test_too_many_lines_are_dropped_and_counted() -> None:
+    kept, may_go = Kept(), threading.Event()
+    outlet = Outlet([CallSink(lambda lines: may_go.wait(30)), kept])
+    outlet.put(printed(RUN, "first"))
+    while not outlet.is_busy:
+        pass
+    for number in range(MAX_LINES + 5):
+        outlet.put(printed(RUN, str(number)))
+    may_go.set()
+    outlet.drain(30)
+    assert len(kept.lines) == MAX_LINES + 2
+    assert kept.lines[-1].text.startswith("5 lines were dropped")
+
+
+def test_a_sink_that_fails_keeps_nothing_from_the_others() -> None:
+    def fail(lines: Sequence[Line]) -> None:
+        raise OSError("no space left on device")
+
+    kept = Kept()
+    outlet = Outlet([CallSink(fail), kept])
+    for text in ("a", "b"):
+        outlet.put(printed(RUN, text))
+        outlet.drain(10)
+    assert [line.text for line in kept.lines] == ["a", "b"]
+
+
+def test_each_agent_has_a_file(tmp_path: Path) -> None:
+    out = LogFiles(OPTIONS, str(tmp_path / "logs"), "runner")
+    out.put([logged(RUN), printed(RUN, "said"), logged(RunFacts()), logged(RunFacts("../a/b"))])
+    out.close()
+    pid = os.getpid()
+    assert {path.name: path.read_text() for path in (tmp_path / "logs").iterdir()} == {
+        f"shop.desk.{pid}.log": "INFO desk hello\nsaid\n",
+        f"shop.runner.{pid}.log": "INFO  hello\n",
+        f"shop...%2Fa%2Fb.{pid}.log": "INFO ../a/b hello\n",
+    }
+    assert out.path("desk") == str(tmp_path / "logs" / f"shop.desk.{pid}.log")
+
+
+def test_files_are_bounded_in_size_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_BYTES", 1_000)
+    out = LogFiles(OPTIONS, str(tmp_path), "runner")
+    for number in range(101):
+        out.put([logged(RUN, f"{number:090}")])
+    names = sorted(path.name.partition(".log")[2] for path in tmp_path.iterdir())
+    assert names == ["", ".1"]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2_500
+    out.put([logged(RunFacts(f"a{number}")) for number in range(3 * files.MAX_OPEN)])
+    assert len(list(tmp_path.iterdir())) > files.MAX_OPEN
+    assert out.number_open == files.MAX_OPEN
+    out.close()
+
+
+def test_a_program_gets_records_at_its_own_levels_and_prints(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [logged(RUN, "told"), logged(RUN, "warned", logging.WARNING), printed(RUN, "said"), printed(RUN, "cried", "stderr")]
+    logging.getLogger("shop.code").setLevel(logging.WARNING)
+    try:
+        Replay("shop", "%(message)s", filters=True).put(lines)
+        assert [record.getMessage() for record in caplog.records] == ["warned"]
+        Replay("shop", "%(message)s", filters=False).put(lines)
+        assert [record.getMessage() for record in caplog.records] == ["warned", "told", "warned"]
+    finally:
+        logging.getLogger("shop.code").setLevel(logging.NOTSET)
+    assert caplog.records[0].agent == "desk"  # type: ignore[attr-defined]
+    printed_twice = capsys.readouterr()
+    assert (printed_twice.out, printed_twice.err) == ("shop.desk: said\n" * 2, "shop.desk: cried\n" * 2)
+
+
+def test_levels_are_those_of_the_program_unless_a_setting_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    logging.getLogger("shop.quiet").setLevel(logging.ERROR)
+    try:
+        options = log_options("shop", Settings())
+        assert (options.level, options.levels["shop.quiet"]) == (logging.root.level, logging.ERROR)
+        assert options.level_is_programs
+    finally:
+        logging.getLogger("shop.quiet").setLevel(logging.NOTSET)
+    monkeypatch.setenv("RAYGROVE_LOG_LEVEL", "debug")
+    options = log_options("shop", Settings())
+    assert (options.level, options.levels, options.level_is_programs) == (logging.DEBUG, {}, False)
+
+
+@pytest.mark.parametrize("wrong", [{"log_level": "LOUD"}, {"log_format": "%(message)"}, {"log_format": "nothing of it"}])
+def test_settings_that_are_no_level_and_no_format_are_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Settings(**wrong)

@@ -1,0 +1,98 @@
+"""Log records name their runs, and keep what they say on their way to another process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from actors.interfaces.run_facts import NO_RUN, RunFacts, current_run, enter_run, in_run
+from runtime.logs.lines import decode_lines, encode_lines, line_of, printed_text, record_of
+from runtime.logs.records import mark_records
+
+RUN = RunFacts("desk", "ada", "s1", "e-1")
+FORMAT = logging.Formatter("%(agent)s %(user_id)s %(session_id)s %(invocation_id)s %(message)s")
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise SystemExit
+
+
+@pytest.fixture(autouse=True)
+def marking() -> Iterator[None]:
+    before = logging.getLogRecordFactory()
+    mark_records()
+    yield
+    logging.setLogRecordFactory(before)
+
+
+def logged(caplog: pytest.LogCaptureFixture, *args: object, **options: object) -> logging.LogRecord:
+    logging.getLogger("shop").warning(*args, **options)  # type: ignore[arg-type]
+    return caplog.records[-1]
+
+
+def test_a_record_names_its_run(caplog: pytest.LogCaptureFixture) -> None:
+    with in_run(RUN):
+        record = logged(caplog, "hello %s", "you")
+    assert (record.agent, record.invocation_id) == ("desk", "e-1")  # type: ignore[attr-defined]
+    assert FORMAT.format(record) == "desk ada s1 e-1 hello you"
+    assert FORMAT.format(logged(caplog, "hello")) == "    hello"
+
+
+def test_what_a_caller_gives_of_the_same_name_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+    with in_run(RUN):
+        assert FORMAT.format(logged(caplog, "hi", extra={"user_id": "bob", "agent": 7})) == "7 bob s1 e-1 hi"
+
+
+def test_records_are_marked_once() -> None:
+    made = logging.getLogRecordFactory()
+    mark_records()
+    assert logging.getLogRecordFactory() is made
+
+
+async def test_tasks_and_threads_of_a_run_belong_to_it() -> None:
+    async def run() -> tuple[RunFacts, RunFacts]:
+        enter_run(RUN)
+        return await asyncio.create_task(asyncio.sleep(0, current_run())), await asyncio.to_thread(current_run)
+
+    assert await asyncio.create_task(run()) == (RUN, RUN)
+    assert current_run() is NO_RUN
+
+
+def test_a_record_travels(caplog: pytest.LogCaptureFixture) -> None:
+    with in_run(RUN):
+        try:
+            raise ValueError("no")
+        except ValueError:
+            record = logged(caplog, "order %d", 42, exc_info=True, extra={"order": 42, "odd": object(), "large": 2**70})
+    (line,) = decode_lines(encode_lines([line_of(record, RUN)]))
+    copy = record_of(line)
+    assert FORMAT.format(copy) == FORMAT.format(record)
+    assert FORMAT.format(copy).endswith("ValueError: no")
+    same = ("name", "levelname", "lineno", "pathname", "funcName", "process", "threadName", "created")
+    assert [getattr(copy, name) for name in same] == [getattr(record, name) for name in same]
+    assert copy.order == 42  # type: ignore[attr-defined]
+    assert not {"odd", "large"} & vars(copy).keys()
+
+
+def test_records_that_cannot_be_formatted_travel_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    record = logging.LogRecord("shop", logging.INFO, "", 1, "%d pieces", ("no number",), None)
+    assert line_of(record, RUN).text.startswith("%d pieces (its arguments do not fit: ")
+    assert "%s is odd" in line_of(logging.LogRecord("shop", logging.INFO, "", 1, "%s is odd", (Unprintable(),), None), RUN).text
+    surrogate = line_of(logging.LogRecord("shop", logging.INFO, "", 1, "\udcff" * 9_999, (), None), RUN)
+    assert len(decode_lines(encode_lines([surrogate]))[0].text) < 5_000
+
+
+def test_a_print_names_the_agent(caplog: pytest.LogCaptureFixture) -> None:
+    assert printed_text(line_of(logged(caplog, "hi"), RUN), "shop") == "shop.desk: hi"
+
+
+def test_nothing_heavy_is_loaded_with_it() -> None:
+    modules = "runtime.logs.capture, runtime.logs.files, runtime.logs.replay"
+    code = f"import sys, {modules}; print({{'ray', 'sqlalchemy'}} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -1,0 +1,92 @@
+"""Parts of a tree that are small enough to look at."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.errors import AgentTreeError, UnknownAgentError
+from actors.messages.flow import CONTROLLER
+from actors.messages.topology import AgentNode, Topology
+from actors.rules.tree.outline import check_workers, outline, search
+
+
+def grown(parents: list[int]) -> Topology:
+    """A tree: agent n + 1 stands below agent `parents[n]`, counted modulo those that are there."""
+    above: list[int | None] = [None]
+    for number, parent in enumerate(parents):
+        above.append(parent % (number + 1))
+    nodes = [
+        AgentNode(
+            name=f"a{index}",
+            parent=None if parent is None else f"a{parent}",
+            children=tuple(f"a{child}" for child, other in enumerate(above) if other == index),
+        )
+        for index, parent in enumerate(above)
+    ]
+    return Topology((*nodes, AgentNode(name=CONTROLLER, kind="flow")))
+
+
+@given(st.lists(st.integers(0, 50), max_size=40), st.none() | st.integers(0, 5), st.integers(1, 20))
+def test_every_agent_is_listed_or_counted_as_hidden(parents: list[int], depth: int | None, limit: int) -> None:
+    listed = {each.node.name: each for each in outline(grown(parents), "a0", depth, limit)}
+    assert len(listed) <= limit
+    assert listed["a0"].hidden + len(listed) == len(parents) + 1
+    for each in listed.values():
+        assert each.hidden >= sum(listed[child].hidden for child in each.children)
+        if depth is None and limit > len(parents):
+            assert (each.children, each.hidden) == (each.node.children, 0)
+
+
+def test_upper_levels_come_first_and_depth_counts_levels() -> None:
+    topology = grown([0, 0, 1, 1, 2])
+    assert [each.node.name for each in outline(topology, "a0", 1, 100)] == ["a1", "a2", "a0"]
+    assert [(each.node.name, each.hidden) for each in outline(topology, "a0", None, 4)] == [
+        ("a3", 0),
+        ("a1", 1),
+        ("a2", 1),
+        ("a0", 2),
+    ]
+    assert [each.node.name for each in outline(topology, "a1", 0, 100)] == ["a1"]
+    with pytest.raises(UnknownAgentError, match="Did you mean 'a1'"):
+        outline(topology, "a11", None, 10)
+
+
+def test_a_chain_deeper_than_pythons_recursion_limit_is_listed() -> None:
+    assert len(outline(grown(list(range(3_000))), "a0", None, 10_000)) == 3_001
+
+
+NODES = Topology(
+    (
+        AgentNode(name="desk", description="The front desk.", children=("refunds", "team"), model="m-1"),
+        AgentNode(name="refunds", description="Money back.", parent="desk", model="m-2", tools=("pay",)),
+        AgentNode(name="team", kind="sequential", parent="desk", children=("clerk",)),
+        AgentNode(name="clerk", description="Refunds by hand.", parent="team", model="m-1", tools=("create_tasks", "succeed_x")),
+        AgentNode(name=CONTROLLER, kind="flow"),
+    )
+)
+
+
+def test_agents_are_found_by_words_and_by_what_they_are() -> None:
+    def found(text: str = "", under: str | None = None, limit: int = 10, **wanted: str) -> list[str]:
+        return [each.node.name for each in search(NODES, text, under, limit, **wanted)]
+
+    assert found() == ["desk", "refunds", "team", "clerk"]
+    assert found("refund") == ["refunds", "clerk"]
+    assert found("refund", limit=1) == ["refunds"]
+    assert found(model="m-1") == ["desk", "clerk"]
+    assert found(kind="sequential") == ["team"]
+    assert found(tool="pay") == ["refunds"]
+    assert found("refund", under="team") == ["clerk"]
+    assert found("gardening") == found(kind="flow") == []
+
+
+def test_agents_of_a_flow_are_checked_by_what_is_known_of_them() -> None:
+    check_workers(NODES, "f", ["desk", "refunds"])
+    for agent, message in {
+        "team": "flow 'f' names agent 'team', which is of kind 'sequential'",
+        "clerk": "the name of its tool 'succeed_x' is taken in flows",
+    }.items():
+        with pytest.raises(AgentTreeError, match=message):
+            check_workers(NODES, "f", [agent])

@@ -1,0 +1,89 @@
+"""Deleting a user in the Session actor: what is under way is named, what comes waits, and no hold lasts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from actors.errors import TurnCancelledError
+from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.session.log.user_holds import HOLD_S, UserHolds
+from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
+
+HOLD = p.HoldUser(app=KEY.app, user=KEY.user)
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> SessionFixture:
+    return SessionFixture(tmp_path)
+
+
+async def test_an_open_turn_is_named_and_a_waiting_one_is_cancelled(desk: SessionFixture) -> None:
+    await desk.open("e-1")
+    waiting = asyncio.create_task(desk.ask_to_open("e-2"))
+    await settled()
+    held = await desk.ref.hold_user(HOLD)
+    assert [tuple(turn) for turn in held.turns] == [(KEY, "e-1")]
+    assert not held.is_idle
+    with pytest.raises(TurnCancelledError):
+        await waiting
+    await desk.close("e-1", p.Cancelled())
+    assert (await desk.ref.hold_user(HOLD)).is_idle
+
+
+async def test_an_open_turn_that_only_the_store_knows_is_named(desk: SessionFixture, tmp_path: Path) -> None:
+    await desk.open("e-1")
+    restarted = SessionFixture(tmp_path)
+    assert [tuple(turn) for turn in (await restarted.ref.hold_user(HOLD)).turns] == [(KEY, "e-1")]
+
+
+async def test_what_comes_while_the_user_is_held_waits_until_it_is_released(desk: SessionFixture) -> None:
+    await desk.turn("e-1", "hello")
+    assert (await desk.ref.hold_user(HOLD)).is_idle
+    opening = asyncio.create_task(desk.ask_to_open("e-2"))
+    making = asyncio.create_task(desk.ref.create_session(p.CreateSessionRequest(key=SessionKey(KEY.app, KEY.user, "new"))))
+    await settled()
+    assert not opening.done()
+    assert not making.done()
+    removed = await desk.ref.remove_user(p.RemoveUser(app=KEY.app, user=KEY.user))
+    assert (list(removed.sessions), removed.events) == (["s1"], 2)
+    await settled()
+    assert not opening.done()
+    await desk.ref.release_user(p.ReleaseUser(app=KEY.app, user=KEY.user))
+    opened = await opening
+    assert isinstance(opened, p.TurnBegun)
+    assert opened.seq == 1
+    await making
+
+
+async def test_other_users_are_not_held(desk: SessionFixture) -> None:
+    await desk.ref.hold_user(p.HoldUser(app=KEY.app, user="somebody else"))
+    await desk.turn("e-1", "hello")
+    await desk.turn("e-1", "hello", key=OTHER)
+
+
+async def test_a_hold_that_is_not_renewed_ends_by_itself() -> None:
+    now_s = 0.0
+    holds = UserHolds(lambda: now_s)
+    holds.hold(KEY.app, KEY.user)
+    assert holds.has(KEY)
+    now_s = HOLD_S - 1
+    holds.hold(KEY.app, KEY.user)
+    now_s = 2 * HOLD_S - 2
+    assert holds.has(KEY)
+    now_s = 2 * HOLD_S
+    assert not holds.has(KEY)
+    await holds.passed(KEY)
+
+
+async def test_a_hold_that_is_released_lets_all_that_wait_pass() -> None:
+    holds = UserHolds()
+    holds.hold(KEY.app, KEY.user)
+    waiting = [asyncio.create_task(holds.passed(KEY)) for _ in range(3)]
+    await settled()
+    assert not any(each.done() for each in waiting)
+    holds.release(KEY.app, KEY.user)
+    await asyncio.gather(*waiting)
