@@ -1,0 +1,196 @@
+"""The agents of a scenario. Models and tools answer by what they are given, so a run without faults has one right log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from actors import (
+    Agent,
+    AgentTool,
+    Content,
+    CustomAgent,
+    Event,
+    EventActions,
+    Flow,
+    FlowAgent,
+    FunctionCall,
+    FunctionTool,
+    InvocationContext,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    LongRunningTool,
+    LoopAgent,
+    ParallelAgent,
+    Part,
+    SequentialAgent,
+    Task,
+    Tool,
+    ToolContext,
+    exit_loop,
+)
+from actors.rules.prompt.compiler import FOREIGN_MARK
+from tests.simulation.scenarios import Node, Step
+from tests.support.failing_agents import SKIP, FailingCallback, restart
+from tests.support.workflow_agents import count_begun
+
+BEGUN: Counter[str] = Counter()
+"""How often tools ran in the simulation that runs now, by the id of the call."""
+
+
+async def work(key: str, s: float, tool_context: ToolContext) -> str:
+    """Work for a while."""
+    BEGUN[tool_context.function_call_id] += 1
+    if s:
+        await asyncio.sleep(s)
+    tool_context.state[key] = key
+    return key
+
+
+async def confirm(key: str, tool_context: ToolContext) -> str:
+    """Work, if the user says yes."""
+    BEGUN[tool_context.function_call_id] += 1
+    tool_context.state[key] = key
+    return key
+
+
+def ask() -> None:
+    """Ask the user."""
+
+
+WORK = FunctionTool(work)
+TOOLS: Sequence[Tool] = (WORK, FunctionTool(confirm, require_confirmation=True), LongRunningTool(ask), exit_loop)
+"""The tools of every LLM agent."""
+
+
+class StepModel:
+    """Gives the step of an agent's script that follows from how often the agent has spoken since the user's last message."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Give the next step."""
+        if self._node.thinks_s:
+            await asyncio.sleep(self._node.thinks_s)
+        since = _since_user(request.contents)
+        spoken = sum(content.role == "model" for content in since)
+        step = self._node.steps[spoken] if spoken < len(self._node.steps) else Step()
+        seen = sum(len(content.parts) for content in request.contents)
+        parts = list(self._parts(step, spoken, seen))
+        if stream:
+            for word in (part.text for part in parts if part.text):
+                yield LlmResponse(content=Content.of_text(word, role="model"), partial=True)
+        yield LlmResponse(content=Content(role="model", parts=parts))
+
+    def _parts(self, step: Step, spoken: int, seen: int) -> Sequence[Part]:
+        name = self._node.name
+        if step.does == "say":
+            return [Part(text=f"{name} says {spoken}, having seen {seen}")]
+        calls = {
+            "work": [
+                FunctionCall(name="work", args={"key": f"{name}_{spoken}_{n}", "s": step.takes_s}) for n in range(step.often)
+            ],
+            "ask": [FunctionCall(name="ask")],
+            "confirm": [FunctionCall(name="confirm", args={"key": f"{name}_{spoken}"})],
+            "expert": [FunctionCall(name=step.to, args={"request": f"{name} asks {spoken}"})],
+            "transfer": [FunctionCall(name="transfer_to_agent", args={"agent_name": step.to})],
+            "exit": [FunctionCall(name="exit_loop")],
+        }[step.does]
+        return [Part(function_call=call) for call in calls]
+
+
+def _since_user(contents: Sequence[Content]) -> Sequence[Content]:
+    """The contents after the user's last text. What other agents have said has the user's role, too, and begins with a mark."""
+    for place in range(len(contents) - 1, -1, -1):
+        content = contents[place]
+        texts = [part.text for part in content.parts if part.text]
+        if content.role == "user" and texts and texts[0] != FOREIGN_MARK:
+            return contents[place + 1 :]
+    return contents
+
+
+class TaskModel:
+    """An agent in a flow: it works, then finishes the first of its tasks."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Respond by the request alone."""
+        answered = next(request.contents[-1].function_responses(), None)
+        finish = next(tool.name for tool in request.tools if tool.name.startswith("succeed_"))
+        if answered is not None and answered.name == "work":
+            call = FunctionCall(name=finish, args={"result": f"{finish} by {self._name}"})
+        else:
+            call = FunctionCall(name="work", args={"key": f"{self._name}_{finish}", "s": 0.05})
+        yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]))
+
+
+class Says(CustomAgent):
+    """Says so many texts, with a change of state each."""
+
+    times: int = 1
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        for number in range(self.times):
+            text = f"{self.name} says {number}"
+            yield Event(
+                content=Content.of_text(text, role="model"), actions=EventActions(state_delta={f"{self.name}_{number}": 1})
+            )
+
+
+class RunsChildren(CustomAgent):
+    """Speaks, runs each of its children, and speaks again."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        yield Event(content=Content.of_text(f"{self.name} begins", role="model"))
+        for child in self.sub_agents:
+            outcome = await context.run_agent(child.name)
+            if type(outcome).__name__ != "Finished":
+                return
+        yield Event(content=Content.of_text(f"{self.name} ends", role="model"))
+
+
+def build(node: Node) -> Agent:
+    """The agent of a node, with all below it."""
+    children = [build(child) for child in node.children]
+    supervision: dict[str, Any] = {}
+    if node.supervision:
+        supervision = {"supervision": SKIP if node.supervision == "skip" else restart(3, backoff_s=0.2, within_s=100_000)}
+    match node.kind:
+        case "llm":
+            return _llm(node, children)
+        case "says":
+            return Says(name=node.name, times=node.times)
+        case "custom":
+            return RunsChildren(name=node.name, sub_agents=children)
+        case "flow":
+            return _flow(node)
+        case "seq":
+            return SequentialAgent(name=node.name, sub_agents=children, **supervision)
+        case "par":
+            return ParallelAgent(name=node.name, sub_agents=children, **supervision)
+    on_escalate: Any = "absorb" if node.absorbs else "propagate"
+    return LoopAgent(name=node.name, sub_agents=children, max_iterations=node.times, on_escalate=on_escalate, **supervision)
+
+
+def _llm(node: Node, children: list[Agent]) -> Agent:
+    experts = [AgentTool(build(expert)) for expert in node.experts]
+    callbacks: dict[str, Any] = {}
+    if node.fails:
+        callbacks = {"before_agent_callback": count_begun, "before_model_callback": FailingCallback(node.fails, False)}
+    return LlmAgent(name=node.name, model=StepModel(node), sub_agents=children, tools=[*TOOLS, *experts], **callbacks)
+
+
+def _flow(node: Node) -> Agent:
+    names = [f"{node.name}_{n}" for n in range(len(node.tasks))]
+    agents = [LlmAgent(name=name, model=TaskModel(name), tools=[WORK]) for name in names]
+    tasks = [
+        Task(f"Do {n}", name=f"{node.name}_t{n}", agents=[agents[n]], depends_on=[f"{node.name}_t{need}" for need in needs])
+        for n, needs in enumerate(node.tasks)
+    ]
+    return FlowAgent(Flow(tasks, agents=agents, name=node.name))

@@ -1,0 +1,304 @@
+"""A cluster in one event loop: processes, the messages between them, and a directory that starts agents' processes.
+
+It stands in for Ray, below `RayLink`, which is the real one: a message to a process that is gone fails as Ray lets it fail, and
+is sent again, or not, as on a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+
+from actors.actor import Actor
+from actors.interfaces.transport import Link
+from actors.messages.codec import encode
+from actors.messages.protocol.base import ErrorReply
+from actors.messages.session import SessionKey
+from runtime.cluster.transport.link import RayLink
+from tests.simulation.faults import CALM, Network
+from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
+
+RESTART_TIMEOUT_S = 60.0
+DETECTED_S = 0.02
+"""The longest time until a sender notices that the receiver's process is gone."""
+
+
+class _Tag(msgspec.Struct):
+    type: str
+
+
+_tags = msgspec.msgpack.Decoder(_Tag)
+
+
+class Sent(NamedTuple):
+    """A message on its way.
+
+    Attributes:
+        kind: the name of its class.
+        nth: counts the messages of its class, from 1.
+        sender: None: the simulation itself.
+        receiver: the process that was alive when it was sent; None: there was none.
+    """
+
+    kind: str
+    nth: int
+    sender: SimProcess | None
+    receiver: SimProcess | None
+    raw: bytes
+
+    @property
+    def who(self) -> str:
+        """Sender and receiver."""
+        names = (each.name if each is not None else "-" for each in (self.sender, self.receiver))
+        return " -> ".join(names)
+
+
+class Trace:
+    """Everything that happened, in order."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[float, str, Sent | None, bytes]] = []
+
+    def add(self, now_s: float, what: str, sent: Sent | None = None, raw: bytes = b"") -> None:
+        """Add one step."""
+        self.entries.append((now_s, what, sent, raw))
+
+    def digest(self) -> int:
+        """A number that differs when anything differs."""
+        found = 0
+        for now_s, what, sent, raw in self.entries:
+            text = f"{now_s:.9f} {what} {sent.kind} {sent.nth} {sent.who}" if sent is not None else f"{now_s:.9f} {what}"
+            found = zlib.crc32(raw, zlib.crc32(text.encode(), found))
+        return found
+
+
+class HostProcess(SimProcess):
+    """A process with actors in it.
+
+    Attributes:
+        actors: by the names of agents; "" in a process that has only one.
+        serving: requests that it has not replied to: the senders' futures.
+        can_restart: another process takes its place when it is lost.
+        is_forgotten: the Runner has asked for its end, which takes a moment.
+    """
+
+    def __init__(self, name: str, *, can_restart: bool = False) -> None:
+        super().__init__(name)
+        self.actors: dict[str, Actor] = {}
+        self.serving: dict[asyncio.Future[bytes], Sent] = {}
+        self.can_restart = can_restart
+        self.is_forgotten = False
+
+    async def receive(self, raw: bytes, slot: str) -> bytes:
+        """Have an actor handle a message."""
+        if slot not in self.actors:
+            return encode(ErrorReply(error="ActorLostError", args=["the agent", "it does not live there any more"]))
+        return await self.actors[slot].receive(raw)
+
+
+class Handle:
+    """Stands in for Ray's handle of an actor, as one process has it: `handle.receive.remote(raw)` sends a message.
+
+    Args:
+        find: the process of the actor, as it is now; None while there is none.
+        can_restart: see HostProcess.
+    """
+
+    def __init__(
+        self,
+        wires: Wires,
+        sender: SimProcess | None,
+        find: Callable[[], HostProcess | None],
+        *,
+        can_restart: bool,
+        slot: str = "",
+    ) -> None:
+        self.receive = self
+        self._wires = wires
+        self._sender = sender
+        self._find = find
+        self._can_restart = can_restart
+        self._slot = slot
+
+    def remote(self, raw: bytes) -> asyncio.Future[bytes]:
+        """Send a message."""
+        return self._wires.send(self._sender, self._find(), raw, self._slot, can_restart=self._can_restart)
+
+    def link(self, name: str) -> RayLink:
+        """The real link over this handle."""
+        handle: Any = self
+        return RayLink(handle, name, RESTART_TIMEOUT_S if self._can_restart else 0.0)
+
+
+class Wires:
+    """Carries messages between processes. Those of one sender to one receiver keep their order.
+
+    Args:
+        network: how long they take.
+        on_sent, on_handled: called at each message; return for how long it is delayed, or None to lose its reply.
+
+    Attributes:
+        lost_runs: how often an Invoke got no reply, by agent.
+    """
+
+    def __init__(self, loop: VirtualLoop, trace: Trace, network: Network) -> None:
+        self._loop = loop
+        self._trace = trace
+        self._network = network
+        self._random = random.Random(network.seed)
+        self._counts: Counter[str] = Counter()
+        self._arrival_s: dict[tuple[str, str], float] = {}
+        self.lost_runs: Counter[str] = Counter()
+        self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
+        self.on_handled: Callable[[Sent], bool] = lambda sent: True
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many messages of each class were sent."""
+        return self._counts
+
+    def takes_s(self) -> float:
+        """How long the next message takes."""
+        network, chance = self._network, self._random
+        if network == CALM:
+            return network.usual_s
+        if network.slow and chance.randrange(network.slow) == 0:
+            return chance.uniform(0, network.slow_s)
+        return chance.uniform(0, network.usual_s)
+
+    def send(
+        self, sender: SimProcess | None, receiver: HostProcess | None, raw: bytes, slot: str, *, can_restart: bool
+    ) -> asyncio.Future[bytes]:
+        """Send a message. The future has the reply, or Ray's error."""
+        if self._loop.is_ending:
+            ended: asyncio.Future[bytes] = self._loop.create_future()
+            ended.cancel()
+            return ended
+        kind = _tags.decode(raw).type
+        self._counts[kind] += 1
+        sent = Sent(kind, self._counts[kind], sender, receiver, raw)
+        replied: asyncio.Future[bytes] = self._loop.create_future()
+        self._trace.add(self._loop.time(), "sent", sent, raw)
+        later_s = outside(self.on_sent, sent)
+        if receiver is None or receiver.is_dead:
+            self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, can_restart)
+            return replied
+        pair = (sender.name if sender is not None else "", receiver.name)
+        arrival_s = max(self._arrival_s.get(pair, 0.0), self._loop.time() + self.takes_s() + later_s)
+        self._arrival_s[pair] = arrival_s
+        receiver.serving[replied] = sent
+        outside(self._loop.call_at, arrival_s, self._arrive, replied, sent, receiver, raw, slot)
+        return replied
+
+    def _later(self, seconds: float, function: Callable[..., Any], *args: Any) -> None:
+        outside(self._loop.call_later, seconds, function, *args)
+
+    def _arrive(self, replied: asyncio.Future[bytes], sent: Sent, receiver: HostProcess, raw: bytes, slot: str) -> None:
+        if receiver.is_dead:
+            return
+        self._trace.add(self._loop.time(), "arrived", sent)
+        work = receiver.spawn(receiver.receive(raw, slot))
+        outside(work.add_done_callback, lambda done: outside(self._handled, replied, sent, receiver, done))
+
+    def _handled(self, replied: asyncio.Future[bytes], sent: Sent, receiver: HostProcess, work: asyncio.Task[bytes]) -> None:
+        if receiver.is_dead or work.cancelled() or replied not in receiver.serving:
+            return
+        raw = work.result()
+        self._trace.add(self._loop.time(), "handled", sent, raw)
+        arrives = self.on_handled(sent)
+        if receiver.serving.pop(replied, None) is None:
+            return
+        if arrives:
+            self._later(self.takes_s(), self._reply, replied, sent, raw)
+        else:
+            self._trace.add(self._loop.time(), "reply lost", sent)
+            self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, receiver.can_restart)
+
+    def _reply(self, replied: asyncio.Future[bytes], sent: Sent, raw: bytes) -> None:
+        if not replied.done():
+            replied.set_result(raw)
+
+    def _fail(self, replied: asyncio.Future[bytes], sent: Sent, can_restart: bool) -> None:
+        self._trace.add(self._loop.time(), "failed", sent)
+        if sent.kind == "Invoke" and sent.receiver is not None:
+            self.lost_runs[msgspec.msgpack.decode(sent.raw)["agent"]] += 1
+        if not replied.done():
+            replied.set_exception(ActorUnavailableError("away", None) if can_restart else ActorDiedError())
+
+    def died(self, process: HostProcess) -> None:
+        """A process is gone: fail what it was asked and has not replied to."""
+        serving, process.serving = process.serving, {}
+        for replied, sent in serving.items():
+            self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, process.can_restart)
+
+
+class SimDirectory:
+    """Implements `Directory`: starts agents' processes for one Runner.
+
+    Args:
+        start: starts a process for an agent, or finds the one that it shares with others; takes its time.
+        kill: ends a process.
+        wires: carries messages.
+        runner: the Runner's process.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[str], Any],
+        kill: Callable[[HostProcess], None],
+        wires: Wires,
+        runner: HostProcess,
+    ) -> None:
+        self.obstacles: Mapping[str, tuple[str, str]] = {}
+        self._start = start
+        self._kill = kill
+        self._wires = wires
+        self._runner = runner
+        self.links: dict[str, tuple[RayLink, HostProcess]] = {}
+        self._starting: dict[str, asyncio.Future[None]] = {}
+
+    async def link(self, agent: str, key: SessionKey) -> Link:
+        while agent not in self.links:
+            if agent in self._starting:
+                await asyncio.shield(self._starting[agent])
+                continue
+            self._starting[agent] = asyncio.get_running_loop().create_future()
+            try:
+                self.links[agent] = self._link_to(agent, await self._start(agent))
+            finally:
+                self._starting.pop(agent).set_result(None)
+        return self.links[agent][0]
+
+    def _link_to(self, agent: str, process: HostProcess) -> tuple[RayLink, HostProcess]:
+        handle = Handle(self._wires, self._runner, lambda: process, can_restart=False, slot=agent)
+        return handle.link(agent), process
+
+    def forget(self, agent: str, link: Link) -> None:
+        if agent in self.links and self.links[agent][0] is link:
+            process = self.links.pop(agent)[1]
+            process.is_forgotten = True
+            self._kill(process)
+
+    def live(self) -> Sequence[tuple[str, Link]]:
+        return [(agent, link) for agent, (link, _) in self.links.items()]
+
+    def processes(self) -> list[HostProcess]:
+        """The processes of its agents, each once."""
+        return list({process.name: process for _, process in self.links.values()}.values())
+
+    def counts(self) -> Mapping[str, int]:
+        return {}
+
+    def spare_pids(self) -> Sequence[int]:
+        return ()
+
+    async def close(self) -> None:
+        for process in self.processes():
+            self._kill(process)

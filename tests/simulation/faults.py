@@ -1,0 +1,133 @@
+"""What goes wrong in a simulation, and when: a list that can be printed, replayed and shortened."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["sent", "handled"]
+"""Of a message: it is on its way; or its receiver has dealt with it, and the reply is on its way."""
+
+What = Literal["kill", "freeze", "lose reply", "slow", "store away", "store unsure"]
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One fault.
+
+    Attributes:
+        what: a process is killed, or stopped for a while; the reply to a message gets lost, or the message is slow; the store is
+            away, or commits and then says that it is away.
+        who: of a kill or a freeze: "session", "runner", "agents" (all), "agent <name>", "driver", or "sender" and "receiver" of
+            the message.
+        kind: happens at a message of this class; "": at a time.
+        nth: at the so manyth message of that class.
+        phase: of the message.
+        after_s: seconds later. Without a message: after the fault before this one in the list, or after the start.
+        for_s: how long it lasts; of a kill of the Session actor or the Runner: until it is started again.
+    """
+
+    what: What
+    who: str = ""
+    kind: str = ""
+    nth: int = 0
+    phase: Phase = "sent"
+    after_s: float = 0.0
+    for_s: float = 0.0
+
+    def __str__(self) -> str:
+        where = f"{self.kind} {self.nth} {self.phase}" if self.kind else "the fault before"
+        when = f"{self.after_s:.3f} s after {where}" if self.after_s or not self.kind else f"at {where}"
+        return f"{self.what} {self.who}".strip() + f" {when}" + (f", for {self.for_s:.3f} s" if self.for_s else "")
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages take.
+
+    Attributes:
+        seed: decides for each message.
+        usual_s: the longest time of most messages.
+        slow: one message in so many is slow; 0: none.
+        slow_s: the longest time of a slow message.
+    """
+
+    seed: int = 0
+    usual_s: float = 0.001
+    slow: int = 0
+    slow_s: float = 0.0
+
+
+CALM = Network()
+"""Every message takes the same time."""
+
+
+class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that goes wrong in one simulation."""
+
+    network: Network = CALM
+    faults: Sequence[Fault] = ()
+
+    def lines(self) -> list[str]:
+        """In words."""
+        return [str(self.network), *map(str, self.faults)]
+
+
+WHATS: Mapping[What, int] = {"kill": 60, "freeze": 14, "lose reply": 10, "slow": 10, "store away": 4, "store unsure": 2}
+"""How often each happens."""
+
+KINDS = {
+    "Append": 6,
+    "RunChild": 4,
+    "Invoke": 4,
+    "OpenTurn": 2,
+    "StartTurn": 2,
+    "CloseTurn": 2,
+    "AbandonRuns": 3,
+    "ResumeTurn": 2,
+}
+"""Classes of messages at which more happens than at others, and how much."""
+
+AFTER_LOSSES = ("AbandonRuns", "ResumeTurn", "ListOpenTurns", "RecoverTurns", "Subscribe", "StopRun")
+"""Messages that a run without faults need not have."""
+
+
+def fault_plan(seed: int, messages: Mapping[str, int], agents: Sequence[str]) -> FaultPlan:
+    """The faults of a seed.
+
+    Args:
+        messages: how many messages of each class a run without faults has.
+        agents: their names.
+    """
+    chance = random.Random(f"faults {seed}")
+    network = Network(
+        seed=seed,
+        usual_s=chance.choice([0.001, 0.001, 0.005, 0.03]),
+        slow=chance.choice([0, 0, 30, 10, 4]),
+        slow_s=chance.choice([0.05, 0.3, 1.5]),
+    )
+    number = chance.choice([1, 1, 2, 2, 2, 3, 4]) if network.slow else chance.choice([1, 2, 2, 3, 3, 4])
+    faults: list[Fault] = []
+    for _ in range(number):
+        faults.append(_fault(chance, messages, agents, follows=bool(faults)))
+    return FaultPlan(network=network, faults=faults)
+
+
+def _fault(chance: random.Random, messages: Mapping[str, int], agents: Sequence[str], *, follows: bool) -> Fault:
+    what = chance.choices(list(WHATS), list(WHATS.values()))[0]
+    who = ""
+    if what in ("kill", "freeze"):
+        some = f"agent {chance.choice(agents)}"
+        whos = ["session", "runner", "agents", "sender", "receiver", some, "driver"]
+        who = chance.choices(whos, [5, 3, 2, 3, 3, 6, 1])[0]
+    for_s = 10 ** chance.uniform(-1.7, 0.9 if what != "slow" else 0.5)
+    if follows and chance.random() < 0.55 and what not in ("lose reply", "slow"):
+        return Fault(what=what, who=who, after_s=10 ** chance.uniform(-3, 0.9), for_s=for_s)
+    counts = {**dict.fromkeys(AFTER_LOSSES, 0), **messages}
+    kinds = sorted(counts)
+    kind = chance.choices(kinds, [KINDS.get(each, 1) for each in kinds])[0]
+    nth = chance.randint(1, counts[kind] + (2 if kind in AFTER_LOSSES else 1))
+    phase: Phase = chance.choice(["sent", "handled"])
+    after_s = 10 ** chance.uniform(-3.5, 0) if chance.random() < 0.4 and what not in ("lose reply", "slow") else 0.0
+    return Fault(what=what, who=who, kind=kind, nth=nth, phase=phase, after_s=after_s, for_s=for_s)

@@ -1,0 +1,190 @@
+"""What has to hold when a simulation is over, whatever went wrong in it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from actors import Event
+from actors.rules.prompt.branches import tool_root
+from tests.simulation.play import Result, Told
+from tests.simulation.scenarios import Scenario
+from tests.support.failing_agents import decisions_in
+
+MAX_LOSSES = 3
+"""After so many losses of one agent its run fails."""
+
+OUTCOMES = frozenset({"Finished", "Paused", "AgentFailedError", "TurnCancelledError", "TurnTimeoutError", "ActorLostError"})
+"""How a turn ends that has begun, as a driver sees it."""
+
+
+def problems(scenario: Scenario, result: Result, reference: Result | None) -> list[str]:
+    """What does not hold.
+
+    Args:
+        reference: the same scenario without faults, if that has one right log.
+    """
+    found = [*result.problems, *_whole_log(result), *_calls(result), *_state(result), *_losses(result)]
+    if result.open_turns:
+        found.append(f"turns are open at the end: {result.open_turns}")
+    for told in result.told:
+        found += _told_is_log(told, result.log)
+    if reference is not None and not _gave_up(result):
+        found += _differences(scenario, result, reference)
+    return found
+
+
+def _whole_log(result: Result) -> Iterator[str]:
+    """The log has no gaps, no event twice, and one message for each turn."""
+    seqs = [event.seq for event in result.log]
+    if seqs != list(range(1, len(seqs) + 1)):
+        yield f"the log has gaps: {seqs}"
+    ids = Counter(event.id for event in result.log)
+    yield from (f"event {each} is in the log {often} times" for each, often in ids.items() if often > 1)
+    opened = Counter(event.invocation_id for event in result.log if _is_message(event))
+    for invocation_id in {event.invocation_id for event in result.log}:
+        if opened[invocation_id] != 1:
+            yield f"turn {invocation_id} has {opened[invocation_id]} messages"
+
+
+def _is_message(event: Event) -> bool:
+    return event.author == "user" and event.branch is None and not any(event.function_responses())
+
+
+def _calls(result: Result) -> Iterator[str]:
+    """Each call is made once and answered at most once; in a turn that is over it is answered. No other call is ever run."""
+    made = Counter(call.id for event in result.log for call in event.function_calls())
+    yield from (f"call {each} is made {often} times" for each, often in made.items() if often > 1)
+    by_agent = Counter(
+        each.id
+        for event in result.log
+        # An answer that comes after its turn was cancelled reaches the agent all the same.
+        if event.author != "user" and not (_is_seal(event) and any(_answers(later, event) for later in result.log))
+        for each in event.function_responses()
+    )
+    by_user = Counter(each.id for event in result.log if event.author == "user" for each in event.function_responses())
+    for answered, who in ((by_agent, "its agent"), (by_user, "the user")):
+        yield from (f"call {each} is answered {often} times by {who}" for each, often in answered.items() if often > 1)
+    yield from (f"a tool ran for call {each}, which is not in the log" for each in result.begun if each not in made)
+    for event in result.log:
+        if result.turns.get(event.invocation_id) in ("finished", "cancelled"):
+            for call in event.function_calls():
+                # An agent that is a tool cannot pause the turn: a question of its own stays open.
+                waits = call.id in event.long_running_tool_ids and tool_root(event.branch) is not None
+                if call.id not in by_agent and call.id not in by_user and not waits:
+                    status = result.turns[event.invocation_id]
+                    yield f"call {call.name} of {event.author} at {event.seq} has no answer in a turn that is {status}"
+
+
+def _state(result: Result) -> Iterator[str]:
+    """The state is what the log's changes make of it."""
+    folded: dict[str, Any] = {}
+    for event in result.log:
+        folded.update(event.actions.state_delta)
+    if folded != result.state:
+        yield f"the state is {result.state}, and the log's changes make {folded}"
+
+
+def _losses(result: Result) -> Iterator[str]:
+    """A run fails by losses only after three of them."""
+    for event in result.log:
+        if event.error_code == "ActorLostError" and result.lost_runs[event.author] < MAX_LOSSES:
+            yield f"{event.author} failed by losses after {result.lost_runs[event.author]} of them: {event.error_message}"
+
+
+def _gave_up(result: Result) -> bool:
+    return any(event.error_code == "ActorLostError" for event in result.log)
+
+
+def _told_is_log(told: Told, log: Sequence[Event]) -> Iterator[str]:
+    """What a driver was told is what the log has, from the turn's message or answer on, in order and without holes."""
+    if told.how == "cancel" or not told.ended:
+        return
+    opened = [event for event in log if event.invocation_id == told.turn and event.author == "user" and event.branch is None]
+    agents = [event for event in log if event.invocation_id == told.turn and event.author != "user"]
+    if told.how == "answer":
+        # Which of the answers, is told by the first event; an answer after which no event came is not checked.
+        starts = [event.seq for event in opened if not told.events or event.seq < told.events[0].seq]
+        agents = [event for event in agents if starts and event.seq > starts[-1]]
+    ids, heard = [event.id for event in agents], [event.id for event in told.events]
+    if heard != ids[: len(heard)]:
+        yield f"a driver ({told.how} {told.turn}) was told {_seqs(told.events)}, and the log has {_seqs(agents)}"
+    elif told.ended in OUTCOMES and len(heard) < len(ids):
+        # More came only after a later answer of the user.
+        next_seq = agents[len(heard)].seq
+        after = told.events[-1].seq if told.events else (opened[0].seq if opened else 0)
+        was_sealed = told.ended == "Paused" and _is_seal(agents[len(heard)])
+        if not was_sealed and not any(after < event.seq < next_seq for event in opened):
+            yield f"a driver ({told.how} {told.turn}: {told.ended}) was told {_seqs(told.events)} of {_seqs(agents)}"
+
+
+def _answers(message: Event, seal: Event) -> bool:
+    """True for a user's answer to a call that was sealed before."""
+    sealed = {response.id for response in seal.function_responses()}
+    return message.author == "user" and message.seq > seal.seq and any(r.id in sealed for r in message.function_responses())
+
+
+def _is_seal(event: Event) -> bool:
+    """True for the answers that a cancelled turn gives to its open calls."""
+    answers = [response.response for response in event.function_responses()]
+    return bool(answers) and all(answer == {"error": "cancelled"} for answer in answers)
+
+
+def _seqs(events: Sequence[Event]) -> list[int]:
+    return [event.seq for event in events]
+
+
+def _differences(scenario: Scenario, result: Result, reference: Result) -> Iterator[str]:
+    """Every turn says what it says without faults."""
+    if result.turns != reference.turns:
+        yield f"turns: {result.turns}, without faults {reference.turns}"
+    flows = frozenset(
+        f"{node.name}_{number}" for node in scenario.root.all() if node.kind == "flow" for number in range(len(node.tasks))
+    )
+    said, right = _said(result.log, flows), _said(reference.log, flows)
+    for where in sorted({*said, *right}, key=str):
+        if said.get(where) != right.get(where):
+            yield f"{where}: {said.get(where)}\n    without faults: {right.get(where)}"
+    if result.state != reference.state:
+        yield f"the state is {result.state}, without faults {reference.state}"
+    if not any(node.experts for node in scenario.root.all()) and len(result.begun) != len(reference.begun):
+        yield f"{len(result.begun)} calls were run, without faults {len(reference.begun)}"
+
+
+def _said(log: Sequence[Event], flows: frozenset[str]) -> dict[Any, list[str]]:
+    """What was said in each turn, without ids, times and notes, branch by branch: parallel branches may interleave in any order.
+
+    So may decisions about different children, and the agents of a flow.
+    """
+    found: dict[Any, list[str]] = defaultdict(list)
+    for event in log:
+        if (event.actions.agent_state is not None or event.flow is not None) and not (
+            decisions_in([event]) or event.author in flows or event.content is not None
+        ):
+            continue
+        where = event.branch or ""
+        if tool_root(event.branch) is not None:
+            # Named after the call; a call under way is repeated, and the agent asked again: its last answer counts.
+            where = "expert"
+            if event.author == "user":
+                found[event.invocation_id, where].clear()
+        if event.author in flows:
+            where = f"{where} {event.author}"
+        elif decisions_in([event]):
+            where = " about ".join(decisions_in([event])[0].split()[0:3:2])
+        found[event.invocation_id, where].append(_rendered(event))
+    return dict(found)
+
+
+def _rendered(event: Event) -> str:
+    if decisions_in([event]):
+        return decisions_in([event])[0]
+    calls = [(call.name, dict(call.args or {})) for call in event.function_calls()]
+    answers = [(response.name, response.response) for response in event.function_responses()]
+    actions = event.actions
+    acts = [actions.transfer_to_agent or "", "escalate" if actions.escalate else ""]
+    rest = [event.error_code or "", *filter(None, acts)]
+    return (
+        f"{event.author} {event.text!r} {calls or ''} {answers or ''} {dict(actions.state_delta) or ''} {' '.join(rest)}".strip()
+    )

@@ -1,0 +1,147 @@
+"""Defects that the simulation has to find: the logic as it was, or as it would be without one of its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from actors.agent.event_writer import EventWriter
+from actors.agent.session_reader import SessionReader
+from actors.agent.session_view import SessionView
+from actors.messages import protocol as p
+from actors.messages.content import Content
+from actors.messages.protocol.base import TurnRef
+from actors.rules.prompt.history import History
+from actors.session.log.open_turn import OpenTurn
+from actors.session.log.session_log import SessionLog
+from actors.session.log.turn_queue import TurnQueue
+from actors.session.subscribers.outbox import Outbox
+from actors.session.turns.recovery import TurnRecovery
+from runtime.driver.subscriber import Subscriber
+
+Mutant = Callable[[], AbstractContextManager[object]]
+
+
+def notes_travel_alone() -> AbstractContextManager[object]:
+    """A supervisor's note and its child set out at the same time, and nothing keeps their order."""
+    return mock.patch.object(EventWriter, "notes_with", return_value=())
+
+
+def epochs_do_not_fence() -> AbstractContextManager[object]:
+    """A write of an older epoch is taken."""
+
+    def is_current(self: SessionLog, turn: TurnRef) -> bool:
+        open_turn = self.turn
+        return open_turn is not None and not open_turn.is_ending and open_turn.row.invocation_id == turn.invocation_id
+
+    return mock.patch.object(SessionLog, "is_current", is_current)
+
+
+def events_are_not_recognised() -> AbstractContextManager[object]:
+    """An event that is sent again is not known by its id."""
+    note: Any = OpenTurn.note
+
+    def forgetful(self: OpenTurn, event: Any, seq: int) -> None:
+        note(self, event, seq)
+        if event.author != "user":
+            del self.stored[event.id]
+
+    return mock.patch.object(OpenTurn, "note", forgetful)
+
+
+def abandoned_runs_write_on() -> AbstractContextManager[object]:
+    """Abandoned runs are not fenced."""
+    abandon: Any = TurnRecovery.abandon_runs
+
+    async def lenient(self: TurnRecovery, message: p.AbandonRuns) -> p.TurnProgress:
+        progress: p.TurnProgress = await abandon(self, p.AbandonRuns(turn=message.turn, lost=(), notes=message.notes))
+        return progress
+
+    return mock.patch.object(TurnRecovery, "abandon_runs", lenient)
+
+
+def polls_acknowledge_too_early() -> AbstractContextManager[object]:
+    """News is dropped when it is sent, not when it is acknowledged."""
+    poll: Any = Outbox.poll
+
+    async def hasty(self: Outbox, ack: int) -> p.News:
+        news: p.News = await poll(self, self._last.number)
+        return news
+
+    return mock.patch.object(Outbox, "poll", hasty)
+
+
+def lost_runners_keep_their_place_in_line() -> AbstractContextManager[object]:
+    """A request joins the turn that a lost Runner had put in line."""
+
+    def nothing(self: TurnQueue, invocation_id: str, runner: str) -> None:
+        """Drop nothing."""
+
+    return mock.patch.object(TurnQueue, "drop_predecessors", nothing)
+
+
+def views_take_events_twice() -> AbstractContextManager[object]:
+    """An agent's view of a session takes in what another run has taken in already."""
+    take_in: Any = SessionView.take_in
+
+    def forgetful(self: SessionView, fetched: p.Fetched) -> None:
+        self.seq = 0
+        take_in(self, fetched)
+
+    return mock.patch.object(SessionView, "take_in", forgetful)
+
+
+@contextmanager
+def experts_are_asked_anew() -> Iterator[None]:
+    """A repeated call of an agent as a tool does not find the run that it had begun."""
+
+    async def never(self: SessionReader, branch: str, content: Content) -> None:
+        return None
+
+    with mock.patch.object(SessionReader, "asked_before", never):
+        yield
+
+
+def joined_turns_are_not_sought() -> AbstractContextManager[object]:
+    """A driver does not ask again for a turn that a restarted Session actor does not know."""
+
+    async def never(self: Subscriber) -> None:
+        """Nothing."""
+
+    return mock.patch.object(Subscriber, "_seek", never)
+
+
+@contextmanager
+def a_yes_counts_for_later_runs() -> Iterator[None]:
+    """A later run of an agent in the same turn acts upon the user's answer again."""
+    replies: Any = History.user_replies
+
+    def again(self: History, answered: Any) -> Any:
+        found = replies(self, answered)
+        ids = {call_id for call_id in answered if call_id}
+        by_user = {each.id: each for entry in self._entries if entry.by_user for each in entry.responses}
+        by_agent = {each.id: each for entry in self._entries if not entry.by_user for each in entry.responses}
+        calls = [call for entry in self._entries if entry.content for call in entry.content.function_calls() if call.id in ids]
+        return found or [type_of(call, by_user[call.id], by_agent.get(call.id)) for call in calls if call.id in by_user]
+
+    from actors.rules.prompt.history import UserReply as type_of
+
+    with mock.patch.object(History, "user_replies", again):
+        yield
+
+
+MUTANTS: Mapping[str, tuple[Mutant, int]] = {
+    "notes_travel_alone": (notes_travel_alone, 269),
+    "epochs_do_not_fence": (epochs_do_not_fence, 252),
+    "events_are_not_recognised": (events_are_not_recognised, 4),
+    "abandoned_runs_write_on": (abandoned_runs_write_on, 491),
+    "polls_acknowledge_too_early": (polls_acknowledge_too_early, 249),
+    "lost_runners_keep_their_place_in_line": (lost_runners_keep_their_place_in_line, 119),
+    "views_take_events_twice": (views_take_events_twice, 1699),
+    "experts_are_asked_anew": (experts_are_asked_anew, 435),
+    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 1199),
+    "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
+}
+"""Each with a seed that finds it."""

@@ -1,0 +1,312 @@
+"""One simulation: a scenario is played in a world with faults, by drivers that may be lost as well."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from actors import Content, Event, FunctionResponse, Part, RunConfig
+from actors.errors import RaygroveError
+from actors.messages.codec import decode_event
+from actors.messages.session import SessionKey
+from actors.rules.recovery.supervision import METADATA
+from tests.simulation.agents import BEGUN, build
+from tests.simulation.cluster import Trace
+from tests.simulation.faults import CALM, Fault, FaultPlan
+from tests.simulation.scenarios import Act, Scenario
+from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
+from tests.simulation.world import APP, Driver, World, deployment_of, seeded
+
+LIMIT_S = 900.0
+"""Virtual seconds in which a scenario has to be over. Faults last less than one minute."""
+
+SETTLE_S = 40.0
+"""Virtual seconds that are waited for things that may still happen."""
+
+KEY = SessionKey(APP, "ada", "s1")
+NO_FAULTS = FaultPlan(network=CALM)
+assert METADATA
+
+
+class Told(msgspec.Struct):
+    """What one driver was told of a turn.
+
+    Attributes:
+        turn: its invocation id.
+        events: complete events, in the order in which they came.
+        ended: the name of the outcome's class, or of the error; "" while nothing has come.
+    """
+
+    turn: str
+    how: str
+    events: list[Event] = []
+    ended: str = ""
+    error: str = ""
+
+
+class Result(msgspec.Struct):
+    """What a simulation has left.
+
+    Attributes:
+        log: the session's events.
+        state: the session's state, as the store has it.
+        told: what drivers were told.
+        problems: what went wrong that never may.
+        open_turns: turns that are open in the store at the end.
+        begun: how often tools ran, by the id of the call.
+        lost_runs: how often the Runner lost a run, by agent.
+        messages: how many messages of each class were sent.
+        fired: the faults that have happened.
+    """
+
+    log: list[Event] = []
+    state: dict[str, Any] = {}
+    told: list[Told] = []
+    problems: list[str] = []
+    open_turns: list[str] = []
+    turns: dict[str, str] = {}
+    begun: Counter[str] = msgspec.field(default_factory=Counter)
+    lost_runs: Counter[str] = msgspec.field(default_factory=Counter)
+    messages: dict[str, int] = {}
+    fired: list[tuple[float, Fault]] = []
+    lasted_s: float = 0.0
+
+
+class _Errors(logging.Handler):
+    """Keeps what is logged as an exception: defects that were caught at an actor's border."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._problems = problems
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self._problems.append(f"logged: {self.format(record)}")
+
+
+def play(scenario: Scenario, plan: FaultPlan = NO_FAULTS, seed: int = 0) -> tuple[Result, Trace]:
+    """Play a scenario.
+
+    Args:
+        seed: decides about ids, and about times that no fault decides about.
+    """
+    return NO_PROCESS.copy().run(_play, scenario, plan, seed)
+
+
+def _play(scenario: Scenario, plan: FaultPlan, seed: int) -> tuple[Result, Trace]:
+    result = Result()
+    errors = _Errors(result.problems)
+    loggers = [logging.getLogger(name) for name in ("actors", "runtime")]
+    before = [(logger.propagate, logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(errors)
+        logger.propagate, logger.level = False, logging.ERROR
+    was_enabled = gc.isenabled()
+    gc.disable()
+    loop = VirtualLoop()
+    try:
+        with seeded(loop, seed) as calls:
+            BEGUN.clear()
+            simulation = Simulation(loop, scenario, plan, calls, seed, result)
+            try:
+                loop.run_until_complete(simulation.run())
+            except StuckError as error:
+                result.problems.append(f"hang: {error}")
+            for context in loop.unhandled:
+                result.problems.append(f"unhandled: {context['message']}: {context.get('exception')!r}")
+            trace = simulation.world.trace
+            logging.disable(logging.ERROR)
+            loop.forget()
+            logging.disable(logging.NOTSET)
+            simulation.world.disk.clear(KEY)
+    finally:
+        if was_enabled:
+            gc.enable()
+        for logger, (propagate, level) in zip(loggers, before, strict=True):
+            logger.removeHandler(errors)
+            logger.propagate, logger.level = propagate, level
+    return result, trace
+
+
+class Simulation:
+    """Plays a scenario in a world."""
+
+    def __init__(self, loop: VirtualLoop, scenario: Scenario, plan: FaultPlan, calls: Any, seed: int, result: Result) -> None:
+        self._loop = loop
+        self._scenario = scenario
+        self._result = result
+        self.world = World(loop, deployment_of(build(scenario.root)), plan, calls, seed, scenario.groups)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def run(self) -> None:
+        """Play all turns, wait for the end of the faults, and look at what is left."""
+        result, world = self._result, self.world
+        world.start()
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                for number, acts in enumerate(self._scenario.turns):
+                    await self._turn(f"turn-{number}", acts)
+        except TimeoutError:
+            result.problems.append(f"hang: not over after {LIMIT_S:g} s")
+        result.lasted_s = self._loop.time()
+        await asyncio.sleep(SETTLE_S)
+        await self._look()
+
+    def _config(self, **more: Any) -> RunConfig:
+        scenario = self._scenario
+        return RunConfig(
+            streaming="sse" if scenario.streams else "none",
+            timeout=scenario.timeout_s or None,
+            max_transfers=6,
+            max_llm_calls=60,
+            **more,
+        )
+
+    async def _turn(self, invocation_id: str, acts: Sequence[Act]) -> None:
+        """A turn with its pauses and their answers, and what users do beside it."""
+        for act in acts:
+            self._tasks.append(asyncio.create_task(self._act(act, invocation_id)))
+        told = await self._ask(invocation_id, f"do {invocation_id}")
+        answered: set[str] = set()
+        while told.ended == "Paused":
+            log = self._log()
+            waiting = _waiting(log, invocation_id)
+            if not waiting or waiting[0].id in answered:
+                break
+            answered.add(waiting[0].id or "")
+            told = await self._answer(invocation_id, waiting[0])
+        for task in self._tasks:
+            await task
+        self._tasks.clear()
+
+    async def _ask(self, invocation_id: str, message: str, how: str = "run", **config: Any) -> Told:
+        """Run a turn until a driver knows how it ended: one that is lost is replaced by another, which asks again."""
+        told = Told(invocation_id, how)
+        while not told.ended:
+            driver = Driver(self.world)
+            told = await self._follow(driver, invocation_id, how, message=message, run_config=self._config(**config))
+        return told
+
+    async def _answer(self, invocation_id: str, call: Any) -> Told:
+        part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response={"confirmed": True, "yes": 1}))
+        driver = Driver(self.world)
+        message = Content(role="user", parts=[part])
+        told = await self._follow(driver, invocation_id, "answer", message=message, run_config=self._config())
+        while not told.ended:
+            # The lost driver may have sent the answer.
+            await asyncio.sleep(SETTLE_S)
+            driver = Driver(self.world)
+            is_there = any(r.id == call.id for e in self._log() if e.author == "user" for r in e.function_responses())
+            if is_there:
+                told = await self._follow(driver, invocation_id, "attach")
+            else:
+                told = await self._follow(driver, invocation_id, "answer", message=message, run_config=self._config())
+        return told
+
+    async def _follow(self, driver: Driver, invocation_id: str, how: str, **asked: Any) -> Told:
+        told = Told(invocation_id, how)
+        self._result.told.append(told)
+        reading = driver.spawn(_read(driver, told, asked))
+        gone = asyncio.create_task(driver.gone.wait())
+        await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        if reading.done():
+            reading.result()
+        return told
+
+    async def _act(self, act: Act, invocation_id: str) -> None:
+        await asyncio.sleep(act.after_s)
+        match act.deed:
+            case "again":
+                await self._ask(invocation_id, f"do {invocation_id}", "again")
+            case "attach":
+                told = await self._follow(Driver(self.world), invocation_id, "attach")
+                del told
+            case "enqueue" | "interrupt" | "reject":
+                while act.deed == "enqueue" and not _is_there(self._log(), invocation_id):  # noqa: ASYNC110
+                    # It would be the first to begin.
+                    await asyncio.sleep(0.1)
+                await self._ask(f"{invocation_id}-{act.deed}", "hi", act.deed, on_concurrent_turn=act.deed)
+            case "cancel":
+                driver = Driver(self.world)
+                told = Told(invocation_id, "cancel")
+                await asyncio.wait(
+                    {driver.spawn(_cancel(driver, told)), asyncio.create_task(driver.gone.wait())},
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+
+    def _log(self) -> list[Event]:
+        return [decode_event(raw, seq) for seq, raw in self.world.disk.store.events(KEY)]
+
+    async def _look(self) -> None:
+        """Run one more turn, which has to work, and note what is left."""
+        result, world, store = self._result, self.world, self.world.disk.store
+        open_before = [row.invocation_id for _, row in store.running(APP)]
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await self._ask("last", "hi")
+                await asyncio.sleep(SETTLE_S)
+                statistics = await Driver(world).rt._client.engine.runner.statistics()
+                if statistics.counts["running"]:
+                    result.problems.append("the Runner runs a turn that is over")
+        except TimeoutError:
+            result.problems.append("hang: the next turn does not end")
+        result.log = self._log()
+        session = store.session(KEY)
+        result.state = dict(session.state) if session is not None else {}
+        result.open_turns = open_before + [row.invocation_id for _, row in store.running(APP)]
+        for invocation_id in {event.invocation_id for event in result.log}:
+            row = store.turn(KEY, invocation_id)
+            result.turns[invocation_id] = row.status if row is not None else "unknown"
+        result.begun = Counter(BEGUN)
+        result.lost_runs = world.wires.lost_runs
+        result.messages = dict(world.wires.counts)
+        result.fired = world.fired
+
+
+async def _read(driver: Driver, told: Told, asked: dict[str, Any]) -> None:
+    """Start or attach a turn and read it to its end."""
+    if told.how == "attach":
+        turn = driver.rt.attach(user_id="ada", session_id="s1", invocation_id=told.turn)
+    else:
+        more: dict[str, Any] = {} if told.how == "answer" else {"invocation_id": told.turn}
+        turn = driver.rt.run(user_id="ada", session_id="s1", **more, **asked)
+    try:
+        async for event in turn:
+            if not event.partial:
+                told.events.append(event)
+        result = await turn
+        told.ended = type(result.outcome).__name__
+    except RaygroveError as error:
+        told.ended, told.error = type(error).__name__, str(error)
+
+
+async def _cancel(driver: Driver, told: Told) -> None:
+    turn = driver.rt.attach(user_id="ada", session_id="s1", invocation_id=told.turn)
+    try:
+        await turn.aio.cancel()
+        told.ended = "cancel"
+    except RaygroveError as error:
+        told.ended, told.error = type(error).__name__, str(error)
+
+
+def _is_there(log: Sequence[Event], invocation_id: str) -> bool:
+    return any(event.invocation_id == invocation_id for event in log)
+
+
+def _waiting(log: Sequence[Event], invocation_id: str) -> list[Any]:
+    """The long-running calls of a turn that the user has not answered, by their agents' names."""
+    answered = {response.id for event in log for response in event.function_responses()}
+    return [
+        call
+        for event in sorted(log, key=lambda event: (event.author, event.seq))
+        if event.invocation_id == invocation_id
+        for call in event.function_calls()
+        if call.id in event.long_running_tool_ids and call.id not in answered
+    ]

@@ -1,0 +1,230 @@
+"""What is simulated: a tree of agents with a script for each, and what users do with it. All of it follows from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["llm", "says", "custom", "seq", "loop", "par", "flow"]
+
+
+Does = Literal["say", "work", "ask", "confirm", "expert", "transfer", "exit"]
+
+_DEEDS: Sequence[Does] = ("work", "ask", "confirm", "say", "exit")
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One response of a model.
+
+    Attributes:
+        does: "say" ends the run with a text, as "exit" does with exit_loop; "work" calls the tool that takes time, `often` times
+            at once; "ask" and "confirm" call tools that wait for the user, "expert" an agent that is a tool, "transfer" hands
+            over.
+        to: the agent of "expert" and "transfer".
+        takes_s: how long a tool takes.
+    """
+
+    does: Does = "say"
+    to: str = ""
+    often: int = 1
+    takes_s: float = 0.0
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An agent.
+
+    Attributes:
+        steps: an LLM agent's script; after its last step it says something.
+        fails: so many of its first runs fail.
+        times: a loop's iterations.
+        supervision: "", "restart" or "skip".
+        thinks_s: how long its model takes.
+        tasks: a flow's tasks, each with the tasks that it needs; agent `<flow>_<n>` does task n.
+    """
+
+    kind: Kind
+    name: str
+    children: Sequence[Node] = ()
+    steps: Sequence[Step] = ()
+    experts: Sequence[Node] = ()
+    fails: int = 0
+    times: int = 1
+    absorbs: bool = False
+    supervision: Literal["", "restart", "skip"] = ""
+    thinks_s: float = 0.0
+    tasks: Sequence[Sequence[int]] = ()
+
+    def all(self) -> Iterator[Node]:
+        """This agent and all below it, and those that are tools."""
+        yield self
+        for below in (*self.children, *self.experts):
+            yield from below.all()
+
+
+Deed = Literal["again", "attach", "enqueue", "cancel", "interrupt", "reject"]
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user does while a turn runs, `after_s` seconds after it was started.
+
+    Attributes:
+        deed: send the same invocation id again, attach, send a second message that waits, cancel, or send a second message that
+            interrupts or is rejected.
+    """
+
+    deed: Deed
+    after_s: float
+
+
+DISTURBING = frozenset({"cancel", "interrupt", "reject"})
+"""Acts whose result depends on when they come."""
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """What is simulated.
+
+    Attributes:
+        turns: the acts during each turn.
+        groups: in how many processes agents live; 0: each in its own.
+        streams: partial events are wanted.
+        timeout_s: of each turn; 0: none.
+    """
+
+    root: Node
+    turns: Sequence[Sequence[Act]] = ((),)
+    groups: int = 0
+    streams: bool = False
+    timeout_s: float = 0.0
+
+    @property
+    def has_one_log(self) -> bool:
+        """Without faults there is one right log."""
+        deeds = {act.deed for acts in self.turns for act in acts}
+        pauses = any(step.does in ("ask", "confirm") for node in self.root.all() for step in node.steps)
+        # A turn that waits in line may begin before or after the answer to one that is paused.
+        return not self.timeout_s and deeds.isdisjoint(DISTURBING) and not (pauses and "enqueue" in deeds)
+
+
+class _Trees:
+    """Random trees.
+
+    Args:
+        chance: decides.
+        left: how many agents the tree may have.
+    """
+
+    def __init__(self, chance: random.Random, left: int) -> None:
+        self._chance = chance
+        self._left = left
+        self._named = 0
+
+    def tree(self) -> Node:
+        """A tree."""
+        chance = self._chance
+        kinds: list[Kind] = ["seq", "loop", "par", "llm", "custom", "flow"]
+        kind = chance.choices(kinds, [7, 5, 4, 4, 2, 2])[0]
+        return self._node(kind, depth=chance.choice([1, 2, 2, 3]), in_loop=False, in_workflow=False)
+
+    def _name(self) -> str:
+        self._named += 1
+        self._left -= 1
+        return f"n{self._named}"
+
+    def _node(self, kind: Kind, depth: int, *, in_loop: bool, in_workflow: bool) -> Node:
+        name, chance = self._name(), self._chance
+        match kind:
+            case "llm":
+                return self._llm(name, depth, in_loop=in_loop, in_workflow=in_workflow)
+            case "says":
+                return Node(kind=kind, name=name, times=chance.choice([1, 1, 2, 3]))
+            case "flow":
+                tasks = [tuple(n for n in range(each) if chance.random() < 0.6) for each in range(chance.randint(1, 3))]
+                return Node(kind=kind, name=name, tasks=tasks)
+        within_loop = in_loop or kind == "loop"
+        children = [
+            self._node(self._kind_of_child(depth), depth - 1, in_loop=within_loop, in_workflow=True)
+            for _ in range(chance.choice([1, 2, 2, 3]))
+            if self._left > 0
+        ]
+        if not children:
+            children = [Node(kind="says", name=self._name())]
+        fails = [place for place, child in enumerate(children) if child.kind == "llm" and not child.children]
+        supervision: Literal["", "restart", "skip"] = ""
+        if kind != "custom" and fails and chance.random() < 0.25:
+            supervision = chance.choice(["restart", "restart", "skip"])
+            place = chance.choice(fails)
+            children[place] = msgspec.structs.replace(children[place], fails=chance.choice([1, 1, 2]))
+        return Node(
+            kind=kind,
+            name=name,
+            children=children,
+            times=chance.choice([1, 2, 2, 3]) if kind == "loop" else 1,
+            absorbs=kind == "loop" and chance.random() < 0.3,
+            supervision=supervision,
+        )
+
+    def _kind_of_child(self, depth: int) -> Kind:
+        if depth <= 0:
+            leaves: list[Kind] = ["llm", "says"]
+            return self._chance.choices(leaves, [5, 1])[0]
+        kinds: list[Kind] = ["llm", "says", "custom", "seq", "loop", "par", "flow"]
+        return self._chance.choices(kinds, [10, 1, 2, 4, 4, 3, 1])[0]
+
+    def _llm(self, name: str, depth: int, *, in_loop: bool, in_workflow: bool) -> Node:
+        chance = self._chance
+        children = [
+            self._node("llm", depth - 1, in_loop=in_loop, in_workflow=in_workflow)
+            for _ in range(chance.choice([0, 0, 1, 2]) if depth > 0 else 0)
+            if self._left > 0
+        ]
+        experts = []
+        if self._left > 0 and chance.random() < 0.12:
+            experts.append(Node(kind="llm", name=self._name(), steps=self._steps(chance.choice([0, 1]), [], [], in_loop=False)))
+        steps = self._steps(chance.choice([0, 1, 1, 2, 3]), children, experts, in_loop=in_loop)
+        return Node(
+            kind="llm",
+            name=name,
+            children=children,
+            steps=steps,
+            experts=experts,
+            thinks_s=chance.choice([0.0, 0.0, 0.01, 0.5]),
+        )
+
+    def _steps(self, number: int, children: list[Node], experts: list[Node], *, in_loop: bool) -> list[Step]:
+        chance = self._chance
+        steps = []
+        for _ in range(number):
+            does = chance.choices(_DEEDS, [12, 1, 1, 2, 2 if in_loop else 0])[0]
+            often = chance.choice([1, 1, 2]) if does == "work" else 1
+            steps.append(Step(does=does, often=often, takes_s=chance.choice([0.0, 0.0, 0.02, 0.3, 2.0])))
+        for expert in experts:
+            steps.insert(chance.randint(0, len(steps)), Step(does="expert", to=expert.name))
+        if children and chance.random() < 0.8:
+            steps.append(Step(does="transfer", to=chance.choice(children).name))
+        return steps
+
+
+def scenario(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    chance = random.Random(f"scenario {seed}")
+    root = _Trees(chance, chance.choice([3, 4, 6, 8])).tree()
+    disturbs = chance.random() < 0.25
+    turns = [_acts(chance, disturbs=disturbs) for _ in range(chance.choice([1, 1, 1, 2]))]
+    timeout_s = chance.choice([0.3, 1.0, 3.0]) if chance.random() < 0.04 else 0.0
+    return Scenario(
+        root=root,
+        turns=turns,
+        groups=chance.choice([0, 0, 0, 1, 2]),
+        streams=chance.random() < 0.2,
+        timeout_s=timeout_s,
+    )
+
+
+def _acts(chance: random.Random, *, disturbs: bool) -> list[Act]:
+    deeds: list[Deed] = [deed for deed, often in (("again", 0.15), ("attach", 0.2), ("enqueue", 0.1)) if chance.random() < often]  # type: ignore[misc]
+    if disturbs:
+        deeds.append(chance.choice(["cancel", "cancel", "interrupt", "reject"]))
+    return [Act(deed=deed, after_s=10 ** chance.uniform(-3, 0.7)) for deed in deeds]

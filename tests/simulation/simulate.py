@@ -1,0 +1,62 @@
+"""One seed: its scenario, its faults, and what does not hold."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from tests.simulation.cluster import Trace
+from tests.simulation.faults import FaultPlan, fault_plan
+from tests.simulation.invariants import problems
+from tests.simulation.play import Result, play
+from tests.simulation.scenarios import Scenario, scenario
+
+PLANS = 4
+"""So many seeds share a scenario, and the run of it without faults."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """What one simulation is made of: a seed's, or what is left of it."""
+
+    seed: int
+    scenario: Scenario
+    plan: FaultPlan
+
+
+@lru_cache(maxsize=8)
+def reference(number: int) -> tuple[Scenario, Result]:
+    """A scenario, and what it leaves without faults."""
+    made = scenario(number)
+    return made, play(made, seed=number)[0]
+
+
+def case(seed: int) -> Case:
+    """The case of a seed."""
+    made, right = reference(seed // PLANS)
+    return Case(seed, made, fault_plan(seed, right.messages, [node.name for node in made.root.all()]))
+
+
+def check(given: Case, right: Result | None = None) -> tuple[list[str], Result, Trace]:
+    """Play a case. Returns what does not hold.
+
+    Args:
+        right: what the scenario leaves without faults, if that is known.
+    """
+    if right is None:
+        right = play(given.scenario, seed=given.seed)[0]
+    wrong = problems(given.scenario, right, None)
+    if wrong:
+        return [f"without faults: {each}" for each in wrong], right, Trace()
+    result, trace = play(given.scenario, given.plan, given.seed)
+    return problems(given.scenario, result, right if given.scenario.has_one_log else None), result, trace
+
+
+def run_numbered(seed: int) -> tuple[int, list[str]]:
+    """A seed, and what does not hold for it."""
+    return seed, run_seed(seed)
+
+
+def run_seed(seed: int) -> list[str]:
+    """What does not hold for a seed."""
+    return check(case(seed), reference(seed // PLANS)[1])[0]

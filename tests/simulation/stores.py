@@ -1,0 +1,136 @@
+"""The session store of a simulation: the real one on SQLite in memory, called on the loop, and away when it is told to be."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import cache
+from typing import Any
+
+from actors.errors import StoreUnavailableError
+from actors.interfaces.records import RemoveSession, Write
+from actors.messages.session import SessionKey
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.simulation.virtual_loop import PROCESS, SimProcess, VirtualLoop, outside
+
+COMMIT_S = 0.002
+"""The longest time that a call of the store takes."""
+
+
+class Disk:
+    """The database that all Session actors of a simulation use, one after the other.
+
+    Attributes:
+        away_until_s: calls fail until then.
+        unsure_until_s: commits until then are done, but fail.
+    """
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.store = _database()
+        self._loop = loop
+        self.away_until_s = 0.0
+        self.unsure_until_s = 0.0
+
+    def check(self) -> None:
+        """Raise StoreUnavailableError while the store is away."""
+        if self._loop.time() < self.away_until_s:
+            raise StoreUnavailableError("the simulated store", "it is away")
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Do writes."""
+        self.check()
+        self.store.commit(writes)
+        if self._loop.time() < self.unsure_until_s:
+            raise StoreUnavailableError("the simulated store", "the connection broke")
+
+    def clear(self, *keys: SessionKey) -> None:
+        """Delete sessions, for the next simulation."""
+        self.store.commit([RemoveSession(key) for key in keys])
+
+
+@cache
+def _database() -> SqlSessionStore:
+    """One for all simulations of a process, since a new one takes longer than a simulation."""
+    store = SqlSessionStore("sqlite://")
+    store.open()
+    return store
+
+
+class DiskStore:
+    """Implements `SessionStore` for one Session actor: the disk stays when it is closed."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def open(self) -> None:
+        self._disk.check()
+
+    def close(self) -> None:
+        """Nothing: the disk stays."""
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self._disk.commit(writes)
+
+    def __getattr__(self, name: str) -> Any:
+        # The reading methods.
+        read = getattr(self._disk.store, name)
+
+        def call(*args: Any, **more: Any) -> Any:
+            self._disk.check()
+            return read(*args, **more)
+
+        return call
+
+    def __str__(self) -> str:
+        return "the simulated store"
+
+
+class StoreCalls:
+    """Stands in for the thread pool of the store's one thread: makes the calls on the loop, in order, each after a moment.
+
+    Args:
+        chance: how long each takes, and whether one under way is still made when the caller's process is lost.
+    """
+
+    def __init__(self, loop: VirtualLoop, chance: random.Random) -> None:
+        self._loop = loop
+        self._chance = chance
+        self._waiting: deque[tuple[SimProcess | None, Future[Any], Callable[[], Any]]] = deque()
+        self._free_s = 0.0
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Make a call."""
+        done: Future[Any] = Future()
+        self._waiting.append((PROCESS.get(), done, lambda: function(*args)))
+        self._free_s = max(self._free_s, self._loop.time()) + self._chance.uniform(0, COMMIT_S)
+        outside(self._loop.call_at, self._free_s, self._call_next)
+        return done
+
+    def lose(self, process: SimProcess) -> None:
+        """The caller's process is lost: what it was about to call is made yet, or not."""
+        made = self._chance.randrange(3)
+        waiting, self._waiting = self._waiting, deque()
+        for of, done, call in waiting:
+            if of is not process:
+                self._waiting.append((of, done, call))
+            elif made:
+                made -= 1
+                outside(_call, done, call)
+
+    def _call_next(self) -> None:
+        if self._waiting:
+            _, done, call = self._waiting.popleft()
+            _call(done, call)
+
+
+def _call(done: Future[Any], call: Callable[[], Any]) -> None:
+    if not done.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:
+        done.set_exception(error)
+    else:
+        done.set_result(result)

@@ -1,0 +1,374 @@
+"""All actors of a deployment in one simulated cluster, and what goes wrong in it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest import mock
+from uuid import UUID
+
+from actors import Agent
+from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
+from actors.definitions.flows import FlowPlan
+from actors.definitions.tree import AgentTree
+from actors.interfaces.clock import Clock
+from actors.messages import event as event_module
+from actors.messages.codec import encode
+from actors.messages.protocol.turns import RecoverTurns
+from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
+from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
+from actors.session.store import store_thread
+from runtime import Runtime
+from runtime.driver.event_loop import Portal
+from runtime.driver.turns.client import TurnClient
+from runtime.engine.deployment import Deployment
+from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.interface import Engine
+from runtime.models.registry import resolve
+from runtime.settings import Settings
+from tests.simulation.cluster import Handle, HostProcess, SimDirectory, Trace, Wires
+from tests.simulation.faults import Fault, FaultPlan
+from tests.simulation.stores import Disk, DiskStore, StoreCalls
+from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
+from tests.support.vector_agents import FailingArtifactStore
+
+APP = "sim"
+SETTINGS = Settings()
+EPOCH_S = 1_700_000_000.0
+"""Wall time when the loop's time is 0."""
+
+
+class _LoopClock:
+    """Implements `Clock`: supervisors wait in virtual time."""
+
+    def now_s(self) -> float:
+        return EPOCH_S + asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@contextmanager
+def seeded(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
+    """Inside the block ids, time and the store's thread are the simulation's."""
+    ids, chance = random.Random(f"ids {seed}"), random.Random(f"store {seed}")
+    calls = StoreCalls(loop, chance)
+    clock = SimpleNamespace(time=lambda: EPOCH_S + loop.time())
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch("uuid.uuid4", side_effect=lambda: UUID(int=ids.getrandbits(128), version=4)))
+        patches.enter_context(mock.patch("os.getpid", return_value=1))
+        patches.enter_context(mock.patch.object(event_module, "time", clock))
+        patches.enter_context(mock.patch.object(store_thread, "ThreadPoolExecutor", return_value=calls))
+        yield calls
+
+
+class SimEngine:
+    """Implements `Engine` for one driver's process."""
+
+    limiter = None
+    lasts = True
+    artifact_store = None
+    auto_create_session = True
+
+    def __init__(self, world: World, process: SimProcess) -> None:
+        self._world = world
+        self.session = world.session_ref(process)
+        self.runner = RunnerRef(world.runner_handle(process).link("the Runner"))
+
+    def prepare(self) -> None:
+        """Nothing."""
+
+    async def define(self, name: str, plan: FlowPlan) -> None:
+        """Keep a flow's plan."""
+        self._world.plans.add(name, plan)
+
+
+class SimPortal:
+    """Stands in for the driver's event loop in a thread: the one loop of the simulation."""
+
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+
+    def is_current_thread(self) -> bool:
+        return True
+
+    def call_soon(self, callback: Any) -> None:
+        self._process.run(asyncio.get_running_loop().call_soon, callback)
+
+    def submit(self, work: Any) -> Any:
+        return self._process.spawn(work)
+
+    async def run_async(self, work: Any) -> Any:
+        return await work
+
+
+class World:
+    """The Session actor, the Runner, agents' processes and drivers.
+
+    Args:
+        deployment: what runs.
+        plan: what goes wrong.
+        seed: decides everything else.
+        groups: agents live in so many processes of a Runner; 0: each has one of its own.
+
+    Attributes:
+        fired: the faults that have happened, with their times.
+    """
+
+    def __init__(
+        self, loop: VirtualLoop, deployment: Deployment, plan: FaultPlan, calls: StoreCalls, seed: int, groups: int = 0
+    ) -> None:
+        self.loop = loop
+        self.trace = Trace()
+        self.disk = Disk(loop)
+        self.plans = FlowRegistry(deployment.plans())
+        self.fired: list[tuple[float, Fault]] = []
+        self.drivers: list[Driver] = []
+        self._deployment = deployment
+        self._calls = calls
+        self._groups = groups
+        self._random = random.Random(f"world {seed}")
+        self._wires = Wires(loop, self.trace, plan.network)
+        self._wires.on_sent, self._wires.on_handled = self._on_sent, self._on_handled
+        self._faults = list(plan.faults)
+        self._at_messages = {(fault.kind, fault.nth): place for place, fault in enumerate(self._faults) if fault.kind}
+        self._lost_replies: set[tuple[str, int]] = set()
+        self._incarnations = 0
+        self.session: HostProcess | None = None
+        self.runner: HostProcess | None = None
+        self.directory: SimDirectory | None = None
+
+    @property
+    def wires(self) -> Wires:
+        """The messages between processes."""
+        return self._wires
+
+    @property
+    def is_over(self) -> bool:
+        """No fault is left that has not happened."""
+        return len(self.fired) == len(self._faults)
+
+    def start(self) -> None:
+        """Start the Session actor and the Runner."""
+        self._start_session()
+        self._start_runner()
+        self._follow_up(-1)
+
+    def session_ref(self, sender: SimProcess | None) -> SessionRef:
+        """A client of the Session actor for a process."""
+        return SessionRef(Handle(self._wires, sender, lambda: self.session, can_restart=True).link("the Session actor"))
+
+    def runner_handle(self, sender: SimProcess | None) -> Handle:
+        """A handle of the Runner for a process."""
+        return Handle(self._wires, sender, lambda: self.runner, can_restart=True)
+
+    def _process(self, name: str, *, can_restart: bool = False) -> HostProcess:
+        self._incarnations += 1
+        return HostProcess(f"{name}#{self._incarnations}", can_restart=can_restart)
+
+    def _start_session(self) -> None:
+        process = self.session = self._process("session", can_restart=True)
+        store = cast(Any, DiskStore(self.disk))
+        environment = SessionEnvironment(store, self._deployment.tree.topology, store_timeout_s=30.0)
+        process.actors[""] = process.run(SessionActor, environment)
+        self.trace.add(self.loop.time(), f"{process.name} starts")
+
+    def _start_runner(self) -> None:
+        process = self.runner = self._process("runner", can_restart=True)
+        self.directory = SimDirectory(self._start_agent, self._kill_soon, self._wires, process)
+        artifacts = FailingArtifactStore()
+        environment = RunnerEnvironment(self.session_ref(process), self.directory, artifacts, self._deployment.tree.plugins)
+        process.actors[""] = process.run(lambda: RunnerActor(environment, app=APP))
+        self.trace.add(self.loop.time(), f"{process.name} starts")
+
+    async def _recover(self, process: HostProcess) -> None:
+        """What a Runner's host does after it was restarted: it sends its Runner a message until that replies."""
+        raw = encode(RecoverTurns())
+        handle = Handle(self._wires, process, lambda: process, can_restart=True)
+        asked: set[asyncio.Future[bytes]] = set()
+        while not any(each.done() for each in asked):
+            asked.add(handle.remote(raw))
+            await asyncio.wait(asked, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _start_agent(self, agent: str) -> HostProcess:
+        runner, directory = self.runner, self.directory
+        assert runner is not None
+        assert directory is not None
+        await asyncio.sleep(self._random.uniform(0, 0.01))
+        name = f"agent {agent}" if not self._groups else f"group {sum(agent.encode()) % self._groups}"
+        for process in directory.processes():
+            if self._groups and process.name.startswith(f"{name}#") and not process.is_dead and not process.is_forgotten:
+                break
+        else:
+            process = self._process(name)
+            process.environment = self._environment(process, runner)  # type: ignore[attr-defined]
+        spec = self._deployment.tree.spec(agent)
+        process.actors[agent] = process.run(AgentActor, spec, process.environment)  # type: ignore[attr-defined]
+        return process
+
+    def _environment(self, process: HostProcess, runner: HostProcess) -> AgentEnvironment:
+        handle = Handle(self._wires, process, lambda: runner, can_restart=False)
+        clock: Clock = _LoopClock()
+        return AgentEnvironment(
+            self.session_ref(process),
+            RunnerRef(handle.link("the Runner")),
+            FailingArtifactStore(),
+            resolve,
+            self.plans.find,
+            clock=clock,
+        )
+
+    def _kill_soon(self, process: HostProcess) -> None:
+        """What the Runner asks for: until then the process may still write."""
+        outside(self.loop.call_later, self._random.choice([0.0, 0.01, 0.3]), self.kill, process)
+
+    def kill(self, process: HostProcess | SimProcess, away_s: float = 0.0) -> None:
+        """Kill a process; the Session actor and the Runner are started again `away_s` seconds later."""
+        if process.is_dead:
+            return
+        process.is_held = process.is_dead = True
+        self.trace.add(self.loop.time(), f"{process.name} is lost")
+        if isinstance(process, Driver):
+            process.gone.set()
+        if not isinstance(process, HostProcess):
+            return
+        self._wires.died(process)
+        if process is self.session:
+            self._calls.lose(process)
+            outside(self.loop.call_later, away_s, self._start_session)
+        elif process is self.runner:
+            assert self.directory is not None
+            for agent in self.directory.processes():
+                # Ray ends the processes of a lost owner, but not at once.
+                outside(self.loop.call_later, self._random.uniform(0, 0.5), self.kill, agent)
+            outside(self.loop.call_later, away_s, self._restart_runner)
+
+    def _restart_runner(self) -> None:
+        self._start_runner()
+        assert self.runner is not None
+        self.runner.spawn(self._recover(self.runner))
+
+    def _on_sent(self, sent: Any) -> float:
+        place = self._at_messages.get((sent.kind, sent.nth))
+        if place is None:
+            return 0.0
+        fault = self._faults[place]
+        if fault.what == "slow":
+            self._note(place)
+            return fault.for_s
+        if fault.what == "lose reply":
+            self._lost_replies.add((sent.kind, sent.nth))
+        elif fault.phase == "sent":
+            self._fire_later(place, sent, fault.after_s)
+        return 0.0
+
+    def _on_handled(self, sent: Any) -> bool:
+        place = self._at_messages.get((sent.kind, sent.nth))
+        if place is None:
+            return True
+        fault = self._faults[place]
+        if fault.what == "lose reply":
+            self._note(place)
+            return not _may_lose(sent)
+        if fault.phase == "handled" and fault.what != "slow":
+            self._fire_later(place, sent, fault.after_s)
+        return True
+
+    def _fire_later(self, place: int, sent: Any, seconds: float) -> None:
+        if seconds:
+            outside(self.loop.call_later, seconds, self._fire, place, sent)
+        else:
+            outside(self._fire, place, sent)
+
+    def _follow_up(self, place: int) -> None:
+        """Have the fault after one that has happened come, if it does not wait for a message."""
+        if place + 1 < len(self._faults) and not self._faults[place + 1].kind:
+            outside(self.loop.call_later, self._faults[place + 1].after_s, self._fire, place + 1, None)
+
+    def _note(self, place: int) -> None:
+        fault = self._faults[place]
+        if any(fault is each for _, each in self.fired):
+            return
+        self.fired.append((self.loop.time(), fault))
+        self.trace.add(self.loop.time(), f"FAULT {fault}")
+        self._follow_up(place)
+
+    def _fire(self, place: int, sent: Any) -> None:
+        fault = self._faults[place]
+        self._note(place)
+        if fault.what == "store away":
+            self.disk.away_until_s = self.loop.time() + fault.for_s
+        elif fault.what == "store unsure":
+            self.disk.unsure_until_s = self.loop.time() + fault.for_s
+        else:
+            for process in self._found(fault.who, sent):
+                if fault.what == "kill":
+                    self.kill(process, fault.for_s)
+                elif not process.is_dead:
+                    process.is_held = True
+                    self.trace.add(self.loop.time(), f"{process.name} is stopped")
+                    outside(self.loop.call_later, fault.for_s, process.go_on)
+
+    def _found(self, who: str, sent: Any) -> list[Any]:
+        """The living processes that a fault means."""
+        agents = self.directory.processes() if self.directory is not None else []
+        match who:
+            case "session":
+                found: list[Any] = [self.session]
+            case "runner":
+                found = [self.runner]
+            case "agents":
+                found = list(agents)
+            case "driver":
+                found = list(self.drivers[-1:])
+            case "sender" | "receiver":
+                found = [getattr(sent, who) if sent is not None else None]
+            case _:
+                links = self.directory.links if self.directory is not None else {}
+                name = who.removeprefix("agent ")
+                found = [links[name][1]] if name in links else []
+        return [each for each in found if each is not None and not each.is_dead]
+
+
+def _may_lose(sent: Any) -> bool:
+    """True for a message whose sender can bear that its reply gets lost while the receiver lives: see RayLink."""
+    name = sent.receiver.name if sent.receiver is not None else ""
+    sender = sent.sender.name if sent.sender is not None else ""
+    return not (name.startswith("runner") and not sender.startswith("driver"))
+
+
+class Driver(SimProcess):
+    """A driver's process, with a Runtime in it.
+
+    Attributes:
+        rt: the Runtime.
+        gone: set when the process is lost.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(f"driver {len(world.drivers) + 1}")
+        world.drivers.append(self)
+        self.gone = asyncio.Event()
+        self.rt = Runtime.__new__(Runtime)
+        engine, portal = cast(Engine, SimEngine(world, self)), cast(Portal, SimPortal(self))
+        # As `Runtime.connect` does it.
+        self.rt._set_up(APP, engine, None, {})
+        self.rt._client._portal = portal
+        self.rt._turns = TurnClient(self.rt._client)
+
+
+def deployment_of(root: Agent) -> Deployment:
+    """A deployment of a tree."""
+    tree = AgentTree(root, (), SETTINGS.limits)
+    return Deployment(
+        app_name=APP, tree=tree, session_store="sqlite://", artifact_store="memory://sim", memory_store=None, settings=SETTINGS
+    )
