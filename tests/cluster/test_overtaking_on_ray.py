@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ def is_running(pid: int) -> bool:
     """False for a process that has ended, also when its parent has not noticed that yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
+        # The second: it ended between opening the file and reading it.
         return False
 
 
@@ -60,9 +62,15 @@ def has_paid(rt: Runtime) -> bool:
     return any(event.text == "I have paid" for event in stored(rt))
 
 
-def invocations(rt: Runtime) -> int:
-    """How many runs the Runner has begun, asked without the Session actor."""
-    return rt._client.run(rt._client.engine.runner.statistics()).counts["invocations"]
+def runner_counts(rt: Runtime) -> Mapping[str, int]:
+    """The Runner's figures, asked without the Session actor."""
+    return rt._client.run(rt._client.engine.runner.statistics()).counts
+
+
+def wait_for_the_child(rt: Runtime, begun: int) -> None:
+    """Return when the Runner has begun two runs more than `begun`. AssertionError when the turn ends before."""
+    while (counts := runner_counts(rt))["invocations"] < begun + 2:
+        assert counts["running"] or counts["invocations"] == begun, "the turn ended without its child"
 
 
 def test_a_child_that_has_finished_is_not_run_again(tmp_path: Path) -> None:
@@ -75,11 +83,10 @@ def test_a_child_that_has_finished_is_not_run_again(tmp_path: Path) -> None:
     with Deploy("ray", tmp_path)(root) as rt:
         # Both agents have their processes after this, so the child is asked before the Session actor is back.
         run_turn(rt, "hi")
-        begun = invocations(rt)
+        begun = runner_counts(rt)["invocations"]
         (tmp_path / "session.pid").write_text(str(rt.statistics().session.pid))
         turn = rt.run(user_id="ada", session_id="s1", message="pay")
-        while invocations(rt) < begun + 2:
-            pass
+        wait_for_the_child(rt, begun)
         # The supervisor has asked for the child, and has no Session actor yet for its note. From now on it tries no more.
         supervisor = int((tmp_path / "root.pid").read_text())
         os.kill(supervisor, signal.SIGSTOP)
