@@ -33,6 +33,11 @@ from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
 from actors.runner.user_message import UserMessages
 
+SILENT_S = 2.0
+"""How long an agent may take to tell its figures."""
+
+_SILENT = "silent"
+
 
 class RunnerActor(Actor):
     """Runs the turns of an app, or of a shard of its sessions.
@@ -76,19 +81,24 @@ class RunnerActor(Actor):
         }
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
-        """The figures of the Runner and of every live agent."""
-        asked = await asyncio.gather(*(self._statistics_of(agent, link) for agent, link in self._directory.live()))
-        agents = [each for each in asked if each is not None]
-        counts = {**self._counts, "running": len(self._table), **self._directory.counts()}
+        """The figures of the Runner and of every live agent that replies in time; the others are counted as `silent`."""
+        live = self._directory.live()
+        asked = await asyncio.gather(*(self._statistics_of(agent, link) for agent, link in live))
+        agents = [each for each in asked if isinstance(each, p.Statistics)]
+        counts = {**self._counts, "running": len(self._table), "silent": asked.count(_SILENT), **self._directory.counts()}
         spares = self._directory.spare_pids()
         most, why = self._host_limit or (0, "")
         if why:
             counts["max_hosts"] = most
         return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents, spare_pids=spares, host_limit=why)
 
-    async def _statistics_of(self, agent: str, link: Link) -> p.Statistics | None:
+    async def _statistics_of(self, agent: str, link: Link) -> p.Statistics | str | None:
         try:
-            return msgspec.structs.replace(await AgentRef(link).statistics(), agent=agent)
+            async with asyncio.timeout(SILENT_S):
+                return msgspec.structs.replace(await AgentRef(link).statistics(), agent=agent)
+        except TimeoutError:
+            # Its code blocks the event loop, or its process is stopped: who wants to see what is wrong must not wait for it.
+            return _SILENT
         except ActorLostError:
             self._directory.forget(agent, link)
             return None

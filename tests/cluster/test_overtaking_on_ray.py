@@ -90,6 +90,8 @@ def test_a_child_that_has_finished_is_not_run_again(tmp_path: Path) -> None:
         # The supervisor has asked for the child, and has no Session actor yet for its note. From now on it tries no more.
         supervisor = int((tmp_path / "root.pid").read_text())
         os.kill(supervisor, signal.SIGSTOP)
+        # Figures do not wait for a process that is stopped.
+        assert runner_counts(rt)["silent"] == 1
         while not has_paid(rt):
             pass
         os.kill(supervisor, signal.SIGKILL)
