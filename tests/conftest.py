@@ -67,8 +67,13 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def deploy(engine: str, tmp_path: Path) -> Deploy:
-    """Makes a Runtime on the engine, with stores in the test's own folder."""
+def deploy(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
+    """Makes a Runtime on the engine, with stores in the test's own folder.
+
+    On Ray two processes hold its agents, since the start of a process is most of what such a test costs. How agents are placed
+    by default is tested in tests/cluster.
+    """
+    monkeypatch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "2")
     return Deploy(engine, tmp_path)
 
 

@@ -10,6 +10,7 @@ import pytest
 from actors import FunctionTool, LlmAgent, RunConfig
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
+from runtime.settings import Settings
 from tests.support.conversation_agents import StateReader
 from tests.support.conversation_tools import Gate, put
 from tests.support.runtimes import Deploy, run_turn
@@ -185,7 +186,8 @@ def test_a_sequence_in_a_loop_in_a_parallel_is_answered_to_its_end(deploy: Deplo
     """On Ray each of these agents is an actor of its own, and none is started twice."""
     first = loop("la", seq("sa", says("a1"), asks("a2"), says("a3")), times=2)
     second = loop("lb", seq("sb", asks("b1"), asks("b2")), times=1)
-    with deploy(seq("root", par("p", first, second), says("z"))) as rt:
+    root = seq("root", par("p", first, second), says("z"))
+    with deploy(root, settings=Settings(max_live_agents=12)) as rt:
         said, how = run(rt, "go")
         assert (sorted(said), how) == (["a1 a1", asked("a2"), asked("b1")], "Paused")
         assert run(rt, answer(rt, "b1")) == (["b1 b1 knows", asked("b2")], "Paused")
