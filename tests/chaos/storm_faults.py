@@ -90,12 +90,14 @@ class Faults:
         rt: a Runtime of the deployment, which is asked where its actors live.
         drivers: of the storm.
         seed: of the random choice.
+        most: how many faults there are at most.
     """
 
-    def __init__(self, rt: Runtime, drivers: Sequence[DriverProcess], seed: int) -> None:
+    def __init__(self, rt: Runtime, drivers: Sequence[DriverProcess], seed: int, most: float) -> None:
         self._rt = rt
         self._drivers = drivers
         self._random = random.Random(seed)
+        self._most = most
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._blow, daemon=True)
         self._stopped: list[threading.Timer] = []
@@ -116,7 +118,7 @@ class Faults:
         return Counter(f"{each.how} {each.who}" for each in self.happened)
 
     def _blow(self) -> None:
-        while not self._over.wait(self._random.uniform(*PAUSE_S)):
+        while len(self.happened) < self._most and not self._over.wait(self._random.uniform(*PAUSE_S)):
             ((who, how),) = self._random.choices(list(FAULTS), list(FAULTS.values()))
             if who == "driver":
                 self._random.choice(self._drivers).kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from pathlib import Path
@@ -19,8 +20,15 @@ from tests.support.runtimes import Deploy
 NAMES = ("first", "second")
 
 
-def storm(address: str, folder: Path, *, sessions: int, turns: int, seed: int) -> tuple[Findings, list[str]]:
-    """Send turns from two drivers to the same sessions under faults. Returns what was found, and the figures as lines."""
+def storm(
+    address: str, folder: Path, *, sessions: int, turns: int, seed: int, faults: float = math.inf
+) -> tuple[Findings, list[str]]:
+    """Send turns from two drivers to the same sessions, and let so many faults happen at most.
+
+    Returns:
+        What was found, and the figures as lines.
+    """
+    (folder / "reference").mkdir()
     chosen = random.Random(seed)
     for name in NAMES:
         work = [
@@ -34,7 +42,7 @@ def storm(address: str, folder: Path, *, sessions: int, turns: int, seed: int) -
             began_s = time.monotonic()
             drivers = [DriverProcess(address, folder, name) for name in NAMES]
             try:
-                with Faults(rt, drivers, seed) as faults:
+                with Faults(rt, drivers, seed, faults) as wind:
                     while not all(driver.wait(1.0) for driver in drivers):
                         assert time.monotonic() - began_s < 10 * turns, "turns hang"
             finally:
@@ -46,14 +54,14 @@ def storm(address: str, folder: Path, *, sessions: int, turns: int, seed: int) -
                 for name in NAMES
                 for line in (folder / f"{name}.ended.jsonl").read_text().splitlines()
             ]
-            found = check(rt, reference(folder / "reference"), ended, faults.happened, Journal(journal))
+            found = check(rt, reference(folder / "reference"), ended, wind.happened, Journal(journal))
         finally:
             rt.shutdown()
-    happened = ", ".join(f"{number} x {what}" for what, number in sorted(faults.counts().items()))
+    happened = ", ".join(f"{number} x {what}" for what, number in sorted(wind.counts().items()))
     runs = ", ".join(f"{number} calls ran {times} times" for times, number in sorted(found.runs_of_calls.items()))
     return found, [
         f"{found.turns} turns, {found.events} events in {took_s:.0f} s, the slowest turn took {found.slowest_s:.1f} s",
-        f"{len(faults.happened)} faults: {happened}",
+        f"{len(wind.happened)} faults: {happened}",
         f"tools: {runs}; {found.refused} starts of turns were refused and made again",
         f"{len(found.failed)} turns failed",
         *found.failed,
@@ -62,12 +70,18 @@ def storm(address: str, folder: Path, *, sessions: int, turns: int, seed: int) -
     ]
 
 
+@pytest.mark.timeout(300)
+def test_a_short_storm(local_ray: str, tmp_path: Path) -> None:
+    found, lines = storm(local_ray, tmp_path, sessions=4, turns=24, seed=1, faults=8)
+    assert found.wrong == [], lines
+    assert found.turns == 24
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_thousand_turns_are_what_they_would_be_without_faults(
     local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "reference").mkdir()
     found, lines = storm(local_ray, tmp_path, sessions=15, turns=1000, seed=11)
     with capsys.disabled():
         print("", *lines, sep="\n")
