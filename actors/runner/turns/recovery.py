@@ -85,12 +85,6 @@ class TurnRecovery:
     def run(self, key: TurnKey, resumed: p.TurnResumed) -> str:
         """Launch a turn with the epoch that this Runner was given for it. Returns the turn's agent."""
         before = self._table.get(key)
-        if before is not None:
-            if before.ref.epoch >= resumed.epoch:
-                # The turn was resumed twice at the same time, and this reply came last.
-                return before.agent
-            # Everything that it writes is refused from now on, the end of the turn, too.
-            before.cancel()
         event = decode_event(resumed.event, resumed.seq)
         is_flow = event.flow is not None or CONTROLLER in resumed.progress.agent_states
         turn = RunningTurn(
@@ -102,5 +96,7 @@ class TurnRecovery:
         )
         turn.callers = self._routing.waiting_callers(resumed.progress)
         turn.llm_calls = self._routing.llm_calls(resumed.progress)
-        self._tasks.launch(turn)
+        if self._tasks.launch(turn) and before is not None:
+            # Everything that it writes is refused from now on, the end of the turn, too.
+            before.cancel()
         return turn.agent
