@@ -153,11 +153,10 @@ class TurnStarter:
 
     def _launch(self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun) -> None:
         turn = RunningTurn(
-            p.TurnRef(*key, begun.epoch),
+            p.TurnRef(*key, begun.epoch, generation=begun.generation),
             agent,
             message,
             Answered(begun.progress) if begun.progress is not None else New(),
-            generation=begun.generation,
             state=begun.state,
         )
         if begun.progress is not None:

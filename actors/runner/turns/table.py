@@ -76,10 +76,11 @@ class TurnTable:
             nothing is added.
         """
         entry = self._entry(running.key)
-        if entry.epochs.get(running.generation, 0) >= running.ref.epoch:
+        ref = running.ref
+        if entry.epochs.get(ref.generation, 0) >= ref.epoch:
             return False
         entry.running = running
-        entry.epochs[running.generation] = running.ref.epoch
+        entry.epochs[ref.generation] = ref.epoch
         return True
 
     def remove(self, running: RunningTurn) -> None:

@@ -224,6 +224,22 @@ async def test_a_run_that_is_given_up_hears_nothing_of_those_that_it_has_asked_f
     await house.close()
 
 
+async def test_a_turn_that_is_rewound_after_it_was_stopped_before_it_began_runs_under_its_id(tmp_path: Path, ways: Ways) -> None:
+    fixture = RunnerFixture(LlmAgent(name="root", model=ScriptedModel(["said"])), tmp_path, ways=ways)
+    gate = ways.hold("root", p.Invoke)
+    await fixture.start(turn="e-1")
+    await gate.reached.wait()
+    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    gate.open()
+    await settled()
+    await fixture.session.rewind(p.RewindRequest(key=KEY, invocation_id="e-1"))
+    await fixture.start(turn="e-1", subscriber="again")
+    events, outcome = await fixture.end("again")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["said"]
+    await fixture.close()
+
+
 async def test_a_message_that_stops_a_run_of_another_epoch_stops_none_of_this_one(tmp_path: Path, ways: Ways) -> None:
     called, may_go_on = asyncio.Event(), asyncio.Event()
 
@@ -238,8 +254,9 @@ async def test_a_message_that_stops_a_run_of_another_epoch_stops_none_of_this_on
     await fixture.start(turn="e-1")
     await called.wait()
     agent = AgentRef(await fixture.directory.link("root", KEY))
-    for epoch in (0, 2):
-        await agent.stop_run(p.StopRun(turn=p.TurnRef(KEY, "e-1", epoch), runs=(1,)))
+    generation = (await fixture.session.fetch(p.Fetch(key=KEY))).generation
+    for epoch, of_log in ((0, generation), (2, generation), (1, "another")):
+        await agent.stop_run(p.StopRun(turn=p.TurnRef(KEY, "e-1", epoch, generation=of_log), runs=(1,)))
     may_go_on.set()
     events, outcome = await fixture.end("e-1")
     assert isinstance(outcome, p.Finished)

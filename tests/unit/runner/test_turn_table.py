@@ -25,7 +25,7 @@ TURN = (KEY, "e-1")
 
 def running(epoch: int = 1, turn: str = "e-1", generation: str = "g") -> RunningTurn:
     message = OpeningMessage(Event(), p.StoredEvent(1, b""), RunConfig())
-    return RunningTurn(p.TurnRef(KEY, turn, epoch), "root", message, New(), generation=generation)
+    return RunningTurn(p.TurnRef(KEY, turn, epoch, generation=generation), "root", message, New())
 
 
 def test_a_turn_is_there_while_it_is_opened_and_while_it_runs() -> None:
