@@ -41,7 +41,7 @@ class SessionReader:
     async def begin(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
-        if message.fresh and self._compiles and self._view.can_follow(message.user_event, message.generation):
+        if message.fresh and self._compiles and self._view.can_follow(message.user_event, message.turn.generation):
             self._view.follow(message.user_event, message.state)
             self.state = self._view.state
         elif message.fresh:
@@ -106,13 +106,13 @@ class SessionReader:
 
     async def events(self, after_seq: int) -> AsyncIterator[Event]:
         """Yield the session's events after a place, fetched page by page."""
-        async for fetched in self._pages(after_seq, self._message.generation):
+        async for fetched in self._pages(after_seq, self._message.turn.generation):
             for stored in fetched.events:
                 yield decode_event(stored.raw, stored.seq)
 
     async def asked_before(self, branch: str, content: Content) -> p.StoredEvent | None:
         """The event with which the agent on a tool branch was asked the same already, None if it was not."""
-        async for fetched in self._pages(self._message.since, self._message.generation):
+        async for fetched in self._pages(self._message.since, self._message.turn.generation):
             for stored in fetched.events:
                 event = decode_event(stored.raw, stored.seq)
                 is_own = event.invocation_id == self._message.turn.invocation_id
@@ -123,7 +123,7 @@ class SessionReader:
     async def tool_answer(self, branch: str, after_seq: int) -> str:
         """Return the text of the last final response on a tool branch, "" without one, and bring the state up to date."""
         text = ""
-        async for fetched in self._pages(after_seq, self._message.generation):
+        async for fetched in self._pages(after_seq, self._message.turn.generation):
             for stored in fetched.events:
                 event = decode_event(stored.raw, stored.seq)
                 if tool_root(event.branch) == branch and event.author != USER and event.is_final_response():

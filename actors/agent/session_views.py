@@ -88,7 +88,7 @@ class SessionViews:
             view = self._views[key] = SessionView(self._spec.name, message.branch, compiled, latest_only=latest_only)
             if tool_root(message.branch) is not None:
                 # Nothing before the question is seen there, so it need not be read.
-                view.skip_before(message.user_event, message.generation)
+                view.skip_before(message.user_event, message.turn.generation)
         return view
 
     def end_run(self, message: p.Invoke) -> None:

@@ -73,7 +73,8 @@ class AgentRequests:
     def _asking(self, ref: p.TurnRef) -> tuple[RunningTurn, Run]:
         """The turn, and the run in it that asks. Raises FencedError when one of them has ended or was abandoned."""
         turn = self._table.get((ref.key, ref.invocation_id))
-        run = turn.runs.get(ref.run) if turn is not None and turn.ref.epoch == ref.epoch else None
+        is_current = turn is not None and turn.ref == msgspec.structs.replace(ref, run=0)
+        run = turn.runs.get(ref.run) if turn is not None and is_current else None
         if turn is None or run is None:
             raise _fenced(ref)
         return turn, run

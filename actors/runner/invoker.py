@@ -127,7 +127,6 @@ class Invoker:
             branch=run.branch,
             user_event=run.user_event,
             fresh=is_fresh,
-            generation=turn.generation,
             state=turn.state if is_fresh else b"",
             state_seq=turn.state_seq,
             streaming=turn.config.streaming == "sse",

@@ -31,7 +31,7 @@ async def take_over(session: SessionRef, key: SessionKey, invocation_id: str) ->
         timestamp=now_s(),
         content=Content.of_text("said in time", role="model"),
     )
-    turn = p.TurnRef(key, invocation_id, resumed.epoch)
+    turn = p.TurnRef(key, invocation_id, resumed.epoch, generation=resumed.generation)
     await session.append(p.Append(turn=turn, events=[encode(answer)], outcome=p.Finished(agent="root"), selected="root"))
 
 

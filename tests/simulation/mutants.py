@@ -14,6 +14,8 @@ from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.protocol.base import TurnRef
 from actors.rules.prompt.history import History
+from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.turns.table import TurnTable
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import TurnQueue
@@ -132,6 +134,17 @@ def a_yes_counts_for_later_runs() -> Iterator[None]:
         yield
 
 
+def late_replies_run_turns_again() -> AbstractContextManager[object]:
+    """A turn is launched with an epoch that is over: its opening was answered late."""
+    add: Any = TurnTable.add
+
+    def forgetful(self: TurnTable, running: RunningTurn) -> bool:
+        self._entry(running.key).epochs.clear()
+        return bool(add(self, running))
+
+    return mock.patch.object(TurnTable, "add", forgetful)
+
+
 MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "notes_travel_alone": (notes_travel_alone, 269),
     "epochs_do_not_fence": (epochs_do_not_fence, 252),
@@ -143,5 +156,6 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "experts_are_asked_anew": (experts_are_asked_anew, 435),
     "joined_turns_are_not_sought": (joined_turns_are_not_sought, 1199),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
+    "late_replies_run_turns_again": (late_replies_run_turns_again, 6766),
 }
 """Each with a seed that finds it."""

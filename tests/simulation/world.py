@@ -198,6 +198,9 @@ class World:
         while not any(each.done() for each in asked):
             asked.add(handle.remote(raw))
             await asyncio.wait(asked, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+        for each in asked:
+            # A reference of Ray may be dropped before there is a reply; a future complains when its error is not retrieved.
+            each.cancel()
 
     async def _start_agent(self, agent: str) -> HostProcess:
         runner, directory = self.runner, self.directory

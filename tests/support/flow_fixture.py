@@ -75,7 +75,7 @@ class RoundRunner(Actor):
         """Stop what all agents but the controller do."""
         for name, agent in self._actors.agents.items():
             if name != self._actors.flow.name:
-                await agent.stop_run(p.StopRun(turn=p.TurnRef(KEY, TURN, 1), runs=(0,)))
+                await agent.stop_run(p.StopRun(turn=self._actors.turn, runs=(0,)))
         return p.Ack()
 
 
@@ -95,16 +95,17 @@ class FlowFixture:
         self._runner = RunnerRef(LocalLink(RoundRunner(self)))
         self.agents: dict[str, AgentActor] = {}
         self._asked = p.StoredEvent(0, b"")
-        self._generation = ""
+        self.turn = p.TurnRef(KEY, TURN, 1)
 
     async def open(self, events: Sequence[bytes] = ()) -> None:
         """Open the turn, and store the first events of its log."""
         raw = encode(Event(id="asked", invocation_id=TURN, author=USER, timestamp=1.0, content=Content.of_text("go")))
         opened = await self.session.open_turn(p.OpenTurn(key=KEY, invocation_id=TURN, event=raw, auto_create=True))
         assert isinstance(opened, p.TurnBegun)
-        self._asked, self._generation = p.StoredEvent(opened.seq, raw), opened.generation
+        self._asked = p.StoredEvent(opened.seq, raw)
+        self.turn = p.TurnRef(KEY, TURN, 1, generation=opened.generation)
         for event in events:
-            await self.session.append(p.Append(turn=p.TurnRef(KEY, TURN, 1), events=[event]))
+            await self.session.append(p.Append(turn=self.turn, events=[event]))
 
     async def invoke(self, agent: str, **more: Any) -> p.AnyOutcome:
         """One run of an agent's actor."""
@@ -112,7 +113,7 @@ class FlowFixture:
             spec = self._tree.spec(agent)
             environment = AgentEnvironment(self.session, self._runner, self._artifacts, resolve, self._find)
             self.agents[agent] = AgentActor(spec, environment)
-        message = p.Invoke(turn=p.TurnRef(KEY, TURN, 1), agent=agent, user_event=self._asked, generation=self._generation, **more)
+        message = p.Invoke(turn=self.turn, agent=agent, user_event=self._asked, **more)
         return await self.agents[agent].invoke(message)
 
     async def _find(self, _: str) -> FlowPlan:

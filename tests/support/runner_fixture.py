@@ -42,9 +42,12 @@ class RunnerFixture:
         ways: Ways | None = None,
     ) -> None:
         tree = AgentTree(root, plugins)
-        self.store = FailingStore(f"sqlite:///{folder}/sessions.db")
+        self._topology = tree.topology
+        self._store_url = f"sqlite:///{folder}/sessions.db"
+        self.store = FailingStore(self._store_url)
         self.artifacts = artifacts or FsspecArtifactStore(f"file://{folder}/artifacts")
-        self.session = SessionRef(LocalLink(SessionActor(SessionEnvironment(self.store, tree.topology))))
+        self._session_link = LocalLink(SessionActor(SessionEnvironment(self.store, tree.topology)))
+        self.session = SessionRef(self._session_link)
         self.directory = LocalDirectory(tree) if ways is None else SeparateDirectory(tree, ways)
         runner = LocalLink(RunnerActor(RunnerEnvironment(self.session, self.directory, self.artifacts, plugins)))
         self.runner = RunnerRef(runner)
@@ -92,6 +95,12 @@ class RunnerFixture:
         """The session's state."""
         found = (await self.session.get_session(p.GetSessionRequest(key=KEY))).session
         return found.state if found is not None else {}
+
+    async def restart_session(self) -> None:
+        """Replace the Session actor: the next one knows what the store has, and neither Runners nor subscribers."""
+        await self.session.stop()
+        self.store = FailingStore(self._store_url)
+        self._session_link._actor = SessionActor(SessionEnvironment(self.store, self._topology))
 
     async def close(self) -> None:
         """Stop all actors."""

@@ -106,12 +106,14 @@ class SessionFixture:
         self.actor = SessionActor(environment, shard=shard)
         self.ref = SessionRef(LocalLink(self.actor))
         self._events = 0
+        self._generations: dict[SessionKey, str] = {}
 
     async def restarted(self) -> SessionFixture:
         """Another actor over the same store; this one is stopped."""
         await self.ref.stop()
         again = SessionFixture(self.folder)
         again._events = self._events
+        again._generations = self._generations
         return again
 
     def event(self, author: str, text: str = "", *, turn: str = "e-1", **actions: Any) -> Event:
@@ -144,17 +146,24 @@ class SessionFixture:
         stored = {name: value for name, value in delta.items() if not name.startswith("temp:")}
         raw = encode(self.event("user", text, turn=turn, state_delta=stored))
         more = {"runner": "runner", **more}
-        return await self.ref.open_turn(p.OpenTurn(key=key, invocation_id=turn, event=raw, auto_create=True, **more))
+        reply = await self.ref.open_turn(p.OpenTurn(key=key, invocation_id=turn, event=raw, auto_create=True, **more))
+        if isinstance(reply, p.TurnBegun):
+            self._generations[key] = reply.generation
+        return reply
+
+    def turn_ref(self, turn: str = "e-1", epoch: int = 1, key: SessionKey = KEY, run: int = 0) -> p.TurnRef:
+        """The fencing token of a turn; its session's last turn began in the same generation of the log."""
+        return p.TurnRef(key, turn, epoch, run, self._generations.get(key, ""))
 
     async def say(self, *events: Event, turn: str = "e-1", epoch: int = 1, key: SessionKey = KEY, **more: Any) -> int:
         """Append events to a turn."""
-        ref = p.TurnRef(key, turn, epoch)
+        ref = self.turn_ref(turn, epoch, key)
         append = p.Append(turn=ref, events=[encode(event) for event in events], **more)
         return (await self.ref.append(append)).first_seq
 
     async def close(self, turn: str = "e-1", outcome: p.AnyOutcome | None = None, epoch: int = 1, key: SessionKey = KEY) -> None:
         """Close a turn."""
-        ref = p.TurnRef(key, turn, epoch)
+        ref = self.turn_ref(turn, epoch, key)
         await self.ref.close_turn(p.CloseTurn(turn=ref, agent="root", outcome=outcome or p.Finished(agent="root")))
 
     async def turn(self, turn: str, *said: str, key: SessionKey = KEY, state: dict[str, Any] | None = None) -> None:

@@ -21,12 +21,15 @@ class TurnRef(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         epoch: starts at 1; each time the turn is resumed or continued after a pause, it gets the next one.
         run: the number of an agent's run in that epoch; 0: the Runner itself.
+        generation: names the log. A turn may begin under the id of one that was rewound, or deleted with its session; its epochs
+            and runs have the same numbers.
     """
 
     key: SessionKey
     invocation_id: str
     epoch: int
     run: int = 0
+    generation: str = ""
 
 
 class StoredEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -24,7 +24,6 @@ class Invoke(Message, frozen=True, kw_only=True):
         branch: the parallel branch it runs on.
         user_event: what the agent is asked: the user's event of this turn, or the request of the agent that has it as a tool.
         fresh: `user_event` is the newest event of the log, and `state` is current.
-        generation: names the log; another one after a rewind.
         state: the session's state, all scopes, encoded; empty unless `fresh`.
         state_seq: the seq of the newest change of state that a run of this turn has reported to the Runner.
         streaming: partial events are wanted.
@@ -45,7 +44,6 @@ class Invoke(Message, frozen=True, kw_only=True):
     branch: str | None = None
     user_event: StoredEvent
     fresh: bool = False
-    generation: str = ""
     state: bytes = b""
     state_seq: int = 0
     streaming: bool = False

@@ -225,13 +225,13 @@ class ResumeTurn(Message, frozen=True, kw_only=True):
     The reply is one of ResumeTurnReply.
 
     Attributes:
-        epoch: the turn's, of a Runner that runs it all the time and only tells a restarted Session actor so; else 0.
+        running: names the turn, of a Runner that runs it all the time and only tells a restarted Session actor so.
     """
 
     key: SessionKey
     invocation_id: str
     runner: str
-    epoch: int = 0
+    running: TurnRef | None = None
 
 
 class TurnResumed(Message, frozen=True, kw_only=True):

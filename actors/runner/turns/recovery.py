@@ -71,13 +71,17 @@ class TurnRecovery:
     async def resume(self, key: TurnKey) -> None:
         """Run a turn that is open in the log. Tell the Session actor so if it runs here already."""
         running = self._table.get(key)
-        epoch = running.ref.epoch if running is not None else 0
         async with self._table.resuming(key):
             if running is None and self._table.get(key) is not None:
                 # Another request has resumed it meanwhile.
                 return
             reply = await self._session.resume_turn(
-                p.ResumeTurn(key=key[0], invocation_id=key[1], runner=self._runner_id, epoch=epoch)
+                p.ResumeTurn(
+                    key=key[0],
+                    invocation_id=key[1],
+                    runner=self._runner_id,
+                    running=running.ref if running is not None else None,
+                )
             )
             if isinstance(reply, p.TurnResumed):
                 self.run(key, reply)
@@ -85,22 +89,17 @@ class TurnRecovery:
     def run(self, key: TurnKey, resumed: p.TurnResumed) -> str:
         """Launch a turn with the epoch that this Runner was given for it. Returns the turn's agent."""
         before = self._table.get(key)
-        if before is not None:
-            if before.ref.epoch >= resumed.epoch:
-                # The turn was resumed twice at the same time, and this reply came last.
-                return before.agent
-            # Everything that it writes is refused from now on, the end of the turn, too.
-            before.cancel()
         event = decode_event(resumed.event, resumed.seq)
         is_flow = event.flow is not None or CONTROLLER in resumed.progress.agent_states
         turn = RunningTurn(
-            p.TurnRef(*key, resumed.epoch),
+            p.TurnRef(*key, resumed.epoch, generation=resumed.generation),
             CONTROLLER if is_flow else self._routing.select(resumed.authors, resumed.caller),
             OpeningMessage(event, p.StoredEvent(resumed.seq, resumed.event), resumed.config),
             Recovered(resumed.progress, is_answered=bool(resumed.caller)),
-            generation=resumed.generation,
         )
         turn.callers = self._routing.waiting_callers(resumed.progress)
         turn.llm_calls = self._routing.llm_calls(resumed.progress)
-        self._tasks.launch(turn)
+        if self._tasks.launch(turn) and before is not None:
+            # Everything that it writes is refused from now on, the end of the turn, too.
+            before.cancel()
         return turn.agent

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
@@ -54,7 +56,6 @@ class RunningTurn:
         agent: the agent that was selected for it.
         message: the message that opened it.
         origin: how it came to run here.
-        generation: names the log; another one after a rewind.
         state: the session's state when it was opened, encoded.
         state_seq: the seq of the newest change of state that a run has reported.
         is_fresh: the log has nothing new after the user's event, and `state` is current.
@@ -78,7 +79,6 @@ class RunningTurn:
         message: OpeningMessage,
         origin: Origin,
         *,
-        generation: str,
         state: bytes = b"",
         callers: Sequence[str] = (),
     ) -> None:
@@ -86,7 +86,6 @@ class RunningTurn:
         self.agent = agent
         self.message = message
         self.origin = origin
-        self.generation = generation
         self.state = state
         self.state_seq = 0
         self.is_fresh = not isinstance(origin, Recovered)
@@ -130,7 +129,7 @@ class RunningTurn:
 
     def by(self, run: Run) -> p.TurnRef:
         """The fencing token with which the run writes."""
-        return p.TurnRef(self.ref.key, self.ref.invocation_id, self.ref.epoch, run.number)
+        return msgspec.structs.replace(self.ref, run=run.number)
 
     def after_seq(self, run: Run) -> int:
         """The seq after which the run's own events stand, as far as the log has been read."""

@@ -96,20 +96,21 @@ class TurnStarter:
         event = user_event(message, content, invocation_id, actions)
         raw = encode_event(event)
         # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
+        # The block lasts until the turn is launched, so that a reply which is out of date is known.
         with nullcontext() if invocation_id == message.invocation_id else self._table.opening(key):
             opened = await self._open(self._request(message, invocation_id, content, raw))
-        match opened:
-            case p.TurnJoined():
-                if opened.is_lost:
-                    await self._recovery.resume(key)
-                return self._joined(key, opened.agent, opened.seq)
-            case p.TurnResumed():
-                agent = self._recovery.run(key, opened)
-            case p.TurnBegun():
-                agent = CONTROLLER if message.flow else self._routing.select(opened.authors, found.caller)
-                self._launch(key, agent, OpeningMessage(event, p.StoredEvent(opened.seq, raw), message.config), opened)
-                # The agent first: the driver does not wait for this reply.
-                await asyncio.sleep(0)
+            match opened:
+                case p.TurnJoined():
+                    if opened.is_lost:
+                        await self._recovery.resume(key)
+                    return self._joined(key, opened.agent, opened.seq)
+                case p.TurnResumed():
+                    agent = self._recovery.run(key, opened)
+                case p.TurnBegun():
+                    agent = CONTROLLER if message.flow else self._routing.select(opened.authors, found.caller)
+                    self._launch(key, agent, OpeningMessage(event, p.StoredEvent(opened.seq, raw), message.config), opened)
+                    # The agent first: the driver does not wait for this reply.
+                    await asyncio.sleep(0)
         return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
 
     def _request(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.OpenTurn:
@@ -152,11 +153,10 @@ class TurnStarter:
 
     def _launch(self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun) -> None:
         turn = RunningTurn(
-            p.TurnRef(*key, begun.epoch),
+            p.TurnRef(*key, begun.epoch, generation=begun.generation),
             agent,
             message,
             Answered(begun.progress) if begun.progress is not None else New(),
-            generation=begun.generation,
             state=begun.state,
         )
         if begun.progress is not None:

@@ -15,16 +15,19 @@ class _Entry:
 
     Attributes:
         running: the turn, while it runs.
+        epochs: the newest in which it ran, by the generation of the log: one that was rewound may begin again under its id, with
+            the first epoch.
         openings: done when a request that opens it is over; the same turn may be asked for several times at once.
         saving: prepares its message, for all requests that ask for it at the same time.
         resuming: held by the request that resumes it.
         resumers: requests that hold `resuming` or wait for it.
     """
 
-    __slots__ = ("openings", "resumers", "resuming", "running", "saving")
+    __slots__ = ("epochs", "openings", "resumers", "resuming", "running", "saving")
 
     def __init__(self) -> None:
         self.running: RunningTurn | None = None
+        self.epochs: dict[str, int] = {}
         self.openings: set[asyncio.Future[None]] = set()
         self.saving: asyncio.Task[PreparedMessage] | None = None
         self.resuming: asyncio.Lock | None = None
@@ -40,7 +43,8 @@ class TurnTable:
     """The turns of this Runner that run or are about to.
 
     The Session actor may have opened a turn while the Runner still waits for the reply. Such a turn is in the table: it is not
-    lost, so it must not be resumed, and a cancel has to wait for it.
+    lost, so it must not be resumed, and a cancel has to wait for it. A restarted Session actor does not know that, and has it
+    resumed for another request: then the reply that comes last must not replace the newer epoch, nor repeat what that has done.
     """
 
     def __init__(self) -> None:
@@ -64,9 +68,20 @@ class TurnTable:
         entry = self._entries.get(turn)
         return entry.running if entry is not None else None
 
-    def add(self, running: RunningTurn) -> None:
-        """A turn runs; if it ran here before in an older epoch, this one replaces it."""
-        self._entry(running.key).running = running
+    def add(self, running: RunningTurn) -> bool:
+        """A turn is to run; if it runs here in an older epoch, this one replaces it.
+
+        Returns:
+            False when it runs here in this epoch or a newer one, or has ended since the request began that is to run it:
+            nothing is added.
+        """
+        entry = self._entry(running.key)
+        ref = running.ref
+        if entry.epochs.get(ref.generation, 0) >= ref.epoch:
+            return False
+        entry.running = running
+        entry.epochs[ref.generation] = ref.epoch
+        return True
 
     def remove(self, running: RunningTurn) -> None:
         """A turn has ended. When it has been replaced, the newer one stays."""

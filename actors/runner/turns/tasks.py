@@ -55,11 +55,13 @@ class TurnTasks:
         self._hooks = hooks
         self._counts = counts
 
-    def launch(self, turn: RunningTurn) -> None:
-        """Run a turn that is open, in a task of its own."""
-        self._table.add(turn)
+    def launch(self, turn: RunningTurn) -> bool:
+        """Run a turn that is open, in a task of its own. Returns False when it is out of date: see TurnTable.add."""
+        if not self._table.add(turn):
+            return False
         self._counts["turns"] += 1
         turn.task = asyncio.create_task(self._run(turn))
+        return True
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
         """Stop a turn that runs, waits in the queue or is being opened; returns when it is closed."""

@@ -177,5 +177,6 @@ class SessionLog:
             and not self.turn.is_ending
             and self.turn.row.invocation_id == turn.invocation_id
             and self.turn.row.epoch == turn.epoch
+            and self.generation == turn.generation
             and turn.run not in self.turn.lost
         )

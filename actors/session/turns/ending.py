@@ -116,7 +116,7 @@ class TurnEnder:
         if log.turn is not None and log.open_row(message.invocation_id) is not None:
             if not log.turn.runner:
                 row = log.turn.row
-                turn = p.TurnRef(message.key, message.invocation_id, row.epoch)
+                turn = p.TurnRef(message.key, message.invocation_id, row.epoch, generation=log.generation)
                 await self.close_turn(p.CloseTurn(turn=turn, agent=row.agent, outcome=p.Cancelled()))
         elif not waiting:
             await self._cancel_paused(log, message.invocation_id)

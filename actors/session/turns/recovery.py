@@ -53,7 +53,7 @@ class TurnRecovery:
         if log is None or turn is None or turn.row.invocation_id != message.invocation_id or turn.is_ending:
             return p.NothingToResume()
         turn.runner = message.runner
-        if message.epoch == turn.row.epoch:
+        if message.running is not None and log.is_current(message.running):
             return p.TurnKept()
         # A concurrent request gets a later epoch, and fences off this one.
         epoch = turn.row.epoch + 1

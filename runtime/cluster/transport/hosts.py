@@ -139,9 +139,12 @@ class RunnerHost(PlanHost):
     def _recover(self, actor: Handle) -> None:
         # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
         raw = encode(RecoverTurns())
-        replies: list[object] = []
+        asked: list[ray.ObjectRef[bytes]] = []
+        replies: list[ray.ObjectRef[bytes]] = []
         while not replies:
-            replies, _ = ray.wait([actor.receive.remote(raw)], timeout=1.0)
+            asked.append(actor.receive.remote(raw))
+            # To any of them: each may take longer than this.
+            replies, _ = ray.wait(asked, timeout=1.0)
         actor.start_spares.remote()
         self.plans.copy_from_peers()
 

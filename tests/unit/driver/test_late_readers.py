@@ -52,7 +52,7 @@ class Conversation:
         self.desk = desk
         self.link = Restarting(desk.actor)
         self.session = SessionRef(self.link)
-        self.ref = p.TurnRef(KEY, "e-1", 1, run=1)
+        self.ref = desk.turn_ref(run=1)
         self.partials = PartialEvents(self.session, self.ref)
         self.answers: list[str] = []
         self.under_way = ""
@@ -101,7 +101,7 @@ class Conversation:
             self.desk = await self.desk.restarted()
             self.link.is_back(self.desk.actor)
         elif step == LOSE_AGENT:
-            await self.session.abandon_runs(p.AbandonRuns(turn=p.TurnRef(KEY, "e-1", 1), lost=(self.ref.run,)))
+            await self.session.abandon_runs(p.AbandonRuns(turn=self.desk.turn_ref(), lost=(self.ref.run,)))
             self.ref = msgspec.structs.replace(self.ref, run=self.ref.run + 1)
             self.partials = PartialEvents(self.session, self.ref)
             self.under_way = ""
@@ -130,7 +130,7 @@ class Conversation:
     async def end(self) -> None:
         if self.under_way:
             await self.complete()
-        await self.session.close_turn(p.CloseTurn(turn=p.TurnRef(KEY, "e-1", 1), agent="root", outcome=p.Finished(agent="root")))
+        await self.session.close_turn(p.CloseTurn(turn=self.desk.turn_ref(), agent="root", outcome=p.Finished(agent="root")))
         for reader in self.readers:
             await reader.turn.wait_for_end_async()
         for subscriber in self.subscribers:

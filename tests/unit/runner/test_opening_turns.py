@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors import LlmAgent
+from actors import Content, FunctionResponse, LlmAgent, LongRunningTool, Part, SequentialAgent
 from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
 from actors.refs.runner import RunnerRef
@@ -19,21 +19,28 @@ from actors.runner.environment import RunnerEnvironment
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
 from tests.support.runner_fixture import RunnerFixture
-from tests.support.session_fixture import KEY
+from tests.support.session_fixture import KEY, settled
 
 Build = Callable[..., RunnerFixture]
 
 
 class LateReplies(SessionRef):
-    """A client of the Session actor that gets the reply to OpenTurn only when it may."""
+    """A client of the Session actor that gets the reply to OpenTurn only when it may.
+
+    Attributes:
+        only: of this subscriber's requests; None: of all.
+    """
 
     def __init__(self, link: Any) -> None:
         super().__init__(link)
+        self.only: str | None = None
         self.is_open = asyncio.Event()
         self.may_hear = asyncio.Event()
 
     async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
         opened = await super().open_turn(message)
+        if self.only not in (None, message.subscriber):
+            return opened
         self.is_open.set()
         await self.may_hear.wait()
         return opened
@@ -45,6 +52,12 @@ def late(fixture: RunnerFixture) -> LateReplies:
     fixture.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts))))
     fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
     return session
+
+
+async def until_none_runs(fixture: RunnerFixture) -> None:
+    """Wait until the Runner has noticed the ends of its turns."""
+    while (await fixture.runner.statistics()).counts["running"]:
+        await settled()
 
 
 async def test_whoever_joins_it_then_does_not_have_it_run_twice(build: Build) -> None:
@@ -95,3 +108,91 @@ async def test_one_that_waits_in_line_is_taken_out_of_it(build: Build) -> None:
     await asyncio.gather(first, third)
     assert [event.text for event in (await fixture.end("e-3"))[0]] == ["third"]
     assert [event.text for event in await fixture.log() if event.author == "user"] == ["hi", "hi"]
+
+
+async def test_one_that_was_resumed_meanwhile_goes_on_undisturbed(build: Build) -> None:
+    asked, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        asked.set()
+        await may_go_on.wait()
+        return "waited"
+
+    first = LlmAgent(name="first", model=ScriptedModel([{"call": "wait"}, "one"]), tools=[wait])
+    second = LlmAgent(name="second", model=ScriptedModel(["two"]))
+    fixture = build(SequentialAgent(name="root", sub_agents=[first, second]))
+    session = late(fixture)
+    session.only = "slow"
+    starting = asyncio.create_task(fixture.start(turn="e-1", subscriber="slow", repeatable=True))
+    await session.is_open.wait()
+    await fixture.restart_session()
+    await fixture.start(turn="e-1", subscriber="quick", repeatable=True)
+    await asked.wait()
+    session.may_hear.set()
+    await starting
+    may_go_on.set()
+    events, outcome = await fixture.end("quick")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events if event.text] == ["one", "two"]
+    assert (await fixture.runner.statistics()).counts["turns"] == 1
+
+
+async def test_one_that_was_resumed_and_has_ended_meanwhile_does_not_run_again(build: Build) -> None:
+    model = ScriptedModel(["once", "twice"])
+    fixture = build(LlmAgent(name="root", model=model))
+    session = late(fixture)
+    session.only = "slow"
+    starting = asyncio.create_task(fixture.start(turn="e-1", subscriber="slow", repeatable=True))
+    await session.is_open.wait()
+    await fixture.restart_session()
+    await fixture.start(turn="e-1", subscriber="quick", repeatable=True)
+    assert isinstance((await fixture.end("quick"))[1], p.Finished)
+    await until_none_runs(fixture)
+    session.may_hear.set()
+    await starting
+    statistics = await fixture.runner.statistics()
+    assert (statistics.counts["turns"], statistics.counts["running"], len(model.requests)) == (1, 0, 1)
+
+
+async def test_an_answer_that_has_ended_meanwhile_is_not_worked_on_again(build: Build) -> None:
+    def ask() -> None:
+        """Ask the user."""
+
+    model = ScriptedModel([{"call": "ask"}, "once", "twice"])
+    fixture = build(LlmAgent(name="root", model=model, tools=[LongRunningTool(ask)]))
+    session = late(fixture)
+    session.only = "slow"
+    _, outcome = await fixture.run()
+    assert isinstance(outcome, p.Paused)
+    response = FunctionResponse(id=outcome.call_ids[0], name="ask", response={"is": "yes"})
+    answer = Content(role="user", parts=[Part(function_response=response)])
+    starting = asyncio.create_task(fixture.start(answer, turn="a-1", subscriber="slow", event_id="m-1", repeatable=True))
+    await session.is_open.wait()
+    await fixture.restart_session()
+    await fixture.start(answer, turn="a-1", subscriber="quick", event_id="m-1", repeatable=True)
+    assert isinstance((await fixture.end("quick"))[1], p.Finished)
+    await until_none_runs(fixture)
+    session.may_hear.set()
+    await starting
+    statistics = await fixture.runner.statistics()
+    assert (statistics.counts["turns"], statistics.counts["running"], len(model.requests)) == (2, 0, 2)
+
+
+async def test_one_that_was_rewound_runs_once_more_under_its_id_while_the_reply_to_the_first_is_awaited(build: Build) -> None:
+    model = ScriptedModel(["once", "again"])
+    fixture = build(LlmAgent(name="root", model=model))
+    session = late(fixture)
+    session.only = "slow"
+    starting = asyncio.create_task(fixture.start(turn="e-1", subscriber="slow", repeatable=True))
+    await session.is_open.wait()
+    await fixture.restart_session()
+    await fixture.start(turn="e-1", subscriber="quick", repeatable=True)
+    assert isinstance((await fixture.end("quick"))[1], p.Finished)
+    await fixture.session.rewind(p.RewindRequest(key=KEY, invocation_id="e-1"))
+    await fixture.start(turn="e-1", subscriber="again")
+    events, outcome = await fixture.end("again")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["again"]
+    session.may_hear.set()
+    await starting
+    assert (await fixture.runner.statistics()).counts["turns"] == 2

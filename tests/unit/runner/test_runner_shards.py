@@ -94,7 +94,9 @@ async def test_of_two_runners_the_one_that_was_lost_takes_up_its_own_turns_and_n
     assert await two.running() == [1, 1]
     # The turn of the lost Runner was resumed once, the other one was not.
     for key, epoch in zip(KEYS, (2, 1), strict=True):
-        resume = p.ResumeTurn(key=key, invocation_id="e-1", runner="?", epoch=epoch)
+        generation = (await two.session.fetch(p.Fetch(key=key))).generation
+        running = p.TurnRef(key, "e-1", epoch, generation=generation)
+        resume = p.ResumeTurn(key=key, invocation_id="e-1", runner="?", running=running)
         assert await two.session.resume_turn(resume) == p.TurnKept()
     two.may.set()
     for key in KEYS:

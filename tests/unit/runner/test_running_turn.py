@@ -26,7 +26,7 @@ def progress(**more: Any) -> p.TurnProgress:
 
 def turn(origin: Origin | None = None, config: RunConfig | None = None, event: Event | None = None) -> RunningTurn:
     message = OpeningMessage(event or Event(), ASKED, config or RunConfig())
-    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, origin or New(), generation="g")
+    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, origin or New())
 
 
 def run(agent: str, parent: Run | None = None, *, branch: str | None = None, transfer_seq: int | None = None) -> Run:

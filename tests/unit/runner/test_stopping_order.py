@@ -31,6 +31,7 @@ from actors import (
     tool,
 )
 from actors.messages import protocol as p
+from actors.refs.agent import AgentRef
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.runner_fixture import RunnerFixture
 from tests.support.separate_actors import Ways
@@ -221,3 +222,43 @@ async def test_a_run_that_is_given_up_hears_nothing_of_those_that_it_has_asked_f
     answers = [answer for event in await house.log() if event.author == "asker" for answer in event.function_responses()]
     assert [answer.response for answer in answers] == [{"error": "cancelled"}]
     await house.close()
+
+
+async def test_a_turn_that_is_rewound_after_it_was_stopped_before_it_began_runs_under_its_id(tmp_path: Path, ways: Ways) -> None:
+    fixture = RunnerFixture(LlmAgent(name="root", model=ScriptedModel(["said"])), tmp_path, ways=ways)
+    gate = ways.hold("root", p.Invoke)
+    await fixture.start(turn="e-1")
+    await gate.reached.wait()
+    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    gate.open()
+    await settled()
+    await fixture.session.rewind(p.RewindRequest(key=KEY, invocation_id="e-1"))
+    await fixture.start(turn="e-1", subscriber="again")
+    events, outcome = await fixture.end("again")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["said"]
+    await fixture.close()
+
+
+async def test_a_message_that_stops_a_run_of_another_epoch_stops_none_of_this_one(tmp_path: Path, ways: Ways) -> None:
+    called, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        called.set()
+        await may_go_on.wait()
+        return "waited"
+
+    fixture = RunnerFixture(
+        LlmAgent(name="root", model=ScriptedModel([{"call": "wait"}, "said"]), tools=[wait]), tmp_path, ways=ways
+    )
+    await fixture.start(turn="e-1")
+    await called.wait()
+    agent = AgentRef(await fixture.directory.link("root", KEY))
+    generation = (await fixture.session.fetch(p.Fetch(key=KEY))).generation
+    for epoch, of_log in ((0, generation), (2, generation), (1, "another")):
+        await agent.stop_run(p.StopRun(turn=p.TurnRef(KEY, "e-1", epoch, generation=of_log), runs=(1,)))
+    may_go_on.set()
+    events, outcome = await fixture.end("e-1")
+    assert isinstance(outcome, p.Finished)
+    assert events[-1].text == "said"
+    await fixture.close()

@@ -23,9 +23,9 @@ from tests.support.session_fixture import KEY, settled
 TURN = (KEY, "e-1")
 
 
-def running(epoch: int = 1, turn: str = "e-1") -> RunningTurn:
+def running(epoch: int = 1, turn: str = "e-1", generation: str = "g") -> RunningTurn:
     message = OpeningMessage(Event(), p.StoredEvent(1, b""), RunConfig())
-    return RunningTurn(p.TurnRef(KEY, turn, epoch), "root", message, New(), generation="g")
+    return RunningTurn(p.TurnRef(KEY, turn, epoch, generation=generation), "root", message, New())
 
 
 def test_a_turn_is_there_while_it_is_opened_and_while_it_runs() -> None:
@@ -53,6 +53,27 @@ def test_the_end_of_a_turn_that_was_replaced_leaves_the_newer_one() -> None:
     table.add(new)
     table.remove(old)
     assert table.get(TURN) is new
+
+
+def test_a_turn_is_not_added_in_an_epoch_that_is_over() -> None:
+    async def play() -> None:
+        table, new = TurnTable(), running(2)
+        with table.opening(TURN):
+            assert table.add(new)
+            assert not table.add(running(1))
+            assert not table.add(running(2))
+            assert table.get(TURN) is new
+            table.remove(new)
+            assert not table.add(running(1))
+            assert table.get(TURN) is None
+            # The turn was rewound, and another one begins under its id.
+            again = running(1, generation="h")
+            assert table.add(again)
+            assert not table.add(running(1))
+            assert table.get(TURN) is again
+            assert table.add(running(3, generation="h"))
+
+    asyncio.run(play())
 
 
 async def test_who_waits_for_an_opening_waits_for_all_that_open_the_turn_or_for_the_time() -> None:

@@ -63,6 +63,29 @@ async def test_a_session_is_made_by_its_first_turn_only_if_that_is_wanted(sessio
     assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
 
 
+@pytest.mark.parametrize("removed", [p.RewindRequest(key=KEY, invocation_id="e-1"), p.DeleteSessionRequest(key=KEY)])
+async def test_nothing_is_written_to_a_turn_that_has_the_id_of_one_that_was_removed(
+    session: SessionFixture, removed: p.RewindRequest | p.DeleteSessionRequest
+) -> None:
+    await session.open()
+    before = session.turn_ref()
+    await session.close()
+    if isinstance(removed, p.RewindRequest):
+        await session.ref.rewind(removed)
+    else:
+        await session.ref.delete_session(removed)
+    await session.open()
+    with pytest.raises(FencedError):
+        await session.ref.append(p.Append(turn=before, events=[encode(session.event("root", "late"))]))
+    with pytest.raises(FencedError):
+        await session.ref.abandon_runs(p.AbandonRuns(turn=before, lost=(0,)))
+    with pytest.raises(FencedError):
+        await session.ref.close_turn(p.CloseTurn(turn=before, agent="root", outcome=p.Finished()))
+    resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", running=before))
+    assert isinstance(resumed, p.TurnResumed)
+    await session.say(session.event("root", "in time"), epoch=2)
+
+
 async def test_nothing_is_written_with_another_epoch_or_after_the_end(session: SessionFixture) -> None:
     await session.open()
     for epoch in (0, 2):
@@ -76,7 +99,7 @@ async def test_nothing_is_written_with_another_epoch_or_after_the_end(session: S
     with pytest.raises(FencedError):
         await session.say(session.event("root", "late"))
     with pytest.raises(FencedError):
-        await session.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[]))
+        await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(), events=[]))
     assert [text for _, _, text in await session.log()] == ["hi"]
 
 

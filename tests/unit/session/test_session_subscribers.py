@@ -38,7 +38,7 @@ def outbox(clock: Clock | None = None) -> Outbox:
 async def test_a_subscriber_is_told_everything_in_order_but_not_the_users_message(session: SessionFixture) -> None:
     await session.open(subscriber="d")
     piece = msgspec.structs.replace(session.event("root", "on"), partial=True)
-    await session.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[encode(piece)]))
+    await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
     await session.say(session.event("root", "one"), session.event("root", "two"))
     await session.say(session.event("a", "three"))
     await session.close()
@@ -85,7 +85,7 @@ async def test_news_of_a_running_turn_gathers_for_a_moment_and_its_end_is_told_a
 async def test_partial_events_are_never_stored(session: SessionFixture) -> None:
     await session.open()
     piece = msgspec.structs.replace(session.event("root", "on"), partial=True)
-    await session.ref.tell_partial(p.TellPartial(turn=p.TurnRef(KEY, "e-1", 1), events=[encode(piece)]))
+    await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
     assert session.positions() == [1]
 
 
@@ -150,7 +150,7 @@ async def test_who_follows_a_turn_learns_where_it_is(session: SessionFixture) ->
     again = await session.restarted()
     # The Session actor has been started again, and no Runner has said yet that it runs the turn.
     assert await again.ref.subscribe(following) == "lost"
-    await again.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", epoch=1))
+    await again.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", running=again.turn_ref()))
     assert await again.ref.subscribe(following) == "running"
     await again.close("e-1", p.Paused(agent="root"))
     assert await again.ref.subscribe(following) == "ended"
