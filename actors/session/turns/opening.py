@@ -124,12 +124,11 @@ class TurnOpener:
             if position is None:
                 return None
             answer_seq, invocation_id = position
-        row = log.open_row(invocation_id)
+        # A turn in line has a record if it was paused and its answer waits.
+        row = await self._lookup.row(log, invocation_id)
+        # It may have been queued meanwhile: two drivers may ask for the same turn at the same time.
         if row is None and not log.queue.has(invocation_id):
-            row = await self._lookup.row(log, invocation_id)
-            # It may have been queued meanwhile: two drivers may ask for the same turn at the same time.
-            if row is None and not log.queue.has(invocation_id):
-                return None
+            return None
         return _KnownTurn(invocation_id, row, answer_seq)
 
     async def _join(self, request: _Request, known: _KnownTurn, is_lost: bool) -> p.TurnJoined:
@@ -230,7 +229,7 @@ class _KnownTurn(NamedTuple):
     """A turn that was asked for and is there already.
 
     Attributes:
-        row: its record; None while it waits in the queue.
+        row: its record; None while it waits in the queue and has not begun.
         answer_seq: the position of the user's event, if the request answers calls; else 0.
     """
 
