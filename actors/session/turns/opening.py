@@ -104,7 +104,7 @@ class TurnOpener:
                     assert known is not None
                     return await self._join(request, known, is_lost)
                 case Wait(at_head):
-                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head)
+                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
                     request.holds_session = await log.queue.enqueue(waiter)
                 case Refuse(open_turn):
                     raise SessionBusyError(message.key.session, open_turn)

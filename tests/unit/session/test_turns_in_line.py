@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from actors.errors import TurnCancelledError
+from actors.errors import SessionBusyError, TurnCancelledError
 from actors.messages import protocol as p
-from tests.support.session_fixture import SessionFixture, settled
+from tests.support.session_fixture import KEY, SessionFixture, settled
 
 
 async def test_a_request_of_the_next_runner_does_not_join_what_the_lost_one_had_in_line(session: SessionFixture) -> None:
@@ -42,11 +42,35 @@ async def test_who_asks_for_a_paused_turn_whose_answer_is_in_line_gets_it_from_i
     assert (await asyncio.wait_for(session.news("d", number), 5))[1:] == ([(5, "done")], ["Finished"])
 
 
-async def answer_in_line(session: SessionFixture) -> asyncio.Task[p.TurnBegun]:
-    """The turn e-1 is paused, e-2 runs, and the answer to the call of e-1 waits for its end."""
+async def test_a_paused_turn_cannot_be_cancelled_while_another_runs_and_its_answer_keeps_its_place(
+    session: SessionFixture,
+) -> None:
+    answering = await answer_in_line(session)
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    with pytest.raises(SessionBusyError, match="'e-2'"):
+        await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], [])
+    await session.close("e-2")
+    assert (await asyncio.wait_for(answering, 5)).seq == 4
+
+
+async def test_an_answer_to_a_turn_that_has_ended_is_taken_out_of_line_and_the_turn_stays_as_it_is(
+    session: SessionFixture,
+) -> None:
+    answering = await answer_in_line(session, p.Finished(agent="root"))
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    with pytest.raises(TurnCancelledError):
+        await answering
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], ["Finished"])
+    await session.close("e-2")
+
+
+async def answer_in_line(session: SessionFixture, ends: p.AnyOutcome | None = None) -> asyncio.Task[p.TurnBegun]:
+    """The turn e-1 is paused, or `ends` otherwise; e-2 runs, and the answer to the call of e-1 waits for its end."""
     await session.open("e-1")
     await session.say(session.event("root", "may I?", call="c1"))
-    await session.close("e-1", p.Paused(agent="root", call_ids=("c1",)))
+    await session.close("e-1", ends or p.Paused(agent="root", call_ids=("c1",)))
     await session.open("e-2")
     answering = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
     await settled()
