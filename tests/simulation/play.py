@@ -39,12 +39,15 @@ class Told(msgspec.Struct):
 
     Attributes:
         turn: its invocation id.
+        how: "run", "again", "attach" and so on; "answer": it answered a call, and is told of the turn from there on.
+        call_id: the call that it answered; else "".
         events: complete events, in the order in which they came.
         ended: the name of the outcome's class, or of the error; "" while nothing has come.
     """
 
     turn: str
     how: str
+    call_id: str = ""
     events: list[Event] = []
     ended: str = ""
     error: str = ""
@@ -197,7 +200,7 @@ class Simulation:
         part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response={"confirmed": True, "yes": 1}))
         driver = Driver(self.world)
         message = Content(role="user", parts=[part])
-        told = await self._follow(driver, invocation_id, "answer", message=message, run_config=self._config())
+        told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
         while not told.ended:
             # The lost driver may have sent the answer.
             await asyncio.sleep(SETTLE_S)
@@ -206,11 +209,11 @@ class Simulation:
             if is_there:
                 told = await self._follow(driver, invocation_id, "attach")
             else:
-                told = await self._follow(driver, invocation_id, "answer", message=message, run_config=self._config())
+                told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
         return told
 
-    async def _follow(self, driver: Driver, invocation_id: str, how: str, **asked: Any) -> Told:
-        told = Told(invocation_id, how)
+    async def _follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Told:
+        told = Told(invocation_id, how, call_id)
         self._result.told.append(told)
         reading = driver.spawn(_read(driver, told, asked))
         gone = asyncio.create_task(driver.gone.wait())
