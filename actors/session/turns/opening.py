@@ -169,7 +169,7 @@ class TurnOpener:
         message, log = request.message, request.log
         # What was found when the message was checked may have been rewound while it waited.
         calls = await self._reader.calls(message.key, message.answers)
-        before = await self._reader.turn(message.key, message.invocation_id)
+        before = request.before = await self._reader.turn(message.key, message.invocation_id)
         turn = OpenTurn.of(before or _unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
         turn.config = message.config
@@ -216,13 +216,16 @@ class TurnOpener:
         """The turn could not begin: tell its subscribers, and let the next turn begin."""
         message, log = request.message, request.log
         # With its arguments, so that every driver raises the error itself: no agent has failed.
-        never_ran = failure(error)
+        told: p.AnyOutcome = failure(error)
         if isinstance(error, StoreUnavailableError) and log.turn is not None:
             # It may have begun in the store.
-            self._parts.store_end_later(log.put_turn(log.turn.ended("", never_ran)))
+            self._parts.store_end_later(log.put_turn(log.turn.ended("", told)))
+        elif request.before is not None and request.before.outcome:
+            # Only the answer is refused: the turn is as it was.
+            told = p.decode_outcome(request.before.outcome)
         log.turn = None
         log.queue.start_next()
-        self._subscriptions.publish_end(message.key, message.invocation_id, never_ran)
+        self._subscriptions.publish_end(message.key, message.invocation_id, told)
 
 
 class _KnownTurn(NamedTuple):
@@ -246,12 +249,14 @@ class _Request:
         event: of `message.event`.
         log: the session.
         holds_session: the session is taken for this request, which has to let the next one begin when it fails.
+        before: the record of the turn that it continues with an answer, as it was before.
     """
 
     message: p.OpenTurn
     event: EventScan
     log: SessionLog
     holds_session: bool = False
+    before: TurnRow | None = None
 
     def facts(self, known: _KnownTurn | None) -> OpeningFacts:
         """What decides about the request."""

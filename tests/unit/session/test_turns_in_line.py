@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from actors.errors import SessionBusyError, TurnCancelledError
+from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError
 from actors.messages import protocol as p
+from actors.messages.limits import DEFAULT_LIMITS
 from tests.support.session_fixture import KEY, SessionFixture, settled
 
 
@@ -66,12 +67,24 @@ async def test_an_answer_to_a_turn_that_has_ended_is_taken_out_of_line_and_the_t
     await session.close("e-2")
 
 
-async def answer_in_line(session: SessionFixture, ends: p.AnyOutcome | None = None) -> asyncio.Task[p.TurnBegun]:
+async def test_a_paused_turn_is_told_as_paused_when_its_answer_cannot_be_stored(session: SessionFixture) -> None:
+    answering = await answer_in_line(session, answer="x" * DEFAULT_LIMITS.max_event_bytes)
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    await session.close("e-2")
+    with pytest.raises(TooLargeError):
+        await answering
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], ["Paused"])
+    assert (await session.open("e-1", "yes", answers=("c1",))).epoch == 2
+
+
+async def answer_in_line(
+    session: SessionFixture, ends: p.AnyOutcome | None = None, answer: str = "yes"
+) -> asyncio.Task[p.TurnBegun]:
     """The turn e-1 is paused, or `ends` otherwise; e-2 runs, and the answer to the call of e-1 waits for its end."""
     await session.open("e-1")
     await session.say(session.event("root", "may I?", call="c1"))
     await session.close("e-1", ends or p.Paused(agent="root", call_ids=("c1",)))
     await session.open("e-2")
-    answering = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
+    answering = asyncio.create_task(session.open("e-1", answer, answers=("c1",)))
     await settled()
     return answering
