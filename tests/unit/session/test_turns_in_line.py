@@ -77,6 +77,27 @@ async def test_a_paused_turn_is_told_as_paused_when_its_answer_cannot_be_stored(
     assert (await session.open("e-1", "yes", answers=("c1",))).epoch == 2
 
 
+async def test_a_paused_turn_whose_answer_is_in_line_is_listed_with_its_record(session: SessionFixture) -> None:
+    answering = await answer_in_line(session)
+    waiting = asyncio.create_task(session.open("e-3"))
+    await settled()
+    got = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
+    listed = await session.ref.list_turns(p.ListTurns(app=KEY.app, state="waiting"))
+    assert (got.state, got.agent, got.first_seq, got.last_seq, got.epoch) == ("waiting", "root", 1, 2, 1)
+    assert listed[0] == got
+    assert [(turn.invocation_id, turn.state, turn.first_seq) for turn in listed] == [("e-1", "waiting", 1), ("e-3", "waiting", 0)]
+    await session.close("e-2")
+    await answering
+    again = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
+    await settled()
+    listed = await session.ref.list_turns(p.ListTurns(app=KEY.app))
+    assert [(turn.invocation_id, turn.state) for turn in listed] == [("e-3", "waiting"), ("e-2", "finished"), ("e-1", "running")]
+    await session.close("e-1", epoch=2)
+    await waiting
+    await session.close("e-3")
+    await again
+
+
 async def answer_in_line(
     session: SessionFixture, ends: p.AnyOutcome | None = None, answer: str = "yes"
 ) -> asyncio.Task[p.TurnBegun]:
