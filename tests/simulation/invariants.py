@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -163,6 +164,10 @@ def _differences(scenario: Scenario, result: Result, reference: Result) -> Itera
         yield f"{len(result.begun)} calls were run, without faults {len(reference.begun)}"
 
 
+_CALL_ID = re.compile(r":[^.]+")
+"""In a branch, what says by which call an agent was asked as a tool."""
+
+
 def _said(log: Sequence[Event], flows: frozenset[str]) -> dict[Any, list[str]]:
     """What was said in each turn, without ids, times and notes, branch by branch: parallel branches may interleave in any order.
 
@@ -175,9 +180,10 @@ def _said(log: Sequence[Event], flows: frozenset[str]) -> dict[Any, list[str]]:
         ):
             continue
         where = event.branch or ""
-        if tool_root(event.branch) is not None:
+        asked = tool_root(event.branch)
+        if asked is not None:
             # Named after the call; a call under way is repeated, and the agent asked again: its last answer counts.
-            where = "expert"
+            where = _CALL_ID.sub("", asked)
             if event.author == "user":
                 found[event.invocation_id, where].clear()
         if event.author in flows:
