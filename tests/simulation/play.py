@@ -16,6 +16,7 @@ from actors.errors import RaygroveError
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
 from actors.rules.recovery.supervision import METADATA
+from actors.rules.routing.pending import open_calls
 from tests.simulation.agents import BEGUN, build
 from tests.simulation.cluster import Trace
 from tests.simulation.faults import CALM, Fault, FaultPlan
@@ -304,12 +305,6 @@ def _is_there(log: Sequence[Event], invocation_id: str) -> bool:
 
 
 def _waiting(log: Sequence[Event], invocation_id: str) -> list[Any]:
-    """The long-running calls of a turn that the user has not answered, by their agents' names."""
-    answered = {response.id for event in log for response in event.function_responses()}
-    return [
-        call
-        for event in sorted(log, key=lambda event: (event.author, event.seq))
-        if event.invocation_id == invocation_id
-        for call in event.function_calls()
-        if call.id in event.long_running_tool_ids and call.id not in answered
-    ]
+    """The calls at which a turn waits for the user, by their agents' names."""
+    calls = open_calls(event for event in log if event.invocation_id == invocation_id)
+    return [waiting.call for waiting in sorted(calls, key=lambda waiting: (waiting.event.author, waiting.event.seq))]
