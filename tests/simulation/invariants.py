@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ def problems(scenario: Scenario, result: Result, reference: Result | None) -> li
     if result.open_turns:
         found.append(f"turns are open at the end: {result.open_turns}")
     for told in result.told:
-        found += _told_is_log(told, result.log)
+        found += [*_told_is_log(told, result.log), *_told_is_true(told, result)]
     if reference is not None and not _gave_up(result):
         found += _differences(scenario, result, reference)
     return found
@@ -101,12 +102,12 @@ def _told_is_log(told: Told, log: Sequence[Event]) -> Iterator[str]:
     """What a driver was told is what the log has, from the turn's message or answer on, in order and without holes."""
     if told.how == "cancel" or not told.ended:
         return
-    opened = [event for event in log if event.invocation_id == told.turn and event.author == "user" and event.branch is None]
+    opened = users = [e for e in log if e.invocation_id == told.turn and e.author == "user" and e.branch is None]
     agents = [event for event in log if event.invocation_id == told.turn and event.author != "user"]
     if told.how == "answer":
-        # Which of the answers, is told by the first event; an answer after which no event came is not checked.
-        starts = [event.seq for event in opened if not told.events or event.seq < told.events[0].seq]
-        agents = [event for event in agents if starts and event.seq > starts[-1]]
+        # Of an answer that could not be given the log has nothing, so there is nothing to tell.
+        opened = [event for event in opened if _has_answer(event, told.call_id)]
+        agents = [event for event in agents if opened and event.seq > opened[0].seq]
     ids, heard = [event.id for event in agents], [event.id for event in told.events]
     if heard != ids[: len(heard)]:
         yield f"a driver ({told.how} {told.turn}) was told {_seqs(told.events)}, and the log has {_seqs(agents)}"
@@ -115,8 +116,19 @@ def _told_is_log(told: Told, log: Sequence[Event]) -> Iterator[str]:
         next_seq = agents[len(heard)].seq
         after = told.events[-1].seq if told.events else (opened[0].seq if opened else 0)
         was_sealed = told.ended == "Paused" and _is_seal(agents[len(heard)])
-        if not was_sealed and not any(after < event.seq < next_seq for event in opened):
+        if not was_sealed and not any(after < event.seq < next_seq for event in users):
             yield f"a driver ({told.how} {told.turn}: {told.ended}) was told {_seqs(told.events)} of {_seqs(agents)}"
+
+
+def _told_is_true(told: Told, result: Result) -> Iterator[str]:
+    """An answer is refused as cancelled only if its turn was cancelled: a turn that still waits for it was not."""
+    is_there = any(event.author == "user" and _has_answer(event, told.call_id) for event in result.log)
+    if told.how == "answer" and told.ended == "TurnCancelledError" and not is_there and result.turns[told.turn] == "paused":
+        yield f"a driver was told that {told.turn} was cancelled, and it still waits for the answer"
+
+
+def _has_answer(event: Event, call_id: str) -> bool:
+    return any(response.id == call_id for response in event.function_responses())
 
 
 def _answers(message: Event, seal: Event) -> bool:
@@ -152,6 +164,10 @@ def _differences(scenario: Scenario, result: Result, reference: Result) -> Itera
         yield f"{len(result.begun)} calls were run, without faults {len(reference.begun)}"
 
 
+_CALL_ID = re.compile(r":[^.]+")
+"""In a branch, what says by which call an agent was asked as a tool."""
+
+
 def _said(log: Sequence[Event], flows: frozenset[str]) -> dict[Any, list[str]]:
     """What was said in each turn, without ids, times and notes, branch by branch: parallel branches may interleave in any order.
 
@@ -164,9 +180,10 @@ def _said(log: Sequence[Event], flows: frozenset[str]) -> dict[Any, list[str]]:
         ):
             continue
         where = event.branch or ""
-        if tool_root(event.branch) is not None:
+        asked = tool_root(event.branch)
+        if asked is not None:
             # Named after the call; a call under way is repeated, and the agent asked again: its last answer counts.
-            where = "expert"
+            where = _CALL_ID.sub("", asked)
             if event.author == "user":
                 found[event.invocation_id, where].clear()
         if event.author in flows:

@@ -16,6 +16,7 @@ from actors.errors import RaygroveError
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
 from actors.rules.recovery.supervision import METADATA
+from actors.rules.routing.pending import open_calls
 from tests.simulation.agents import BEGUN, build
 from tests.simulation.cluster import Trace
 from tests.simulation.faults import CALM, Fault, FaultPlan
@@ -39,12 +40,15 @@ class Told(msgspec.Struct):
 
     Attributes:
         turn: its invocation id.
+        how: "run", "again", "attach" and so on; "answer": it answered a call, and is told of the turn from there on.
+        call_id: the call that it answered; else "".
         events: complete events, in the order in which they came.
         ended: the name of the outcome's class, or of the error; "" while nothing has come.
     """
 
     turn: str
     how: str
+    call_id: str = ""
     events: list[Event] = []
     ended: str = ""
     error: str = ""
@@ -197,7 +201,7 @@ class Simulation:
         part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response={"confirmed": True, "yes": 1}))
         driver = Driver(self.world)
         message = Content(role="user", parts=[part])
-        told = await self._follow(driver, invocation_id, "answer", message=message, run_config=self._config())
+        told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
         while not told.ended:
             # The lost driver may have sent the answer.
             await asyncio.sleep(SETTLE_S)
@@ -206,11 +210,11 @@ class Simulation:
             if is_there:
                 told = await self._follow(driver, invocation_id, "attach")
             else:
-                told = await self._follow(driver, invocation_id, "answer", message=message, run_config=self._config())
+                told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
         return told
 
-    async def _follow(self, driver: Driver, invocation_id: str, how: str, **asked: Any) -> Told:
-        told = Told(invocation_id, how)
+    async def _follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Told:
+        told = Told(invocation_id, how, call_id)
         self._result.told.append(told)
         reading = driver.spawn(_read(driver, told, asked))
         gone = asyncio.create_task(driver.gone.wait())
@@ -301,12 +305,6 @@ def _is_there(log: Sequence[Event], invocation_id: str) -> bool:
 
 
 def _waiting(log: Sequence[Event], invocation_id: str) -> list[Any]:
-    """The long-running calls of a turn that the user has not answered, by their agents' names."""
-    answered = {response.id for event in log for response in event.function_responses()}
-    return [
-        call
-        for event in sorted(log, key=lambda event: (event.author, event.seq))
-        if event.invocation_id == invocation_id
-        for call in event.function_calls()
-        if call.id in event.long_running_tool_ids and call.id not in answered
-    ]
+    """The calls at which a turn waits for the user, by their agents' names."""
+    calls = open_calls(event for event in log if event.invocation_id == invocation_id)
+    return [waiting.call for waiting in sorted(calls, key=lambda waiting: (waiting.event.author, waiting.event.seq))]

@@ -198,7 +198,7 @@ class TurnJoined(Message, frozen=True, kw_only=True):
 
     Attributes:
         seq: the position of the user's event, if it is the one that was asked with; else 0.
-        agent: the agent that was selected for the turn, once it has ended; "" before.
+        agent: the agent that was selected for the turn, once it has ended or was paused; "" before.
         is_lost: the turn is open, but this Runner is not known to run it: it has to be resumed.
     """
 

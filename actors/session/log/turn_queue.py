@@ -14,13 +14,15 @@ class Waiter:
 
     Attributes:
         interrupts: it waits only for the turn that is being cancelled for it.
+        is_answer: it has begun before, and is to go on with an answer.
         admitted: True when it may begin; False when another turn has begun, which it has to interrupt first.
     """
 
-    def __init__(self, invocation_id: str, runner: str, *, interrupts: bool = False) -> None:
+    def __init__(self, invocation_id: str, runner: str, *, interrupts: bool = False, is_answer: bool = False) -> None:
         self.invocation_id = invocation_id
         self.runner = runner
         self.interrupts = interrupts
+        self.is_answer = is_answer
         self.admitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 
@@ -44,6 +46,10 @@ class TurnQueue:
     def has(self, invocation_id: str) -> bool:
         """True when the turn waits in the queue."""
         return any(waiter.invocation_id == invocation_id for waiter in self._waiters)
+
+    def has_new(self, invocation_id: str) -> bool:
+        """True when the turn waits in the queue and has not begun yet."""
+        return any(waiter.invocation_id == invocation_id and not waiter.is_answer for waiter in self._waiters)
 
     def is_idle(self) -> bool:
         """True when no turn runs or waits."""
@@ -77,6 +83,13 @@ class TurnQueue:
         """Remove a turn that another Runner has put here: the Runner of a session is only ever replaced when it is lost."""
         for waiter in [each for each in self._waiters if each.invocation_id == invocation_id and each.runner != runner]:
             self.remove(waiter, TurnCancelledError(invocation_id))
+
+    def cancel(self, invocation_id: str) -> bool:
+        """Remove a turn, which may not be here: its requests raise TurnCancelledError. Returns True when it was here."""
+        waiting = [waiter for waiter in self._waiters if waiter.invocation_id == invocation_id]
+        for waiter in waiting:
+            self.remove(waiter, TurnCancelledError(invocation_id))
+        return bool(waiting)
 
     def remove(self, waiter: Waiter, reason: Exception) -> None:
         """Remove a turn from the queue; `enqueue` raises the reason."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from actors.errors import SessionBusyError, StoreError, TurnCancelledError
+from actors.errors import SessionBusyError, StoreError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
@@ -103,29 +103,36 @@ class TurnEnder:
         """Remove a turn from the queue, or seal one that is open without a Runner, or one that is paused.
 
         Raises:
-            SessionBusyError: it is paused, and another turn runs.
+            SessionBusyError: it is paused, and another turn runs; if its answer waits in the queue, that stays there.
             StoreError: it could not be sealed.
         """
         log = await self._logs.find(message.key)
         if log is None:
             return p.Ack()
-        waiting = [waiter for waiter in log.queue if waiter.invocation_id == message.invocation_id]
-        for waiter in waiting:
-            log.queue.remove(waiter, TurnCancelledError(message.invocation_id))
-            self._subscriptions.publish_end(message.key, message.invocation_id, p.Cancelled())
-        if log.turn is not None and log.open_row(message.invocation_id) is not None:
+        invocation_id = message.invocation_id
+        if log.turn is not None and log.open_row(invocation_id) is not None:
+            log.queue.cancel(invocation_id)
             if not log.turn.runner:
                 row = log.turn.row
-                turn = p.TurnRef(message.key, message.invocation_id, row.epoch, generation=log.generation)
+                turn = p.TurnRef(message.key, invocation_id, row.epoch, generation=log.generation)
                 await self.close_turn(p.CloseTurn(turn=turn, agent=row.agent, outcome=p.Cancelled()))
-        elif not waiting:
-            await self._cancel_paused(log, message.invocation_id)
+        elif log.queue.has_new(invocation_id):
+            log.queue.cancel(invocation_id)
+            self._subscriptions.publish_end(message.key, invocation_id, p.Cancelled())
+        else:
+            await self._cancel_stored(log, invocation_id)
         return p.Ack()
 
-    async def _cancel_paused(self, log: SessionLog, invocation_id: str) -> None:
-        """Seal a turn that waits for function responses; any other stays as it is. Raises SessionBusyError, StoreError."""
+    async def _cancel_stored(self, log: SessionLog, invocation_id: str) -> None:
+        """Seal a turn that waits for function responses. Any other stays as it is, and gets none that waits in the queue.
+
+        Raises SessionBusyError, StoreError.
+        """
         row = await self._reader.turn(log.key, invocation_id)
         if row is None or row.status != "paused":
+            if log.queue.cancel(invocation_id):
+                outcome = p.decode_outcome(row.outcome) if row is not None and row.outcome else p.Cancelled()
+                self._subscriptions.publish_end(log.key, invocation_id, outcome)
             return
         log = await self._logs.load(log.key)
         if log.queue.is_taken:

@@ -41,7 +41,7 @@ class TurnJoiner:
         """Deliver a turn to a subscriber that does not follow it yet; "" is none. Raises StoreError.
 
         Args:
-            row: the turn's record as it was just found; None while it waits in the queue.
+            row: the turn's record as it was just found; None while it waits in the queue and has not begun.
             after_seq: the last position that the subscriber knows.
         """
         if not subscriber or self._subscriptions.has(subscriber, log.key, invocation_id):

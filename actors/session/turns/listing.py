@@ -32,7 +32,7 @@ class TurnListing:
     async def list_turns(self, message: p.ListTurns) -> p.TurnsReply:
         """List turns: those in line, unless it is a later page, then those of the store. Raises StoreError."""
         limit = min(message.limit, MAX_LISTED)
-        turns = self._in_line(message) if message.state in ("", "waiting") and message.before is None else []
+        turns = await self._in_line(message) if message.state in ("", "waiting") and message.before is None else []
         if message.state != "waiting" and len(turns) < limit:
             listed = {(turn.user_id, turn.session_id, turn.invocation_id) for turn in turns}
             rows = await self._reader.turns(_filter(message, message.state, limit))
@@ -40,25 +40,37 @@ class TurnListing:
             turns += [turn for turn in stored if (turn.user_id, turn.session_id, turn.invocation_id) not in listed]
         return p.TurnsReply(turns=turns[:limit])
 
-    def _in_line(self, message: p.ListTurns) -> list[TurnInfo]:
-        return [
-            _in_line(log.key, waiter.invocation_id)
+    async def _in_line(self, message: p.ListTurns) -> list[TurnInfo]:
+        """The turns in line, each once; without one that runs, and for which one more answer waits."""
+        in_line = [
+            (log, invocation_id)
             for log in self._logs.all_in_memory()
             if log.key.app == message.app and message.user in (None, log.key.user) and message.session in (None, log.key.session)
-            for waiter in log.queue
+            for invocation_id in dict.fromkeys(waiter.invocation_id for waiter in log.queue)
         ]
+        turns = []
+        for log, invocation_id in in_line:
+            row = None if log.queue.has_new(invocation_id) else await self._lookup.row(log, invocation_id)
+            if log.queue.has(invocation_id):
+                turns.append(self._waiting(log, invocation_id, row))
+        return [turn for turn in turns if turn.state == "waiting"]
 
     async def get_turn(self, message: p.GetTurn) -> p.TurnsReply:
         """Tell where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         log, row = await self._lookup.log_and_row(message.key, message.invocation_id)
-        waits = log.queue.has(message.invocation_id)
-        if row is None and not waits:
+        if log.queue.has(message.invocation_id):
+            return p.TurnsReply(turns=[self._waiting(log, message.invocation_id, row)])
+        if row is None:
             raise InvocationNotFoundError(message.invocation_id, message.key.session)
-        turn = self._info(message.key, row) if row is not None else _in_line(message.key, message.invocation_id)
-        if waits and turn.state != "running":
-            # A paused turn whose answer waits in line.
-            turn = msgspec.structs.replace(turn, state="waiting")
-        return p.TurnsReply(turns=[turn])
+        return p.TurnsReply(turns=[self._info(message.key, row)])
+
+    def _waiting(self, log: SessionLog, invocation_id: str, row: TurnRow | None) -> TurnInfo:
+        """A turn in line. One with a record has begun before, and its answer waits; it may even run, and get one more answer."""
+        if row is None:
+            key = log.key
+            return TurnInfo(user_id=key.user, session_id=key.session, invocation_id=invocation_id, state="waiting")
+        turn = self._info(log.key, row)
+        return turn if turn.state == "running" else msgspec.structs.replace(turn, state="waiting")
 
     def _info(self, key: SessionKey, row: TurnRow) -> TurnInfo:
         log = self._logs.in_memory(key)
@@ -142,10 +154,6 @@ def _filter(message: p.ListTurns | p.ListPending, status: str, limit: int) -> Tu
     return TurnFilter(
         app=message.app, user=message.user, session=message.session, status=status, limit=limit, before=message.before
     )
-
-
-def _in_line(key: SessionKey, invocation_id: str) -> TurnInfo:
-    return TurnInfo(user_id=key.user, session_id=key.session, invocation_id=invocation_id, state="waiting")
 
 
 def _speaker(log: SessionLog) -> str:

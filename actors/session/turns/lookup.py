@@ -93,7 +93,7 @@ class TurnLookup:
                 return log, row
 
     async def row(self, log: SessionLog, invocation_id: str) -> TurnRow | None:
-        """The record of a turn that is open or has ended; None for one in the queue, or an unknown one. Raises StoreError."""
+        """The record of a turn that is open, paused or has ended; None for one that has not begun. Raises StoreError."""
         row = log.open_row(invocation_id) or await self._reader.turn(log.key, invocation_id)
         # It may have begun while the store was asked.
         return log.open_row(invocation_id) or row

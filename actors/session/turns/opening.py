@@ -104,7 +104,7 @@ class TurnOpener:
                     assert known is not None
                     return await self._join(request, known, is_lost)
                 case Wait(at_head):
-                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head)
+                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
                     request.holds_session = await log.queue.enqueue(waiter)
                 case Refuse(open_turn):
                     raise SessionBusyError(message.key.session, open_turn)
@@ -124,12 +124,11 @@ class TurnOpener:
             if position is None:
                 return None
             answer_seq, invocation_id = position
-        row = log.open_row(invocation_id)
+        # A turn in line has a record if it was paused and its answer waits.
+        row = await self._lookup.row(log, invocation_id)
+        # It may have been queued meanwhile: two drivers may ask for the same turn at the same time.
         if row is None and not log.queue.has(invocation_id):
-            row = await self._lookup.row(log, invocation_id)
-            # It may have been queued meanwhile: two drivers may ask for the same turn at the same time.
-            if row is None and not log.queue.has(invocation_id):
-                return None
+            return None
         return _KnownTurn(invocation_id, row, answer_seq)
 
     async def _join(self, request: _Request, known: _KnownTurn, is_lost: bool) -> p.TurnJoined:
@@ -170,7 +169,7 @@ class TurnOpener:
         message, log = request.message, request.log
         # What was found when the message was checked may have been rewound while it waited.
         calls = await self._reader.calls(message.key, message.answers)
-        before = await self._reader.turn(message.key, message.invocation_id)
+        before = request.before = await self._reader.turn(message.key, message.invocation_id)
         turn = OpenTurn.of(before or _unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
         turn.config = message.config
@@ -217,20 +216,23 @@ class TurnOpener:
         """The turn could not begin: tell its subscribers, and let the next turn begin."""
         message, log = request.message, request.log
         # With its arguments, so that every driver raises the error itself: no agent has failed.
-        never_ran = failure(error)
+        told: p.AnyOutcome = failure(error)
         if isinstance(error, StoreUnavailableError) and log.turn is not None:
             # It may have begun in the store.
-            self._parts.store_end_later(log.put_turn(log.turn.ended("", never_ran)))
+            self._parts.store_end_later(log.put_turn(log.turn.ended("", told)))
+        elif request.before is not None and request.before.outcome:
+            # Only the answer is refused: the turn is as it was.
+            told = p.decode_outcome(request.before.outcome)
         log.turn = None
         log.queue.start_next()
-        self._subscriptions.publish_end(message.key, message.invocation_id, never_ran)
+        self._subscriptions.publish_end(message.key, message.invocation_id, told)
 
 
 class _KnownTurn(NamedTuple):
     """A turn that was asked for and is there already.
 
     Attributes:
-        row: its record; None while it waits in the queue.
+        row: its record; None while it waits in the queue and has not begun.
         answer_seq: the position of the user's event, if the request answers calls; else 0.
     """
 
@@ -247,12 +249,14 @@ class _Request:
         event: of `message.event`.
         log: the session.
         holds_session: the session is taken for this request, which has to let the next one begin when it fails.
+        before: the record of the turn that it continues with an answer, as it was before.
     """
 
     message: p.OpenTurn
     event: EventScan
     log: SessionLog
     holds_session: bool = False
+    before: TurnRow | None = None
 
     def facts(self, known: _KnownTurn | None) -> OpeningFacts:
         """What decides about the request."""

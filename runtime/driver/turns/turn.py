@@ -248,7 +248,7 @@ class Turn:
         A paused turn is sealed as well, since its calls will get no other answer. A turn that has ended is left as it is.
 
         Raises:
-            SessionBusyError: it is paused, and another turn of its session runs.
+            SessionBusyError: it is paused, and another turn of its session runs. An answer that waits in line stays there.
             ClusterError: its actors could not be reached.
             RuntimeClosedError: the runtime is closed.
         """

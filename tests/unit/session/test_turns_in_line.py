@@ -1,4 +1,4 @@
-"""Turns that wait in line, when the Runner that had put them there is lost."""
+"""Turns that wait in line: who follows them, and what becomes of them when the Runner that had put them there is lost."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from actors.errors import TurnCancelledError
+from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError
 from actors.messages import protocol as p
-from tests.support.session_fixture import SessionFixture, settled
+from actors.messages.limits import DEFAULT_LIMITS
+from tests.support.session_fixture import KEY, SessionFixture, settled
 
 
 async def test_a_request_of_the_next_runner_does_not_join_what_the_lost_one_had_in_line(session: SessionFixture) -> None:
@@ -28,3 +29,83 @@ async def test_a_request_of_the_same_runner_joins_what_it_has_in_line(session: S
     assert isinstance(await session.ask_to_open("e-2", repeatable=True), p.TurnJoined)
     await session.close()
     assert isinstance(await in_line, p.TurnBegun)
+
+
+async def test_who_asks_for_a_paused_turn_whose_answer_is_in_line_gets_it_from_its_first_event(session: SessionFixture) -> None:
+    answering = await answer_in_line(session)
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    number, told, ends = await asyncio.wait_for(session.news("d"), 5)
+    assert (told, ends) == ([(2, "may I?")], [])
+    await session.close("e-2")
+    assert (await answering).seq == 4
+    await session.say(session.event("root", "done"), epoch=2)
+    await session.close(epoch=2)
+    assert (await asyncio.wait_for(session.news("d", number), 5))[1:] == ([(5, "done")], ["Finished"])
+
+
+async def test_a_paused_turn_cannot_be_cancelled_while_another_runs_and_its_answer_keeps_its_place(
+    session: SessionFixture,
+) -> None:
+    answering = await answer_in_line(session)
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    with pytest.raises(SessionBusyError, match="'e-2'"):
+        await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], [])
+    await session.close("e-2")
+    assert (await asyncio.wait_for(answering, 5)).seq == 4
+
+
+async def test_an_answer_to_a_turn_that_has_ended_is_taken_out_of_line_and_the_turn_stays_as_it_is(
+    session: SessionFixture,
+) -> None:
+    answering = await answer_in_line(session, p.Finished(agent="root"))
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    with pytest.raises(TurnCancelledError):
+        await answering
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], ["Finished"])
+    await session.close("e-2")
+
+
+async def test_a_paused_turn_is_told_as_paused_when_its_answer_cannot_be_stored(session: SessionFixture) -> None:
+    answering = await answer_in_line(session, answer="x" * DEFAULT_LIMITS.max_event_bytes)
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    await session.close("e-2")
+    with pytest.raises(TooLargeError):
+        await answering
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], ["Paused"])
+    assert (await session.open("e-1", "yes", answers=("c1",))).epoch == 2
+
+
+async def test_a_paused_turn_whose_answer_is_in_line_is_listed_with_its_record(session: SessionFixture) -> None:
+    answering = await answer_in_line(session)
+    waiting = asyncio.create_task(session.open("e-3"))
+    await settled()
+    got = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
+    listed = await session.ref.list_turns(p.ListTurns(app=KEY.app, state="waiting"))
+    assert (got.state, got.agent, got.first_seq, got.last_seq, got.epoch) == ("waiting", "root", 1, 2, 1)
+    assert listed[0] == got
+    assert [(turn.invocation_id, turn.state, turn.first_seq) for turn in listed] == [("e-1", "waiting", 1), ("e-3", "waiting", 0)]
+    await session.close("e-2")
+    await answering
+    again = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
+    await settled()
+    listed = await session.ref.list_turns(p.ListTurns(app=KEY.app))
+    assert [(turn.invocation_id, turn.state) for turn in listed] == [("e-3", "waiting"), ("e-2", "finished"), ("e-1", "running")]
+    await session.close("e-1", epoch=2)
+    await waiting
+    await session.close("e-3")
+    await again
+
+
+async def answer_in_line(
+    session: SessionFixture, ends: p.AnyOutcome | None = None, answer: str = "yes"
+) -> asyncio.Task[p.TurnBegun]:
+    """The turn e-1 is paused, or `ends` otherwise; e-2 runs, and the answer to the call of e-1 waits for its end."""
+    await session.open("e-1")
+    await session.say(session.event("root", "may I?", call="c1"))
+    await session.close("e-1", ends or p.Paused(agent="root", call_ids=("c1",)))
+    await session.open("e-2")
+    answering = asyncio.create_task(session.open("e-1", answer, answers=("c1",)))
+    await settled()
+    return answering

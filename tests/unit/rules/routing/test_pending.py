@@ -1,0 +1,44 @@
+"""Which calls wait for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors import Content, Event, FunctionCall, FunctionResponse, Part
+from actors.rules.prompt.branches import tool_branch
+from actors.rules.routing.pending import open_calls
+
+
+def event(*parts: Part, branch: str | None = None, asks: Sequence[str] = ()) -> Event:
+    return Event(
+        id="e",
+        invocation_id="e-1",
+        author="a",
+        content=Content(parts=parts),
+        branch=branch,
+        long_running_tool_ids=asks,
+    )
+
+
+def call(call_id: str) -> Part:
+    return Part(function_call=FunctionCall(id=call_id, name="f"))
+
+
+def answer(call_id: str) -> Part:
+    return Part(function_response=FunctionResponse(id=call_id, name="f", response={}))
+
+
+def waiting(*events: Event) -> list[str | None]:
+    return [open_call.call.id for open_call in open_calls(events)]
+
+
+def test_long_running_calls_without_an_answer_wait_in_their_order() -> None:
+    asked = event(call("c1"), call("c2"), call("c3"), asks=("c1", "c3"))
+    assert waiting(asked, event(call("c4"), branch="p.b", asks=("c4",))) == ["c1", "c3", "c4"]
+    assert waiting(asked, event(answer("c1"))) == ["c3"]
+
+
+def test_no_call_below_an_agent_that_is_a_tool_waits() -> None:
+    branch = tool_branch("p.b", "expert", "c1")
+    assert waiting(event(call("c1"), branch="p.b"), event(call("c2"), branch=branch, asks=("c2",))) == []
+    assert waiting(event(call("c3"), branch=f"{branch}.q.c", asks=("c3",))) == []
