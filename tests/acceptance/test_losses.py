@@ -23,7 +23,7 @@ from tests.support.workflow_agents import CountingAgent, answer, loop, par, says
 
 Tree = Callable[[], Agent]
 
-PLACES = 6
+PLACES = 3
 """How many messages of each tree each actor is lost at. All messages were tried once; every run tries these."""
 
 
