@@ -1,0 +1,115 @@
+"""The sockets of a server: a Unix socket in a folder that only its owner may enter, and a TCP socket on a port of a range."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import stat
+from pathlib import Path
+
+from actors.errors import ClusterError
+
+BACKLOG = 1024
+"""Connections that may wait to be accepted: many processes may come at the same time."""
+
+MAX_PATH_BYTES = 107
+"""The longest path of a Unix socket on Linux."""
+
+MAX_PORT = 65_535
+
+
+def port_range(text: str) -> range:
+    """The ports in a text such as "20000-20100" or "20000"; "" means any port, and is `range(0, 1)`.
+
+    Raises:
+        ClusterError: the text is no range of ports.
+    """
+    if not text:
+        return range(1)
+    found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", text.strip())
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 0 < first <= last <= MAX_PORT:
+        raise ClusterError(f"direct_ports={text!r} is no range of ports: write it as '20000-20100'")
+    return range(first, last + 1)
+
+
+def listen_tcp(host: str, ports: str) -> socket.socket:
+    """A socket that listens on the first free port.
+
+    Args:
+        host: an address of this machine.
+        ports: see `port_range`.
+
+    Raises:
+        ClusterError: no port is free, or the address is not of this machine.
+    """
+    family, address = _resolve(host)
+    for port in port_range(ports):
+        found = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if os.name == "posix":
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind((address, port))
+            found.listen(BACKLOG)
+        except OSError as error:
+            found.close()
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise ClusterError(f"cannot listen on {host}: {error.strerror}") from error
+        else:
+            return found
+    raise ClusterError(f"no port of direct_ports={ports!r} is free on {host}: set direct_ports to a larger range")
+
+
+def _resolve(host: str) -> tuple[socket.AddressFamily, str]:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        return family, str(address[0])
+    except OSError as error:
+        raise ClusterError(f"cannot listen on {host}: {error.strerror}") from error
+
+
+def listen_unix(folder: Path, name: str) -> socket.socket:
+    """A Unix socket that listens in a folder, which is made if it is not there.
+
+    Raises:
+        ClusterError: others than its owner may enter the folder, or the path is too long for a socket.
+    """
+    path = folder / name
+    if len(os.fsencode(path)) > MAX_PATH_BYTES:
+        raise ClusterError(f"{path} is too long for a Unix socket, which may have {MAX_PATH_BYTES} bytes")
+    make_private(folder)
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.bind(str(path))
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise ClusterError(f"cannot listen on {path}: {error.strerror}") from error
+    return found
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only its owner may enter, if it is not there.
+
+    Raises:
+        ClusterError: it is there and belongs to another user, others may enter it, or it is no folder.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise ClusterError(f"{folder} is no folder: direct connections need one of their own") from None
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise ClusterError(f"{folder} is open to others: direct connections need a folder of mode 0700") from None
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Have the kernel notice that the machine at the other end of a TCP connection is gone, although nothing is sent."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000)):
+        if (option := getattr(socket, name, None)) is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)

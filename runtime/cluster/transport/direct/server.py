@@ -1,0 +1,218 @@
+"""A process that listens for requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from ssl import SSLContext
+
+from runtime.cluster.transport.direct.connection import FrameConnection
+from runtime.cluster.transport.direct.endpoint import Endpoint, new_boot
+from runtime.cluster.transport.direct.handshake import VERSION, Admission, Claim
+from runtime.cluster.transport.direct.inbox import Handler, Inbox
+from runtime.cluster.transport.direct.listening import keep_alive, listen_tcp, listen_unix
+from runtime.cluster.transport.direct.options import DirectOptions
+from runtime.cluster.transport.direct.proving import UnprovenConnection
+from runtime.cluster.transport.direct.server_connection import ServerConnection
+
+logger = logging.getLogger(__name__)
+
+LOG_EVERY_S = 60.0
+"""At most once in this time the log tells of peers at one address that could not prove themselves."""
+
+LOGGED_ADDRESSES = 1024
+"""Addresses of which it is known when the log told of them."""
+
+
+@dataclass(frozen=True)
+class ServerStatistics:
+    """Figures of a server.
+
+    Attributes:
+        connections: that are open and proven.
+        unproven: that have yet to prove themselves.
+        clients: whose requests or replies are kept.
+        running: requests whose handlers are at work.
+        kept_bytes: of replies that clients have not acknowledged.
+    """
+
+    connections: int
+    unproven: int
+    clients: int
+    running: int
+    kept_bytes: int
+
+
+class Server:
+    """Listens on a Unix socket, on a TCP socket, or on both, and hands requests to a handler.
+
+    The handler gets the requests of one client in the order in which they were sent. A request of more than `MAX_PAYLOAD` bytes
+    takes its place in that order when the last of it has arrived.
+
+    Args:
+        handler: takes a request and its slot and returns the reply. What it raises, the client gets as HandlerFailedError.
+        secret: of the deployment, at least 16 bytes.
+        node: the name of this machine, see Endpoint.
+        folder: of the Unix socket, see `listen_unix`; None: no Unix socket.
+        host: the address of the TCP socket; "": no TCP socket.
+        ports: see `port_range`.
+        ssl: for TCP.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        secret: bytes,
+        node: str,
+        folder: Path | None = None,
+        host: str = "",
+        ports: str = "",
+        ssl: SSLContext | None = None,
+        options: DirectOptions | None = None,
+    ) -> None:
+        self._handler = handler
+        self._secret = secret
+        self._node = node
+        self._folder = folder
+        self._host = host
+        self._ports = ports
+        self._ssl = ssl
+        self._options = options or DirectOptions()
+        self._boot = new_boot()
+        self._is_closed = False
+        self._servers: list[asyncio.AbstractServer] = []
+        self._path: Path | None = None
+        self._unproven: dict[UnprovenConnection, None] = {}
+        self._connections: set[ServerConnection] = set()
+        self._inboxes: dict[bytes, Inbox] = {}
+        self._departed: set[Inbox] = set()
+        self._timers: dict[bytes, asyncio.TimerHandle] = {}
+        self._logged: OrderedDict[str, float] = OrderedDict()
+
+    async def start(self) -> Endpoint:
+        """Begin to listen. Returns where. Raises ClusterError when it cannot."""
+        loop = asyncio.get_running_loop()
+        port = 0
+        try:
+            if self._folder is not None:
+                self._path = self._folder / f"{self._boot.hex()[:16]}.sock"
+                self._servers.append(
+                    await loop.create_unix_server(self._unproven_connection, sock=listen_unix(self._folder, self._path.name))
+                )
+            if self._host:
+                listener = listen_tcp(self._host, self._ports)
+                port = listener.getsockname()[1]
+                self._servers.append(await loop.create_server(self._unproven_connection, sock=listener, ssl=self._ssl))
+        except BaseException:
+            await self.close()
+            raise
+        return Endpoint(self._node, str(self._path or ""), self._host, port, self._boot)
+
+    async def close(self) -> None:
+        """Listen no more and end all connections. Handlers that are at work go on, and their replies are dropped."""
+        self._is_closed = True
+        for server in self._servers:
+            server.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        for unproven in list(self._unproven):
+            unproven.abort()
+        for connection in list(self._connections):
+            connection.abort()
+        for client in list(self._inboxes):
+            self._forget(client)
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+
+    def statistics(self) -> ServerStatistics:
+        """The figures now."""
+        inboxes = self._inboxes.values()
+        return ServerStatistics(
+            connections=len(self._connections),
+            unproven=len(self._unproven),
+            clients=len(inboxes),
+            running=sum(inbox.running for inbox in inboxes),
+            kept_bytes=sum(inbox.kept_bytes for inbox in inboxes),
+        )
+
+    def _unproven_connection(self) -> UnprovenConnection:
+        return UnprovenConnection(self, self._secret, self._options.connect_s)
+
+    def arrived(self, connection: UnprovenConnection) -> None:
+        """See Gate."""
+        self._unproven[connection] = None
+        if self._is_closed:
+            connection.abort()
+        elif len(self._unproven) > self._options.max_unproven:
+            # The oldest: a client that has the secret proves itself at once.
+            next(iter(self._unproven)).abort()
+
+    def left(self, connection: UnprovenConnection) -> None:
+        """See Gate."""
+        self._unproven.pop(connection, None)
+
+    def refused(self, connection: UnprovenConnection, reason: str) -> None:
+        """See Gate."""
+        now_s = asyncio.get_running_loop().time()
+        address = connection.address
+        logged_s = self._logged.get(address)
+        if logged_s is not None and now_s - logged_s < LOG_EVERY_S:
+            return
+        self._logged[address] = now_s
+        self._logged.move_to_end(address)
+        if len(self._logged) > LOGGED_ADDRESSES:
+            self._logged.popitem(last=False)
+        logger.warning("refused a connection from %s: %s", address, reason)
+
+    def judge(self, claim: Claim) -> Admission:
+        """See Gate."""
+        if claim.version != VERSION:
+            logger.warning(
+                "a client speaks version %d of direct connections, and this process version %d", claim.version, VERSION
+            )
+            return Admission.OTHER_VERSION
+        if claim.boot != self._boot:
+            return Admission.OTHER_BOOT
+        inbox = self._inboxes.get(claim.client)
+        if inbox is None:
+            return Admission.NEW
+        return Admission.KNOWN if claim.attempt > inbox.attempt else Admission.OVERTAKEN
+
+    def admit(self, claim: Claim, transport: asyncio.Transport, address: str) -> FrameConnection:
+        """See Gate."""
+        inbox = self._inboxes.get(claim.client)
+        if inbox is None:
+            inbox = self._inboxes[claim.client] = Inbox(self._handler, self._options.max_message_bytes, self._departed)
+        elif (timer := self._timers.pop(claim.client, None)) is not None:
+            timer.cancel()
+        found: socket.socket | None = transport.get_extra_info("socket")
+        if found is not None and found.family != socket.AF_UNIX:
+            keep_alive(found)
+
+        def ended(connection: ServerConnection, has_left: bool) -> None:
+            self._ended(claim.client, connection, has_left)
+
+        connection = ServerConnection(transport, address, inbox, self._options, ended)
+        self._connections.add(connection)
+        inbox.attach(connection, claim.attempt)
+        return connection
+
+    def _ended(self, client: bytes, connection: ServerConnection, has_left: bool) -> None:
+        self._connections.discard(connection)
+        if has_left:
+            self._forget(client)
+        elif connection.inbox.connection is connection:
+            connection.inbox.connection = None
+            loop = asyncio.get_running_loop()
+            self._timers[client] = loop.call_later(self._options.grace_s, self._forget, client)
+
+    def _forget(self, client: bytes) -> None:
+        if (timer := self._timers.pop(client, None)) is not None:
+            timer.cancel()
+        if (inbox := self._inboxes.pop(client, None)) is not None:
+            inbox.forget()
