@@ -12,63 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import cast
 
+from runtime.cluster.transport.direct.calls import Call, CallTable
 from runtime.cluster.transport.direct.client_connection import ClientConnection
 from runtime.cluster.transport.direct.dialing import Dialer, DialError
 from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError, Loss
-from runtime.cluster.transport.direct.handshake import CLIENT_BYTES, VERSION, Admission, Claim, ClientHandshake, Welcome
+from runtime.cluster.transport.direct.errors import Loss
 from runtime.cluster.transport.direct.options import DirectOptions
+from runtime.cluster.transport.direct.wire.handshake import CLIENT_BYTES, VERSION, Admission, Claim, ClientHandshake, Welcome
 
 MAX_CUTS = 3
 """Connections that may break one after the other, without a reply on any of them, before callers hear of it."""
 
 
-class Call:
-    """One request, and the wait for its reply. A context manager: what leaves it early needs no reply.
-
-    Attributes:
-        number: 0 until the request is first written.
-        future: of the reply, while it is waited for.
-    """
-
-    __slots__ = ("_channel", "future", "number", "raw", "slot")
-
-    def __init__(self, channel: Channel, raw: bytes, slot: int) -> None:
-        self._channel = channel
-        self.raw = raw
-        self.slot = slot
-        self.number = 0
-        self.future: asyncio.Future[bytes] | None = None
-
-    def __enter__(self) -> Call:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is not None and self.number:
-            self._channel.abandon(self.number)
-
-    async def reply(self) -> bytes:
-        """Send the request, unless it was sent before, and wait for the reply.
-
-        After a ConnectionLostError whose loss is not final it may be called again: the handler still runs once. After a
-        cancellation it may not.
-
-        Raises:
-            ConnectionLostError: there is no connection to the process.
-            HandlerFailedError: the handler has raised an error.
-        """
-        if self.future is None:
-            self._channel.submit(self)
-        return await cast("asyncio.Future[bytes]", self.future)
-
-
 class Channel:
     """Requests to the process at an endpoint. It belongs to one event loop.
+
+    Requests of at most `MAX_PAYLOAD` bytes reach the handler in the order in which they were sent; see Server.
 
     Attributes:
         endpoint: of the process.
@@ -90,9 +51,8 @@ class Channel:
         self._was_connected = False
         self._attempts = 0
         self._cuts = 0
-        self._last_number = 0
-        self._calls: dict[int, Call] = {}
-        self._line: deque[Call] = deque()
+        self._replies_before = 0
+        self._calls = CallTable(self._address)
         self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._end: DialError | None = None
@@ -100,12 +60,12 @@ class Channel:
 
     async def request(self, raw: bytes, slot: int = 0) -> bytes:
         """Send a request and wait for the reply; with the errors of `Call.reply`, after which it cannot be waited on."""
-        with Call(self, raw, slot) as call:
+        with Call(raw, slot, self._submit, self._abandon) as call:
             return await call.reply()
 
     def call(self, raw: bytes, slot: int = 0) -> Call:
         """A request that can be waited on beyond the loss of connections."""
-        return Call(self, raw, slot)
+        return Call(raw, slot, self._submit, self._abandon)
 
     async def close(self) -> None:
         """End the connection. What waits gets a ConnectionLostError, and the server drops the replies."""
@@ -121,11 +81,6 @@ class Channel:
         return self._connection is not None
 
     @property
-    def is_waiting(self) -> bool:
-        """True while there are requests without a reply."""
-        return bool(self._calls)
-
-    @property
     def traffic(self) -> tuple[int, int]:
         """Bytes read and written, on all connections."""
         read_bytes, written_bytes = self._traffic
@@ -133,84 +88,59 @@ class Channel:
             return read_bytes, written_bytes
         return read_bytes + self._connection.read_bytes, written_bytes + self._connection.outbox.written_bytes
 
-    def submit(self, call: Call) -> None:
+    def _submit(self, call: Call) -> None:
         """Wait for the reply to a request, which is written now, when there is room, or was before."""
         call.future = self._loop.create_future()
         connection = self._connection
         if not call.number:
-            if connection is not None and not self._line and not connection.is_full:
-                self._write(call, connection)
+            if connection is not None and not self._calls.has_line and not connection.is_full:
+                self._calls.number(call)
+                connection.write_request(call)
                 return
-            self._line.append(call)
-        elif call.number not in self._calls:
-            self._give(call, self._end or DialError(Loss.FORGOTTEN))
+            self._calls.queue(call)
+        elif not self._calls.is_sent(call):
+            self._calls.tell_one(call, self._end.loss if self._end is not None else Loss.FORGOTTEN)
             return
         if connection is None:
             self._connect()
 
-    def abandon(self, number: int) -> None:
-        """Need no reply to a request."""
-        if self._calls.pop(number, None) is not None and self._connection is not None:
-            self._connection.abandon(number)
-
-    def replied(self, number: int, reply: bytes) -> None:
-        """See Replies."""
-        self._cuts = 0
-        call = self._calls.pop(number, None)
-        if call is not None:
-            if call.future is None:
-                call.future = self._loop.create_future()
-            if not call.future.done():
-                call.future.set_result(reply)
-
-    def failed(self, number: int, error: HandlerFailedError) -> None:
-        """See Replies."""
-        self._cuts = 0
-        call = self._calls.pop(number, None)
-        if call is not None:
-            if call.future is None:
-                call.future = self._loop.create_future()
-            if not call.future.done():
-                call.future.set_exception(error)
-                # Asked for, since nothing may wait for it at the moment: asyncio would complain.
-                call.future.exception()
+    def _abandon(self, call: Call) -> None:
+        if self._calls.drop(call) and self._connection is not None:
+            self._connection.abandon(call.number)
 
     def has_room(self) -> None:
-        """See Replies."""
-        while self._line and self._connection is not None and not self._connection.is_full:
-            call = self._line.popleft()
-            if call.future is not None and not call.future.done():
-                self._write(call, self._connection)
+        """See Owner."""
+        while self._connection is not None and not self._connection.is_full:
+            call = self._calls.next_in_line()
+            if call is None:
+                return
+            self._calls.number(call)
+            self._connection.write_request(call)
 
     def lost(self, connection: ClientConnection) -> None:
-        """See Replies."""
+        """See Owner."""
         self._traffic = self.traffic
         self._connection = None
-        if self._is_needed():
-            self._cuts += 1
-            if self._cuts < MAX_CUTS:
-                self._connect()
-            else:
-                self._tell(DialError(Loss.CUT))
+        if self._calls.replies != self._replies_before:
+            self._cuts = 0
+        if self._calls.are_awaited:
+            self._cut(DialError(Loss.CUT))
+            self._connect()
 
-    def _write(self, call: Call, connection: ClientConnection) -> None:
-        self._last_number += 1
-        call.number = self._last_number
-        self._calls[call.number] = call
-        connection.write_request(call.number, call.raw, call.slot)
-
-    def _is_needed(self) -> bool:
-        return bool(self._line) or any(call.future is not None for call in self._calls.values())
+    def _cut(self, error: DialError) -> None:
+        self._cuts += 1
+        if self._cuts >= MAX_CUTS:
+            self._tell(error)
 
     def _connect(self) -> None:
         if self._end is not None:
             self._tell(self._end)
-        elif self._connecting is None:
+        elif self._connecting is None and self._calls.are_awaited:
             self._connecting = self._loop.create_task(self._make_connection())
 
     async def _make_connection(self) -> None:
         try:
-            while self._connection is None and self._is_needed():
+            while self._connection is None and self._calls.are_awaited:
                 await self._dial()
         finally:
             self._connecting = None
@@ -226,43 +156,31 @@ class Channel:
                 return
             if error.loss in (Loss.OTHER_BOOT, Loss.OTHER_VERSION):
                 self._retire(error)
-            elif error.loss in (Loss.NOT_ADMITTED, Loss.CUT) and self._cuts + 1 < MAX_CUTS:
-                self._cuts += 1
+            elif error.loss in (Loss.NOT_ADMITTED, Loss.CUT):
+                self._cut(error)
             else:
                 self._tell(error)
 
     def _take_over(self, transport: asyncio.Transport, welcome: Welcome) -> ClientConnection:
-        connection = ClientConnection(transport, self._address, self, self._options)
+        connection = ClientConnection(transport, self._address, self._calls, self, self._options)
+        # Before anything is written: the transport tells its protocol when its buffer is full.
         transport.set_protocol(connection)
         if self._was_connected:
             self.reconnects += 1
             if welcome.admission == Admission.NEW:
-                self._forget_calls()
-            connection.write_wanted(list(self._calls))
-        for call in self._calls.values():
-            connection.write_request(call.number, call.raw, call.slot)
+                self._calls.forget_sent()
+            connection.write_wanted([call.number for call in self._calls.sent])
+        for call in self._calls.sent:
+            connection.write_request(call)
         self._was_connected = True
+        self._replies_before = self._calls.replies
         self._connection = connection
         self.has_room()
         return connection
 
-    def _forget_calls(self) -> None:
-        calls, self._calls = self._calls, {}
-        for call in calls.values():
-            self._give(call, DialError(Loss.FORGOTTEN))
-
     def _tell(self, error: DialError) -> None:
         self._cuts = 0
-        line, self._line = self._line, deque()
-        for call in (*self._calls.values(), *line):
-            self._give(call, error)
-        if error.loss.is_final:
-            self._calls.clear()
-
-    def _give(self, call: Call, error: DialError) -> None:
-        future, call.future = call.future, None
-        if future is not None and not future.done():
-            future.set_exception(ConnectionLostError(self._address, error.loss, bool(call.number), error.details))
+        self._calls.tell(error.loss, error.details)
 
     def _retire(self, error: DialError) -> None:
         self._end = self._end or error

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from runtime.cluster.transport.direct.connection import FrameConnection
-from runtime.cluster.transport.direct.errors import HandlerFailedError, ProtocolError
-from runtime.cluster.transport.direct.frames import (
+from runtime.cluster.transport.direct.calls import Call, CallTable
+from runtime.cluster.transport.direct.errors import ProtocolError
+from runtime.cluster.transport.direct.options import DirectOptions
+from runtime.cluster.transport.direct.wire.connection import FrameConnection
+from runtime.cluster.transport.direct.wire.frames import (
     MAX_PAYLOAD,
     REQUEST_HEADER,
     SLOT,
@@ -17,8 +19,7 @@ from runtime.cluster.transport.direct.frames import (
     read_failure,
     wanted_frames,
 )
-from runtime.cluster.transport.direct.options import DirectOptions
-from runtime.cluster.transport.direct.outbox import HIGH_WATER
+from runtime.cluster.transport.direct.wire.outbox import HIGH_WATER
 
 SILENT_TICKS = 5
 """So many times in `lost_s` a connection looks whether anything was read. A client that was stopped itself counts it once."""
@@ -32,21 +33,8 @@ ACK_BYTES = 64 * 1024
 _MAX_SHORT = MAX_PAYLOAD - SLOT.size
 
 
-class Replies(Protocol):
-    """Takes what a server sends."""
-
-    def replied(self, number: int, reply: bytes) -> None:
-        """The handler of a request has returned."""
-        ...
-
-    def failed(self, number: int, error: HandlerFailedError) -> None:
-        """The handler of a request has raised an error."""
-        ...
-
-    @property
-    def is_waiting(self) -> bool:
-        """True while there are requests without a reply."""
-        ...
+class Owner(Protocol):
+    """What a connection belongs to."""
 
     def has_room(self) -> None:
         """Requests can be written again without filling memory."""
@@ -58,11 +46,18 @@ class Replies(Protocol):
 
 
 class ClientConnection(FrameConnection):
-    """Writes requests, and reads and acknowledges replies."""
+    """Writes requests, and reads and acknowledges replies.
 
-    def __init__(self, transport: asyncio.Transport, address: str, replies: Replies, options: DirectOptions) -> None:
+    Args:
+        calls: gets the replies.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, address: str, calls: CallTable, owner: Owner, options: DirectOptions
+    ) -> None:
         super().__init__(transport, address, options.max_message_bytes)
-        self._replies = replies
+        self._calls = calls
+        self._owner = owner
         self._unacknowledged: list[int] = []
         self._unacknowledged_bytes = 0
         self._linger_s = options.connect_s
@@ -76,12 +71,13 @@ class ClientConnection(FrameConnection):
         """True while requests would wait in this process's memory for the peer to read."""
         return self.outbox.unwritten_bytes > HIGH_WATER
 
-    def write_request(self, number: int, raw: bytes, slot: int) -> None:
+    def write_request(self, call: Call) -> None:
         """Write a request."""
+        raw = call.raw
         if len(raw) > _MAX_SHORT:
-            self.outbox.put_long(Kind.REQUEST, number, SLOT.pack(slot), raw)
+            self.outbox.put_long(Kind.REQUEST, call.number, SLOT.pack(call.slot), raw)
         else:
-            self.outbox.put(REQUEST_HEADER.pack(len(raw) + SLOT.size, Kind.REQUEST, number, slot) + raw)
+            self.outbox.put(REQUEST_HEADER.pack(len(raw) + SLOT.size, Kind.REQUEST, call.number, call.slot) + raw)
 
     def write_wanted(self, numbers: list[int]) -> None:
         """Tell the server, after a reconnection, which requests wait for replies."""
@@ -100,11 +96,11 @@ class ClientConnection(FrameConnection):
         if kind == Kind.REPLY:
             reply = self.whole(number, data[start:stop])
             self._acknowledge(number, len(reply))
-            self._replies.replied(number, reply)
+            self._calls.replied(number, reply)
         elif kind == Kind.FAILED:
             error = read_failure(self.whole(number, data[start:stop]))
             self._acknowledge(number, stop - start)
-            self._replies.failed(number, error)
+            self._calls.failed(number, error)
         elif kind != Kind.BEAT:
             raise ProtocolError(f"a server sends no frames of kind {kind}")
 
@@ -123,12 +119,12 @@ class ClientConnection(FrameConnection):
         """Called by the transport when its buffer has room."""
         super().resume_writing()
         if not self.is_closed and not self.is_full:
-            self._replies.has_room()
+            self._owner.has_room()
 
     def _tick(self) -> None:
         if self._unacknowledged:
             self._write_acknowledgements()
-        if self.read_bytes != self._read_bytes_at_tick or not self._replies.is_waiting:
+        if self.read_bytes != self._read_bytes_at_tick or not self._calls.has_sent:
             self._silent_ticks = 0
             self._read_bytes_at_tick = self.read_bytes
         else:
@@ -141,4 +137,4 @@ class ClientConnection(FrameConnection):
     def connection_closed(self) -> None:
         """The server is gone, or has to be asked again."""
         self._timer.cancel()
-        self._replies.lost(self)
+        self._owner.lost(self)

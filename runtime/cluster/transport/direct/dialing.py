@@ -7,12 +7,12 @@ import socket
 from collections.abc import Callable
 from ssl import SSLContext
 
-from runtime.cluster.transport.direct.connection import FrameConnection
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import Loss, ProtocolError
-from runtime.cluster.transport.direct.handshake import Admission, ClientHandshake, Welcome
 from runtime.cluster.transport.direct.listening import keep_alive
-from runtime.cluster.transport.direct.proving import ProvingConnection
+from runtime.cluster.transport.direct.wire.connection import FrameConnection
+from runtime.cluster.transport.direct.wire.handshake import Admission, ClientHandshake, Welcome
+from runtime.cluster.transport.direct.wire.proving import ProvingConnection
 
 ADMITTED = (Admission.NEW, Admission.KNOWN)
 """The answers with which a server takes a connection."""

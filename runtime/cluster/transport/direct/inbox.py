@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from actors.errors.user_code import error_text, is_cancellation
-from runtime.cluster.transport.direct.frames import Kind, pack_failure
+from runtime.cluster.transport.direct.wire.frames import Kind, pack_failure
 
 Handler = Callable[[bytes, int], Awaitable[bytes]]
 """Takes a request and its slot, and returns the reply."""

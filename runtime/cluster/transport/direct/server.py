@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
 
-from runtime.cluster.transport.direct.connection import FrameConnection
 from runtime.cluster.transport.direct.endpoint import Endpoint, new_boot
-from runtime.cluster.transport.direct.handshake import VERSION, Admission, Claim
 from runtime.cluster.transport.direct.inbox import Handler, Inbox
 from runtime.cluster.transport.direct.listening import keep_alive, listen_tcp, listen_unix
 from runtime.cluster.transport.direct.options import DirectOptions
-from runtime.cluster.transport.direct.proving import UnprovenConnection
 from runtime.cluster.transport.direct.server_connection import ServerConnection
+from runtime.cluster.transport.direct.wire.connection import FrameConnection
+from runtime.cluster.transport.direct.wire.handshake import VERSION, Admission, Claim
+from runtime.cluster.transport.direct.wire.proving import UnprovenConnection
 
 logger = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from runtime.cluster.transport.direct.connection import FrameConnection
 from runtime.cluster.transport.direct.errors import ProtocolError
-from runtime.cluster.transport.direct.frames import HEADER, MAX_PAYLOAD, SLOT, Kind, read_numbers
 from runtime.cluster.transport.direct.inbox import Inbox
 from runtime.cluster.transport.direct.options import DirectOptions
-from runtime.cluster.transport.direct.outbox import BEAT
+from runtime.cluster.transport.direct.wire.connection import FrameConnection
+from runtime.cluster.transport.direct.wire.frames import HEADER, MAX_PAYLOAD, SLOT, Kind, read_numbers
+from runtime.cluster.transport.direct.wire.outbox import BEAT
 
 
 class ServerConnection(FrameConnection):

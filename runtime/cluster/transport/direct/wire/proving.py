@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from runtime.cluster.transport.direct.connection import FrameConnection, as_transport
 from runtime.cluster.transport.direct.errors import ProtocolError
-from runtime.cluster.transport.direct.handshake import (
+from runtime.cluster.transport.direct.wire.connection import FrameConnection, as_transport
+from runtime.cluster.transport.direct.wire.handshake import (
     CHALLENGE_BYTES,
     HELLO_BYTES,
     PROOF_BYTES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import WriteTransport
 from collections import deque
 
-from runtime.cluster.transport.direct.frames import HEADER, MAX_PAYLOAD, Kind, frame
+from runtime.cluster.transport.direct.wire.frames import HEADER, MAX_PAYLOAD, Kind, frame
 
 HIGH_WATER = 256 * 1024
 """Bytes in the transport's own buffer from which on frames wait here."""

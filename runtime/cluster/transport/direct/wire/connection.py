@@ -8,8 +8,8 @@ import struct
 from typing import cast
 
 from runtime.cluster.transport.direct.errors import ProtocolError
-from runtime.cluster.transport.direct.frames import HEADER, MAX_PAYLOAD, Kind
-from runtime.cluster.transport.direct.outbox import LONG_AT_ONCE, Outbox
+from runtime.cluster.transport.direct.wire.frames import HEADER, MAX_PAYLOAD, Kind
+from runtime.cluster.transport.direct.wire.outbox import LONG_AT_ONCE, Outbox
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""The bytes on a connection: the handshake, then frames. Both sides of each."""
