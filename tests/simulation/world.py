@@ -19,6 +19,8 @@ from actors.definitions.tree import AgentTree
 from actors.interfaces.clock import Clock
 from actors.messages import event as event_module
 from actors.messages.codec import encode
+from actors.messages.protocol.any_message import decode_message
+from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
@@ -28,6 +30,7 @@ from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.store import store_thread
 from runtime import Runtime
+from runtime.cluster.transport.hosts import RECOVER_S
 from runtime.driver.event_loop import Portal
 from runtime.driver.turns.client import TurnClient
 from runtime.engine.deployment import Deployment
@@ -195,9 +198,13 @@ class World:
         raw = encode(RecoverTurns())
         handle = Handle(self._wires, process, lambda: process, can_restart=True)
         asked: set[asyncio.Future[bytes]] = set()
-        while not any(each.done() for each in asked):
+        while True:
             asked.add(handle.remote(raw))
-            await asyncio.wait(asked, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            replies, asked = await asyncio.wait(asked, timeout=RECOVER_S, return_when=asyncio.FIRST_COMPLETED)
+            if any(each.exception() is None and not isinstance(decode_message(each.result()), ErrorReply) for each in replies):
+                break
+            if replies:
+                await asyncio.sleep(RECOVER_S)
         for each in asked:
             # A reference of Ray may be dropped before there is a reply; a future complains when its error is not retrieved.
             each.cancel()

@@ -152,27 +152,27 @@ class EndTurnTool(Tool):
 
 
 class _NewTask(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    # Every process loads this module, and hardly any of them makes tasks.
+    model_config = pydantic.ConfigDict(extra="forbid", defer_build=True)
 
-    name: str
-    """A short identifier: letters, digits and underscores."""
-    objective: str
-    """What is to be achieved, with all that whoever does it needs to know."""
-    agents: list[str] = []
-    """Who may work on it; leave it out for anybody."""
-    depends_on: list[str] = []
-    """Names of tasks that have to be done before it: new ones, or ones that are there."""
-    labels: list[str] = []
-    """When the result is to be one of some texts: these. Otherwise it is a text."""
+    name: str = pydantic.Field(description="A short identifier: letters, digits and underscores.")
+    objective: str = pydantic.Field(description="What is to be achieved, with all that whoever does it needs to know.")
+    agents: list[str] = pydantic.Field([], description="Who may work on it; leave it out for anybody.")
+    depends_on: list[str] = pydantic.Field(
+        [], description="Names of tasks that have to be done before it: new ones, or ones that are there."
+    )
+    labels: list[str] = pydantic.Field(
+        [], description="When the result is to be one of some texts: these. Otherwise it is a text."
+    )
 
 
 class _NewTasks(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = pydantic.ConfigDict(extra="forbid", defer_build=True)
 
-    tasks: list[_NewTask]
-    """The tasks to make."""
-    part_of: str | None = None
-    """The task of yours that they are parts of; it goes on when they are done."""
+    tasks: list[_NewTask] = pydantic.Field(description="The tasks to make.")
+    part_of: str | None = pydantic.Field(
+        None, description="The task of yours that they are parts of; it goes on when they are done."
+    )
 
 
 class CreateTasksTool(Tool):

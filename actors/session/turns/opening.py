@@ -124,7 +124,9 @@ class TurnOpener:
             if position is None:
                 return None
             answer_seq, invocation_id = position
-        # A turn in line has a record if it was paused and its answer waits.
+        if log.queue.has_new(invocation_id):
+            return _KnownTurn(invocation_id, None, answer_seq)
+        # One in line that is not new was paused, and its answer waits: it has a record.
         row = await self._lookup.row(log, invocation_id)
         # It may have been queued meanwhile: two drivers may ask for the same turn at the same time.
         if row is None and not log.queue.has(invocation_id):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -14,6 +15,8 @@ from actors.errors.tracebacks import keep_traceback
 from actors.interfaces.model import Responses, SharedModel
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest
+from actors.messages.protocol.any_message import decode_message
+from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs
@@ -26,6 +29,9 @@ from runtime.logs.options import LogOptions
 
 THREADS = 64
 """Blocking calls that may run in a Runner at the same time: hooks of plugins, artifact stores, Ray's own."""
+
+RECOVER_S = 1.0
+"""Time between two attempts of a restarted Runner to recover its turns."""
 
 
 class RayActorHost:
@@ -140,11 +146,15 @@ class RunnerHost(PlanHost):
         # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
         raw = encode(RecoverTurns())
         asked: list[ray.ObjectRef[bytes]] = []
-        replies: list[ray.ObjectRef[bytes]] = []
-        while not replies:
+        while True:
             asked.append(actor.receive.remote(raw))
             # To any of them: each may take longer than this.
-            replies, _ = ray.wait(asked, timeout=1.0)
+            replies, asked = ray.wait(asked, timeout=RECOVER_S)
+            if replies and not isinstance(decode_message(ray.get(replies[0])), ErrorReply):
+                break
+            if replies:
+                # The store is away, or a Session actor. Turns that run without a driver have nobody else to ask for them.
+                time.sleep(RECOVER_S)
         actor.start_spares.remote()
         self.plans.copy_from_peers()
 

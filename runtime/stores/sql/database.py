@@ -95,8 +95,7 @@ class Database:
                 self._drop_connection()
             # IMMEDIATE takes SQLite's write lock at once, and waits for it; a read that becomes a write fails without waiting.
             begin = "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"
-            self._retried(lambda connection: connection.exec_driver_sql(begin))
-            connection = self._connected()
+            connection = self._retried(lambda connection: (connection, connection.exec_driver_sql(begin)))[0]
             yield connection
             connection.exec_driver_sql("COMMIT")
             if self._file is not None:

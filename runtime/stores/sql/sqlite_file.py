@@ -40,6 +40,8 @@ class SqliteFile:
     def __init__(self, path: Path, store: str) -> None:
         self.path = path
         self._log = path.with_name(f"{path.name}-wal")
+        # What `os.stat` takes without a conversion, since these are looked at with each use.
+        self._path_name, self._log_name = str(self.path), str(self._log)
         self._store = store
         self._identity: _Identity | None = None
         self._log_identity: _Identity | None = None
@@ -71,18 +73,18 @@ class SqliteFile:
 
     def note_connected(self) -> None:
         """Remember the file to which a connection was made."""
-        self._identity = _identity(self.path)
+        self._identity = _identity(self._path_name)
         self._log_identity = None
 
     def check(self) -> None:
         """Raise StoreError when another file, or none, is in the place of the one that was opened."""
         if self._identity is None:
             return
-        found = _identity(self.path)
+        found = _identity(self._path_name)
         if found != self._identity:
             how = "was deleted" if found is None else "was replaced by another file"
             raise StoreError(f"{self._store}: {str(self.path)!r} {how} while it was in use: {_RESTORE}")
-        log = _identity(self._log)
+        log = _identity(self._log_name)
         if self._log_identity is None:
             # SQLite makes it with the first transaction of a connection, and keeps it for as long as there is one.
             self._log_identity = log
@@ -100,7 +102,7 @@ def _may(path: Path, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
-def _identity(path: Path) -> _Identity | None:
+def _identity(path: str) -> _Identity | None:
     try:
         found = os.stat(path)
     except FileNotFoundError:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
 
-from runtime.cluster.transport.hosts import RunnerHost
+from actors.errors import StoreUnavailableError
+from actors.messages.codec import encode
+from actors.messages.protocol.base import Ack, ErrorReply
+from runtime.cluster.transport.hosts import RECOVER_S, RunnerHost
 
 
 class Calls:
@@ -22,12 +26,27 @@ class Calls:
         return self.count
 
 
-def test_it_asks_for_its_turns_until_any_of_its_messages_has_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    actor = SimpleNamespace(receive=Calls(), start_spares=Calls())
-    host = RunnerHost.__new__(RunnerHost)
-    copied: list[bool] = []
-    monkeypatch.setattr(host, "plans", SimpleNamespace(copy_from_peers=lambda: copied.append(True)), raising=False)
+@pytest.fixture
+def actor() -> SimpleNamespace:
+    return SimpleNamespace(receive=Calls(), start_spares=Calls())
 
+
+@pytest.fixture
+def copied() -> list[bool]:
+    """Has an item when the host has copied flows from its peers, which it does last."""
+    return []
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, copied: list[bool]) -> RunnerHost:
+    host = RunnerHost.__new__(RunnerHost)
+    monkeypatch.setattr(host, "plans", SimpleNamespace(copy_from_peers=lambda: copied.append(True)), raising=False)
+    return host
+
+
+def test_it_asks_for_its_turns_until_any_of_its_messages_has_a_reply(
+    monkeypatch: pytest.MonkeyPatch, host: RunnerHost, actor: SimpleNamespace, copied: list[bool]
+) -> None:
     def wait(refs: list[int], *, timeout: float) -> tuple[list[int], list[int]]:
         # Each takes three times as long as the Runner waits; the first is lost.
         assert actor.receive.count < 20
@@ -35,5 +54,19 @@ def test_it_asks_for_its_turns_until_any_of_its_messages_has_a_reply(monkeypatch
         return done, [ref for ref in refs if ref not in done]
 
     monkeypatch.setattr(ray, "wait", wait)
+    monkeypatch.setattr(ray, "get", lambda ref: encode(Ack()))
     host._recover(actor)  # type: ignore[arg-type]
     assert (actor.receive.count, actor.start_spares.count, copied) == (5, 1, [True])
+
+
+def test_it_asks_again_when_its_turns_could_not_be_read(
+    monkeypatch: pytest.MonkeyPatch, host: RunnerHost, actor: SimpleNamespace, copied: list[bool]
+) -> None:
+    away = encode(ErrorReply(error=StoreUnavailableError.__name__, args=["sqlite:///there.db", "it is locked"]))
+    waited: list[float] = []
+    monkeypatch.setattr(ray, "wait", lambda refs, *, timeout: (refs[:1], refs[1:]))
+    monkeypatch.setattr(ray, "get", lambda ref: away if ref < 3 else encode(Ack()))
+    monkeypatch.setattr(time, "sleep", waited.append)
+    host._recover(actor)  # type: ignore[arg-type]
+    assert (actor.receive.count, actor.start_spares.count, copied) == (3, 1, [True])
+    assert waited == [RECOVER_S] * 2
