@@ -26,6 +26,7 @@ from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_r
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import keep_plan
 from runtime.cluster.transport.ray_actors import list_named_actors, start_spares
+from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.logs.options import LogOptions
 from runtime.logs.records import mark_records
 from runtime.logs.replay import Replay
@@ -41,12 +42,14 @@ class DeploymentInfo:
         artifact_store: URL or store of artifacts.
         auto_create_session: what turns do that do not say it themselves.
         logs: what its processes log.
+        wires: how they are reached.
     """
 
     settings: Settings
     artifact_store: str | ArtifactStore
     auto_create_session: bool
     logs: LogOptions
+    wires: WireOptions
 
 
 class DeployedEngine:
@@ -68,7 +71,8 @@ class DeployedEngine:
     def __init__(self, settings: Settings, connection: RayConnection) -> None:
         self._settings = settings
         self._connection = connection
-        self._core = CoreHandles((), (), None)
+        self._core = CoreHandles((), (), None, WireOptions("ray", b""))
+        self._wires: Wires | None = None
         self._restart_timeout_s = 0.0
         self._log_reader: LogReader | None = None
 
@@ -84,9 +88,10 @@ class DeployedEngine:
             settings: the deployment's.
         """
         restart_timeout_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
-        self.session = session_ref(core.sessions, restart_timeout_s, max_bytes)
-        self.runner = runner_ref(core.runners, restart_timeout_s, max_bytes)
-        self.limiter = limiter_ref(core.limiter, restart_timeout_s) if core.limiter is not None else None
+        self._wires = wires = Wires(core.wires)
+        self.session = session_ref(wires, core.sessions, restart_timeout_s, max_bytes)
+        self.runner = runner_ref(wires, core.runners, restart_timeout_s, max_bytes)
+        self.limiter = limiter_ref(wires, core.limiter, restart_timeout_s) if core.limiter is not None else None
         self._core = core
         self._restart_timeout_s = restart_timeout_s
 
@@ -126,6 +131,11 @@ class DeployedEngine:
         reader, self._log_reader = self._log_reader, None
         if reader is not None:
             await reader.close()
+
+    async def close_wires(self) -> None:
+        """End this driver's connections."""
+        if self._wires is not None:
+            await self._wires.close()
 
     async def wait_for_replies(self) -> None:
         """Wait until all actors reply. Raises TimeoutError, ActorLostError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -28,6 +29,7 @@ from runtime.cluster.transport.hosts import LimiterHost, RunnerHost, SessionHost
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import PlanPeers
 from runtime.cluster.transport.ray_actors import get_actor
+from runtime.cluster.transport.wires import WireOptions
 from runtime.engine.deployment import Deployment, model_names, slow_imports
 from runtime.engine.store_urls import check_artifact_folder
 from runtime.logs.options import log_options
@@ -35,6 +37,10 @@ from runtime.logs.options import log_options
 ANY_NUMBER = 1_000_000
 """Messages at the same time for the limiter: every call waits there for its permit, and none could return its permit if the
 waiting ones took up all room."""
+
+
+SECRET_BYTES = 32
+"""Length of the secret by which the processes of a deployment know each other."""
 
 
 class RayEngine(DeployedEngine):
@@ -50,7 +56,8 @@ class RayEngine(DeployedEngine):
     """
 
     def __init__(self, deployment: Deployment, address: str | None) -> None:
-        super().__init__(deployment.settings, RayConnection(deployment.settings, address, may_start=not deployment.detached))
+        settings = deployment.settings
+        super().__init__(settings, RayConnection(settings, address, may_start=not deployment.detached))
         store = deployment.artifact_store
         if isinstance(store, str) and store.startswith("memory:"):
             raise DefinitionError(
@@ -62,6 +69,7 @@ class RayEngine(DeployedEngine):
         self._deployment = deployment
         self._starter = ActorStarter(deployment)
         self._models = SharedModels(deployment.app_name, self._starter)
+        self._reached_by = WireOptions(settings.transport, secrets.token_bytes(SECRET_BYTES), settings.direct_ports)
         self._packing: Future[PackedDefinitions] | None = None
 
     def prepare(self) -> None:
@@ -112,7 +120,7 @@ class RayEngine(DeployedEngine):
         packed = self._packed_tree()
         plans = {flow: pickled_plan(flow, plan) for flow, plan in deployment.plans().items()}
         runners = [self._start_runner(shard, packed, plans) for shard in all_shards(settings.runners)]
-        self.connect(CoreHandles(sessions, runners, limiter), settings)
+        self.connect(CoreHandles(sessions, runners, limiter, self._reached_by), settings)
 
     def _start_session(self, shard: Shard) -> Handle:
         deployment, settings = self._deployment, self._settings
@@ -121,7 +129,7 @@ class RayEngine(DeployedEngine):
         spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings)
         # Programs that join are given no keys.
         public = settings.model_copy(update={"env": {}})
-        info = DeploymentInfo(public, deployment.artifact_store, deployment.auto_create_session, self._logs)
+        info = DeploymentInfo(public, deployment.artifact_store, deployment.auto_create_session, self._logs, self._reached_by)
         content = (partial(build_session, spec), info, self._peers("runner", settings.runners))
         return self._starter.start(SessionHost, spec.name, refusal="the stores cannot travel", content=content, shard=shard)
 
@@ -139,7 +147,9 @@ class RayEngine(DeployedEngine):
         name = limiter_name(self._deployment.app_name)
         build = partial(LimiterActor, self._settings.model_limits, name)
         refusal = "the limits of models cannot travel"
-        return self._starter.start(LimiterHost, name, refusal=refusal, content=build, max_concurrency=ANY_NUMBER)
+        return self._starter.start(
+            LimiterHost, name, refusal=refusal, content=(build, self._reached_by), max_concurrency=ANY_NUMBER
+        )
 
     def _packed_tree(self) -> PackedTree:
         tree = self._deployment.tree
@@ -149,8 +159,16 @@ class RayEngine(DeployedEngine):
     def _start_runner(self, shard: Shard, tree: PackedTree, plans: Mapping[str, bytes]) -> Handle:
         deployment, settings = self._deployment, self._settings
         plugins = pickled("the plugins cannot travel to the Runner", deployment.tree.plugins)
-        spec = RunnerSpec(deployment.app_name, shard, tree, deployment.artifact_store, plugins, settings, self._logs)
-        content = (partial(build_runner, spec), plans, self._peers("session", settings.session_shards), self._logs)
+        spec = RunnerSpec(
+            deployment.app_name, shard, tree, deployment.artifact_store, plugins, settings, self._logs, self._reached_by
+        )
+        content = (
+            partial(build_runner, spec),
+            plans,
+            self._peers("session", settings.session_shards),
+            self._reached_by,
+            self._logs,
+        )
         refusal = "the agents cannot travel to the Runner"
         return self._starter.start(RunnerHost, spec.name, settings.namespace, refusal=refusal, content=content, shard=shard)
 
@@ -162,6 +180,7 @@ class RayEngine(DeployedEngine):
     async def leave(self) -> None:
         """Leave a detached deployment as it is."""
         await self.leave_logs()
+        await self.close_wires()
         await asyncio.to_thread(self._disconnect)
 
     def _disconnect(self) -> None:
@@ -177,5 +196,6 @@ class RayEngine(DeployedEngine):
         await self.leave_logs()
         await asyncio.to_thread(self._models.bring_home)
         await self.kill_actors(self._starter.handles, pids)
+        await self.close_wires()
         self._starter.handles.clear()
         await asyncio.to_thread(self._connection.close)

@@ -14,6 +14,7 @@ from runtime.cluster.deployment.names import actor_name, actor_names, limiter_na
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
+from runtime.cluster.transport.wires import WireOptions
 from runtime.settings import Settings
 
 
@@ -62,7 +63,7 @@ class JoinedEngine(DeployedEngine):
             async with asyncio.timeout(self._settings.start_timeout_s):
                 self._info = await deployment_info(session)
             settings = self._info.settings
-            self.connect(await asyncio.to_thread(self._find_core, settings), settings)
+            self.connect(await asyncio.to_thread(self._find_core, settings, self._info.wires), settings)
             await self.wait_for_replies()
             if self._wants_logs:
                 self.read_logs(self._info.logs, from_now=True)
@@ -85,7 +86,7 @@ class JoinedEngine(DeployedEngine):
                 return get_actor(actor_names(self._app_name, "session", shards)[0], self._settings.namespace)
         raise self._not_found(_hint(self._app_name, self._settings.namespace))
 
-    def _find_core(self, settings: Settings) -> CoreHandles:
+    def _find_core(self, settings: Settings, wires: WireOptions) -> CoreHandles:
         app = self._app_name
         try:
             limiter = self._find([limiter_name(app)] if settings.model_limits else [])
@@ -93,6 +94,7 @@ class JoinedEngine(DeployedEngine):
                 sessions=self._find(actor_names(app, "session", settings.session_shards)),
                 runners=self._find(actor_names(app, "runner", settings.runners)),
                 limiter=limiter[0] if limiter else None,
+                wires=wires,
             )
         except ValueError as error:
             raise self._not_found(f"It has just ended, or is being started: {error}") from error
@@ -107,6 +109,7 @@ class JoinedEngine(DeployedEngine):
     async def leave(self) -> None:
         """Leave the deployment as it is."""
         await self.leave_logs()
+        await self.close_wires()
         await asyncio.to_thread(self._connection.close)
 
     async def stop(self) -> None:

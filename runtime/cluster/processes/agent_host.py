@@ -18,6 +18,8 @@ from runtime.cluster.logs.process import name_output
 from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.clients import CoreHandles
+from runtime.cluster.transport.direct.endpoint import Endpoint
+from runtime.cluster.transport.wires import Listener
 from runtime.engine.watched_threads import WatchedThreads
 
 SHOWN_NAMES = 3
@@ -45,6 +47,11 @@ class AgentHost:
         self._actors: dict[int, Actor] = {}
         self._names: dict[int, str] = {}
         self._stopping: set[asyncio.Task[bytes]] = set()
+        self._listener = Listener(core.wires, self.receive)
+
+    async def endpoint(self) -> Endpoint | None:
+        """Where this process listens; None where messages come over Ray."""
+        return await self._listener.endpoint()
 
     async def prepare(self, modules: Sequence[str]) -> int:
         """Load modules, and connect to the peers. Returns the process id."""

@@ -14,8 +14,8 @@ from actors.refs.runner import RunnerRef
 from runtime.cluster.logs.process import ProcessLogs, to_runner
 from runtime.cluster.tool_tasks import ToolTasks
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
-from runtime.cluster.transport.link import RayLink
 from runtime.cluster.transport.proxies import RemotePlans
+from runtime.cluster.transport.wires import Wires
 from runtime.engine.store_urls import open_artifact_store
 from runtime.logs.options import LogOptions
 from runtime.models.registry import resolve
@@ -39,14 +39,15 @@ def build_environment(
     os.environ.update(settings.variables)
     restart_timeout_s = settings.restart_timeout_s
     (runner,) = core.runners
+    wires = Wires(core.wires)
     logs = ProcessLogs(log_options, "agents", to_runner(runner))
     limiter: LimiterClient | None = None
     if core.limiter is not None:
-        limiter = LimiterClient(limiter_ref(core.limiter, restart_timeout_s), settings.model_limits)
+        limiter = LimiterClient(limiter_ref(wires, core.limiter, restart_timeout_s), settings.model_limits)
     return AgentEnvironment(
-        session_ref(core.sessions, restart_timeout_s),
+        session_ref(wires, core.sessions, restart_timeout_s),
         # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.
-        RunnerRef(RayLink(runner, "the Runner")),
+        RunnerRef(wires.link(runner, "the Runner")),
         open_artifact_store(artifact_store),
         resolve,
         RemotePlans(runner, cloudpickle.loads).find,

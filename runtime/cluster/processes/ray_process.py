@@ -10,8 +10,10 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ClusterError
+from actors.interfaces.transport import Link
 from runtime.cluster.processes.worker_process import Activated
-from runtime.cluster.transport.link import Handle, RayLink, last_line
+from runtime.cluster.transport.link import Handle, last_line
+from runtime.cluster.transport.wires import ProcessLinks
 
 T = TypeVar("T")
 
@@ -22,15 +24,23 @@ class RayProcess:
     Args:
         name: the host's.
         handle: the host.
+        links: to the agents in it.
         definitions: packed definitions of all agents.
         modules: slow imports to preload.
         start_timeout_s: how long the host may take to prepare, or to activate an agent.
     """
 
     def __init__(
-        self, name: str, handle: Handle, definitions: Mapping[str, bytes], modules: Sequence[str], start_timeout_s: float
+        self,
+        name: str,
+        handle: Handle,
+        links: ProcessLinks,
+        definitions: Mapping[str, bytes],
+        modules: Sequence[str],
+        start_timeout_s: float,
     ) -> None:
         self.name = name
+        self._links = links
         self._handle = handle
         self._definitions = definitions
         self._modules = modules
@@ -67,9 +77,9 @@ class RayProcess:
         """Stop agents, without waiting for it."""
         self._handle.passivate.remote(slots)
 
-    def link(self, agent: str, slot: int) -> RayLink:
+    def link(self, agent: str, slot: int) -> Link:
         """A link to an agent that lives in the process."""
-        return RayLink(self._handle, f"agent {agent!r}", slot=slot)
+        return self._links.link(f"agent {agent!r}", slot=slot)
 
     def kill(self) -> None:
         """End the process at once, and every agent in it."""

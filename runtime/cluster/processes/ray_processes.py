@@ -19,6 +19,7 @@ from runtime.cluster.processes.ray_process import RayProcess
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import SPREAD, start_actor
+from runtime.cluster.transport.wires import Wires
 from runtime.logs.options import LogOptions
 from runtime.settings import Settings
 
@@ -29,6 +30,7 @@ class RayProcesses:
     Args:
         tree: the agents.
         core: handles of the actors to which agents send messages.
+        wires: of this process.
         artifact_store: URL or store.
         host_name: gives the name of a process by its number.
         settings: the deployment's.
@@ -39,6 +41,7 @@ class RayProcesses:
         self,
         tree: PackedTree,
         core: CoreHandles,
+        wires: Wires,
         artifact_store: str | ArtifactStore,
         host_name: Callable[[str], str],
         settings: Settings,
@@ -46,6 +49,7 @@ class RayProcesses:
     ) -> None:
         self._tree = tree
         self._core = core
+        self._wires = wires
         self._artifact_store = artifact_store
         self._host_name = host_name
         self._settings = settings
@@ -85,7 +89,9 @@ class RayProcesses:
         except Exception as error:
             # Ray raises many classes, also for options that it refuses; the turn fails with one.
             raise ClusterError(f"a process for agents could not be started: {type(error).__name__}: {error}") from error
-        return RayProcess(name, handle, self._tree.definitions, self._tree.modules, settings.start_timeout_s)
+        return RayProcess(
+            name, handle, self._wires.peer(handle), self._tree.definitions, self._tree.modules, settings.start_timeout_s
+        )
 
     async def is_free(self, group: ProcessGroup) -> bool:
         """Whether some node has free now what a group asks for."""

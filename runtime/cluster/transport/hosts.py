@@ -21,9 +21,11 @@ from actors.messages.protocol.turns import RecoverTurns
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs
 from runtime.cluster.packing.chunks import from_chunks
+from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, is_restarted
+from runtime.cluster.transport.wires import Listener, WireOptions
 from runtime.engine.tool_threads import ToolThreads
 from runtime.logs.options import LogOptions
 
@@ -41,13 +43,19 @@ class RayActorHost:
         build: builds the actor.
         logs: what the process logs; None: it logs as processes of Ray do.
         role: names its log file.
+        wires: how it is reached.
     """
 
-    def __init__(self, build: Callable[[], Actor], logs: LogOptions | None = None, role: str = "") -> None:
+    def __init__(self, build: Callable[[], Actor], wires: WireOptions, logs: LogOptions | None = None, role: str = "") -> None:
         self._hub = LogHub()
         if logs is not None:
             ProcessLogs(logs, role, self._hub.put)
         self._actor = build()
+        self._listener = Listener(wires, self.receive)
+
+    async def endpoint(self) -> Endpoint | None:
+        """Where this process listens; None where messages come over Ray."""
+        return await self._listener.endpoint()
 
     async def put_logs(self, batch: bytes) -> None:
         """Take lines of another process, for programs that ask for them."""
@@ -57,7 +65,7 @@ class RayActorHost:
         """The lines from a batch on: see LogHub.page."""
         return await self._hub.page(hub, first, wait_s)
 
-    async def receive(self, raw: bytes) -> bytes:
+    async def receive(self, raw: bytes, _: int = 0) -> bytes:
         """Hand a message to the actor and return its reply."""
         return await self._actor.receive(raw)
 
@@ -68,11 +76,13 @@ class PlanHost(RayActorHost):
     Args:
         build: builds the actor.
         plans: the definitions that it has from the beginning, and where it finds others when it is started again.
-        logs, role: see RayActorHost.
+        wires, logs, role: see RayActorHost.
     """
 
-    def __init__(self, build: Callable[[], Actor], plans: KeptPlans, logs: LogOptions | None, role: str) -> None:
-        super().__init__(build, logs, role)
+    def __init__(
+        self, build: Callable[[], Actor], plans: KeptPlans, wires: WireOptions, logs: LogOptions | None, role: str
+    ) -> None:
+        super().__init__(build, wires, logs, role)
         self.plans = plans
 
     async def keep_plan(self, name: str, plan: bytes) -> None:
@@ -97,7 +107,8 @@ class SessionHost(PlanHost):
 
     def __init__(self, *chunks: bytes) -> None:
         build, self._deployment_info, peers = from_chunks(chunks)
-        super().__init__(build, KeptPlans({}, peers), self._deployment_info.logs, "session")
+        info = self._deployment_info
+        super().__init__(build, KeptPlans({}, peers), info.wires, info.logs, "session")
         if is_restarted():
             threading.Thread(target=self.plans.copy_from_peers, daemon=True).start()
 
@@ -113,18 +124,18 @@ class RunnerHost(PlanHost):
 
     Args:
         namespace: its own.
-        chunks: of what builds the actor, of the pickled definitions of the tree's flows by name, and of the Session actors as
-            PlanPeers.
+        chunks: of what builds the actor, of the pickled definitions of the tree's flows by name, of the Session actors as
+            PlanPeers, of its WireOptions and its LogOptions.
     """
 
     def __init__(self, namespace: str, *chunks: bytes) -> None:
-        build, plans, peers, logs = from_chunks(chunks)
+        build, plans, peers, wires, logs = from_chunks(chunks)
 
         def build_runner() -> Actor:
             actor, self._directory = build()
             return cast(Actor, actor)
 
-        super().__init__(build_runner, KeptPlans(plans, peers), logs, "runner")
+        super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner")
         if is_restarted():
             threading.Thread(target=self._recover, args=(current_actor(namespace),), daemon=True).start()
 
@@ -163,11 +174,11 @@ class LimiterHost(RayActorHost):
     """The process of the actor that limits models.
 
     Args:
-        chunks: of what builds the actor.
+        chunks: of what builds the actor, and of its WireOptions.
     """
 
     def __init__(self, *chunks: bytes) -> None:
-        super().__init__(from_chunks(chunks))
+        super().__init__(*from_chunks(chunks))
 
 
 class ModelHost:

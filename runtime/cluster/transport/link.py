@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ray.actor import ActorHandle
@@ -16,6 +17,10 @@ Handle = ActorHandle[Any]
 
 RETRY_S = 0.05
 """Time between two attempts to reach an actor that is being restarted."""
+
+
+class ProcessReplacedError(Exception):
+    """The process that a message was sent to is gone, and another one has taken its place."""
 
 
 class RayLink:
@@ -45,29 +50,41 @@ class RayLink:
             ActorRestartsError: the actor is being restarted; only with `once`.
             ClusterError: the host failed, or the message could not be unpickled there.
         """
-        clock = asyncio.get_running_loop().time
-        away_s: float | None = None
-        while True:
-            sent_s = clock()
-            try:
-                reply: bytes = await self.handle.receive.remote(raw, *self._slot)
-                return reply
-            except ActorUnavailableError as error:
-                now_s = clock()
-                away_s = away_since_s(away_s, sent_s=sent_s, now_s=now_s)
-                if now_s - away_s >= self._restart_timeout_s:
-                    raise ActorLostError(self.name, last_line(error)) from error
-                if once:
-                    raise ActorRestartsError(self.name, last_line(error)) from error
-                # Ray does not notify when the actor runs again.
-                await asyncio.sleep(RETRY_S)
-            except RayActorError as error:
-                raise ActorLostError(self.name, last_line(error)) from error
-            except RayTaskError as error:
-                raise ClusterError(f"{self.name} failed: {error.cause or error}") from error
+        return await delivered(
+            lambda: self.handle.receive.remote(raw, *self._slot), self.name, self._restart_timeout_s, once=once
+        )
 
 
-def last_line(error: RayActorError) -> str:
-    """The last line of Ray's message that is not empty; it holds the reason."""
+async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_timeout_s: float, *, once: bool) -> bytes:
+    """Try to deliver a message for as long as its actor may take to be restarted. Returns the reply.
+
+    Args:
+        attempt: sends the message and awaits the reply; raises Ray's errors, or ProcessReplacedError.
+        name, restart_timeout_s: see RayLink.
+        once: see RayLink.send, also for what it raises.
+    """
+    clock = asyncio.get_running_loop().time
+    away_s: float | None = None
+    while True:
+        sent_s = clock()
+        try:
+            return await attempt()
+        except (ActorUnavailableError, ProcessReplacedError) as error:
+            now_s = clock()
+            away_s = away_since_s(away_s, sent_s=sent_s, now_s=now_s)
+            if now_s - away_s >= restart_timeout_s:
+                raise ActorLostError(name, last_line(error)) from error
+            if once:
+                raise ActorRestartsError(name, last_line(error)) from error
+            # Ray does not notify when the actor runs again.
+            await asyncio.sleep(RETRY_S)
+        except RayActorError as error:
+            raise ActorLostError(name, last_line(error)) from error
+        except RayTaskError as error:
+            raise ClusterError(f"{name} failed: {error.cause or error}") from error
+
+
+def last_line(error: Exception) -> str:
+    """The last line of a message that is not empty; in those of Ray it holds the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

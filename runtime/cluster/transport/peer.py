@@ -1,0 +1,113 @@
+"""Messages to the process of an actor over a direct connection. Ray is the judge of whether that process lives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from actors.errors import ClusterError
+from runtime.cluster.transport.direct.channel import Channel
+from runtime.cluster.transport.direct.connections import Connections
+from runtime.cluster.transport.direct.endpoint import Endpoint
+from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError
+from runtime.cluster.transport.link import RETRY_S, Handle, ProcessReplacedError, delivered
+
+logger = logging.getLogger(__name__)
+
+BY_RAY_S = 60.0
+"""How long messages go over Ray when no connection can be made, until one is tried again."""
+
+
+class DirectLink:
+    """Implements `actors.interfaces.transport.Link` for an actor in a process that listens.
+
+    Args:
+        name, restart_timeout_s, slot: see RayLink.
+    """
+
+    def __init__(self, peer: Peer, name: str, restart_timeout_s: float, slot: int) -> None:
+        self.name = name
+        self._peer = peer
+        self._restart_timeout_s = restart_timeout_s
+        self._slot = slot
+
+    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+        """Deliver a message and return the reply: see RayLink.send, also for what it raises."""
+        return await delivered(lambda: self._peer.deliver(raw, self._slot), self.name, self._restart_timeout_s, once=once)
+
+
+class Peer:
+    """The process of a Ray actor: where it listens, and the messages to it.
+
+    Args:
+        handle: of the Ray actor.
+        connections: of this process.
+    """
+
+    def __init__(self, handle: Handle, connections: Connections) -> None:
+        self._handle = handle
+        self._connections = connections
+        self._channel: Channel | None = None
+        self._asking: asyncio.Task[Channel | None] | None = None
+        self._by_ray_until_s = 0.0
+
+    async def deliver(self, raw: bytes, slot: int) -> bytes:
+        """Send a message and return the reply.
+
+        Raises:
+            ProcessReplacedError: the process that it was sent to has given way to another one.
+            ray.exceptions.RayActorError: as Ray says of the actor.
+            ClusterError: the host failed.
+        """
+        if self._by_ray_until_s and asyncio.get_running_loop().time() < self._by_ray_until_s:
+            return await self._over_ray(raw, slot)
+        channel = self._channel or await self._found()
+        if channel is None:
+            return await self._over_ray(raw, slot)
+        with channel.call(raw, slot) as call:
+            while True:
+                try:
+                    return await call.reply()
+                except HandlerFailedError as error:
+                    raise ClusterError(f"the host failed: {error}") from error
+                except ConnectionLostError as error:
+                    found = await self._found()
+                    if found is not channel or error.loss.is_final:
+                        if error.was_sent:
+                            raise ProcessReplacedError(str(error)) from error
+                        break
+                    if not error.was_sent:
+                        self._go_by_ray(error)
+                        break
+                    await asyncio.sleep(RETRY_S)
+        return await self.deliver(raw, slot)
+
+    async def _over_ray(self, raw: bytes, slot: int) -> bytes:
+        # Slot 0 is the default of `receive`, and most hosts have one actor only: nothing is sent along for it.
+        reply: bytes = await self._handle.receive.remote(raw, *((slot,) if slot else ()))
+        return reply
+
+    def _go_by_ray(self, error: ConnectionLostError) -> None:
+        logger.warning("messages go over Ray, since there is no direct connection: %s", error)
+        self._by_ray_until_s = asyncio.get_running_loop().time() + BY_RAY_S
+
+    async def _found(self) -> Channel | None:
+        """The channel to where Ray says that the process listens; None where it does not. Many may ask at the same time."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask())
+            self._asking.add_done_callback(self._asked)
+        return await asyncio.shield(self._asking)
+
+    def _asked(self, asking: asyncio.Task[Channel | None]) -> None:
+        self._asking = None
+        if not asking.cancelled():
+            # All who have asked may be gone.
+            asking.exception()
+
+    async def _ask(self) -> Channel | None:
+        endpoint: Endpoint | None = await self._handle.endpoint.remote()
+        before = self._channel
+        self._channel = self._connections.to(endpoint) if endpoint is not None else None
+        if before is not None and before is not self._channel:
+            await before.close()
+        return self._channel

@@ -1,0 +1,109 @@
+"""How one process of a deployment reaches the others, and is reached by them.
+
+Ray decides which processes there are, and says where each of them listens. Messages then go over direct connections; where none
+can be made they go over Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import ray
+
+from actors.interfaces.transport import Link
+from runtime.cluster.transport.direct.connections import Connections
+from runtime.cluster.transport.direct.endpoint import Endpoint
+from runtime.cluster.transport.direct.inbox import Handler
+from runtime.cluster.transport.direct.server import Server
+from runtime.cluster.transport.link import Handle, RayLink
+from runtime.cluster.transport.peer import DirectLink, Peer
+
+Transport = Literal["direct", "ray"]
+"""How messages travel."""
+
+
+@dataclass(frozen=True)
+class WireOptions:
+    """What all processes of a deployment have to know to reach each other.
+
+    Attributes:
+        transport: how messages travel.
+        secret: by which they know each other. It travels over Ray only.
+        ports: on which they listen for other nodes, see `port_range`.
+    """
+
+    transport: Transport
+    secret: bytes = field(repr=False)
+    ports: str = ""
+
+
+class Wires:
+    """Makes the links of one process to actors in others. They belong to one event loop.
+
+    Create it in a process that is connected to Ray.
+    """
+
+    def __init__(self, options: WireOptions) -> None:
+        self._connections: Connections | None = None
+        if options.transport == "direct":
+            self._connections = Connections(options.secret, _node())
+
+    def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
+        """A link to the only actor in a process: see RayLink."""
+        return self.peer(handle).link(name, restart_timeout_s)
+
+    def peer(self, handle: Handle) -> ProcessLinks:
+        """Makes links to the actors in one process."""
+        return ProcessLinks(handle, Peer(handle, self._connections) if self._connections is not None else None)
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._connections is not None:
+            await self._connections.close()
+
+
+class ProcessLinks:
+    """Makes links to the actors in one process."""
+
+    def __init__(self, handle: Handle, peer: Peer | None) -> None:
+        self._handle = handle
+        self._peer = peer
+
+    def link(self, name: str, restart_timeout_s: float = 0.0, slot: int = 0) -> Link:
+        """A link to an actor: see RayLink."""
+        if self._peer is None:
+            return RayLink(self._handle, name, restart_timeout_s, slot)
+        return DirectLink(self._peer, name, restart_timeout_s, slot)
+
+
+class Listener:
+    """Has the process of an actor listen, once somebody asks where.
+
+    Args:
+        handler: takes messages, each with the slot of its actor, and replies.
+    """
+
+    def __init__(self, options: WireOptions, handler: Handler) -> None:
+        self._options = options
+        self._handler = handler
+        self._starting: asyncio.Task[Endpoint] | None = None
+
+    async def endpoint(self) -> Endpoint | None:
+        """Where it listens; None where messages come over Ray. Raises ClusterError when it cannot."""
+        if self._options.transport == "ray":
+            return None
+        if self._starting is None:
+            folder = Path(tempfile.gettempdir()) / f"raygrove-{os.getuid()}"
+            host = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
+            self._server = Server(self._handler, self._options.secret, _node(), folder, host, self._options.ports)
+            self._starting = asyncio.create_task(self._server.start())
+        return await asyncio.shield(self._starting)
+
+
+def _node() -> str:
+    return str(ray.get_runtime_context().get_node_id())
