@@ -33,7 +33,10 @@ class DirectLink:
 
     async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         """Deliver a message and return the reply: see RayLink.send, also for what it raises."""
-        return await delivered(lambda: self._peer.deliver(raw, self._slot), self.name, self._restart_timeout_s, once=once)
+        try:
+            return await delivered(lambda: self._peer.deliver(raw, self._slot), self.name, self._restart_timeout_s, once=once)
+        except HandlerFailedError as error:
+            raise ClusterError(f"{self.name} failed: {error}") from error
 
 
 class Peer:
@@ -57,7 +60,7 @@ class Peer:
         Raises:
             ProcessReplacedError: the process that it was sent to has given way to another one.
             ray.exceptions.RayActorError: as Ray says of the actor.
-            ClusterError: the host failed.
+            HandlerFailedError: the host failed.
         """
         if self._by_ray_until_s and asyncio.get_running_loop().time() < self._by_ray_until_s:
             return await self._over_ray(raw, slot)
@@ -68,8 +71,6 @@ class Peer:
             while True:
                 try:
                     return await call.reply()
-                except HandlerFailedError as error:
-                    raise ClusterError(f"the host failed: {error}") from error
                 except ConnectionLostError as error:
                     found = await self._found()
                     if found is not channel or error.loss.is_final:
