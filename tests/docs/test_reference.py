@@ -23,6 +23,7 @@ BY_ITSELF = {
     "num_cpus": "counted by Ray",
     "log_level": "the program's",
     "log_dir": "beside Ray's logs",
+    "direct_ports": "any",
 }
 """Settings without a default of their own: what stands in its place."""
 

@@ -82,7 +82,7 @@ class ProcessLinks:
 
 
 class Listener:
-    """Has the process of an actor listen, once somebody asks where.
+    """Has the process of an actor listen, as soon as a sender asks where.
 
     Args:
         handler: takes messages, each with the slot of its actor, and replies.
