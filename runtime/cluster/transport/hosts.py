@@ -164,7 +164,7 @@ class RunnerHost(PlanHost):
             if replies and not isinstance(decode_message(ray.get(replies[0])), ErrorReply):
                 break
             if replies:
-                # The store is away, or a Session actor. Turns that run without a driver have nobody else to ask for them.
+                # The store is away, or a Session actor. A turn that no driver follows would wait for ever.
                 time.sleep(RECOVER_S)
         actor.start_spares.remote()
         self.plans.copy_from_peers()
