@@ -69,7 +69,7 @@ class RayEngine(DeployedEngine):
         self._deployment = deployment
         self._starter = ActorStarter(deployment)
         self._models = SharedModels(deployment.app_name, self._starter)
-        self._reached_by = WireOptions(settings.transport, secrets.token_bytes(SECRET_BYTES), settings.direct_ports)
+        self._reached_by = WireOptions(settings.transport, secrets.token_bytes(SECRET_BYTES), settings.direct_ports or "")
         self._packing: Future[PackedDefinitions] | None = None
 
     def prepare(self) -> None:
