@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,6 +56,9 @@ class CuttingProxy:
         self._target = target
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
+        self._may_go = asyncio.Event()
+        self._may_go.set()
 
     async def start(self) -> Endpoint:
         """Begin to listen."""
@@ -64,9 +68,20 @@ class CuttingProxy:
             self.endpoint = msgspec.structs.replace(self._target, path=path)
         else:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-            port = self._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+            port = self._server.sockets[0].getsockname()[1]
             self.endpoint = msgspec.structs.replace(self._target, port=port)
         return self.endpoint
+
+    def aim(self, target: Endpoint) -> None:
+        """Carry the bytes of later connections to another endpoint of the same kind."""
+        self._target = target
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Carry nothing and accept connections, as a process that is stopped."""
+        self._may_go.clear()
+        yield
+        self._may_go.set()
 
     async def close(self) -> None:
         """Cut everything and stop."""
@@ -86,6 +101,11 @@ class CuttingProxy:
         for writer in self._writers:
             writer.transport.abort()
 
+    def inject(self, data: bytes) -> None:
+        """Write bytes of its own to all clients."""
+        for writer in self._clients:
+            writer.write(data)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         cut = self.cuts.pop(0) if self.cuts else NO_CUT
         recorded = Recorded()
@@ -99,8 +119,9 @@ class CuttingProxy:
             writer.transport.abort()
             return
         self._writers |= {writer, to_writer}
-        up = asyncio.create_task(_carry(reader, to_writer, cut.up, recorded.up))
-        down = asyncio.create_task(_carry(to_reader, writer, cut.down, recorded.down))
+        self._clients.add(writer)
+        up = asyncio.create_task(self._carry(reader, to_writer, cut.up, recorded.up))
+        down = asyncio.create_task(self._carry(to_reader, writer, cut.down, recorded.down))
         for task in (up, down):
             self._tasks.add(task)
         await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
@@ -112,22 +133,25 @@ class CuttingProxy:
         await asyncio.wait((up, down))
         self._tasks -= {up, down}
         self._writers -= {writer, to_writer}
+        self._clients.discard(writer)
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._target.path:
             return await asyncio.open_unix_connection(self._target.path)
         return await asyncio.open_connection(self._target.host, self._target.port)
 
-
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None, recorded: bytearray) -> None:
-    try:
-        while limit is None or len(recorded) < limit:
-            left = CHUNK_BYTES if limit is None else min(CHUNK_BYTES, limit - len(recorded))
-            data = await reader.read(left)
-            if not data:
-                return
-            recorded += data
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        return
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None, recorded: bytearray
+    ) -> None:
+        try:
+            while limit is None or len(recorded) < limit:
+                left = CHUNK_BYTES if limit is None else min(CHUNK_BYTES, limit - len(recorded))
+                data = await reader.read(left)
+                await self._may_go.wait()
+                if not data:
+                    return
+                recorded += data
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            return

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError, Loss
+from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError
 from runtime.cluster.transport.direct.wire.frames import MAX_PAYLOAD, MAX_SLOT
 from tests.support.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer, until
 
