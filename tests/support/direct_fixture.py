@@ -114,6 +114,10 @@ class DirectFixture:
             return await asyncio.open_unix_connection(endpoint.path)
         return await asyncio.open_connection(endpoint.host, endpoint.port)
 
+    def forget_connections(self) -> None:
+        """Hold no connections that the test has closed itself."""
+        self._connections.clear()
+
     async def close(self) -> None:
         """Close everything."""
         for connections in self._connections:

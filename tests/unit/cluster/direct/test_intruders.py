@@ -63,10 +63,12 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def proven(direct: DirectFixture, endpoint: Endpoint, version: int = VERSION) -> AsyncIterator[tuple[Streams, bytes]]:
+async def proven(
+    direct: DirectFixture, endpoint: Endpoint, version: int = VERSION, client: bytes = b"", attempt: int = 1
+) -> AsyncIterator[tuple[Streams, bytes]]:
     """A stream on which both sides are proven, and the welcome."""
     reader, writer = await direct.dial(endpoint)
-    handshake = ClientHandshake(SECRET, Claim(version, os.urandom(16), 1, endpoint.boot))
+    handshake = ClientHandshake(SECRET, Claim(version, client or os.urandom(16), attempt, endpoint.boot))
     writer.write(handshake.hello())
     writer.write(handshake.prove(await reader.readexactly(CHALLENGE_BYTES)))
     welcome = handshake.check(await reader.readexactly(WELCOME_BYTES))
@@ -240,6 +242,23 @@ async def test_another_version_is_named_on_both_sides(
     monkeypatch.setattr("runtime.cluster.transport.direct.channel.VERSION", VERSION + 1)
     with pytest.raises(ConnectionLostError, match=rf"another version of the protocol \(version {VERSION}\)"):
         await direct.channel(endpoint).request(b"hi")
+
+
+async def test_the_newest_connection_of_a_client_counts(direct: DirectFixture) -> None:
+    server = direct.server(Recorder())
+    endpoint = await server.start()
+    client = os.urandom(16)
+    async with proven(direct, endpoint, client=client, attempt=5) as ((first, _), welcome):
+        assert welcome[0] == Admission.NEW
+        # It was overtaken on the way. What it carries is older than what the other one has carried.
+        async with proven(direct, endpoint, client=client, attempt=5) as ((late, _), welcome):
+            assert welcome[0] == Admission.OVERTAKEN
+            assert await ended(late) == b""
+        assert server.statistics().connections == 1
+        async with proven(direct, endpoint, client=client, attempt=6) as (_, welcome):
+            assert welcome[0] == Admission.KNOWN
+            assert await ended(first) == b""
+            assert server.statistics().clients == server.statistics().connections == 1
 
 
 async def test_the_log_tells_of_one_intruder_once_a_minute(direct: DirectFixture, caplog: pytest.LogCaptureFixture) -> None:

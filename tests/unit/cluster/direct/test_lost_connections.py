@@ -10,12 +10,13 @@ import msgspec
 import pytest
 
 from runtime.cluster.transport.direct.channel import MAX_CUTS, Channel
-from runtime.cluster.transport.direct.endpoint import new_boot
+from runtime.cluster.transport.direct.connections import Connections
+from runtime.cluster.transport.direct.endpoint import Endpoint, new_boot
 from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError, Loss
 from runtime.cluster.transport.direct.wire.frames import HEADER, MAX_PAYLOAD, REQUEST_HEADER
 from runtime.cluster.transport.direct.wire.handshake import CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES, WELCOME_BYTES
 from tests.support.cutting_proxy import NO_CUT, Cut
-from tests.support.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer, until
+from tests.support.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, answer, until
 
 UP = HELLO_BYTES + PROOF_BYTES
 """Bytes that a client sends before its first frame."""
@@ -255,6 +256,14 @@ async def test_heartbeats_keep_a_connection_whose_handler_takes_long(direct: Dir
     gate.set()
     assert await task == answer(REQUEST)
     assert channel.reconnects == 0
+
+
+async def test_an_address_that_cannot_be_reached_is_no_refusal(direct: DirectFixture) -> None:
+    endpoint = Endpoint(NODE, "/dev/null/socket", "", 0, new_boot())
+    near = Connections(SECRET, NODE).to(endpoint)
+    with pytest.raises(ConnectionLostError) as caught:
+        await near.request(REQUEST)
+    assert (caught.value.loss, caught.value.was_sent) == (Loss.UNREACHABLE, False)
 
 
 async def test_the_failure_of_a_handler_outlives_a_cut(direct: DirectFixture) -> None:
