@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import cast
 
 from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError, Loss
 
@@ -21,7 +20,9 @@ class Call:
 
     __slots__ = ("_abandon", "_submit", "future", "number", "raw", "slot")
 
-    def __init__(self, raw: bytes, slot: int, submit: Callable[[Call], None], abandon: Callable[[Call], None]) -> None:
+    def __init__(
+        self, raw: bytes, slot: int, submit: Callable[[Call], asyncio.Future[bytes]], abandon: Callable[[Call], None]
+    ) -> None:
         self._submit = submit
         self._abandon = abandon
         self.raw = raw
@@ -46,9 +47,7 @@ class Call:
             ConnectionLostError: there is no connection to the process.
             HandlerFailedError: the handler has raised an error.
         """
-        if self.future is None:
-            self._submit(self)
-        return await cast("asyncio.Future[bytes]", self.future)
+        return await (self.future or self._submit(self))
 
 
 class CallTable:

@@ -88,21 +88,22 @@ class Channel:
             return read_bytes, written_bytes
         return read_bytes + self._connection.read_bytes, written_bytes + self._connection.outbox.written_bytes
 
-    def _submit(self, call: Call) -> None:
-        """Wait for the reply to a request, which is written now, when there is room, or was before."""
-        call.future = self._loop.create_future()
+    def _submit(self, call: Call) -> asyncio.Future[bytes]:
+        """Begin to wait for the reply to a request, which is written now, when there is room, or was before."""
+        future = call.future = self._loop.create_future()
         connection = self._connection
         if not call.number:
             if connection is not None and not self._calls.has_line and not connection.is_full:
                 self._calls.number(call)
                 connection.write_request(call)
-                return
+                return future
             self._calls.queue(call)
         elif not self._calls.is_sent(call):
             self._calls.tell_one(call, self._end.loss if self._end is not None else Loss.FORGOTTEN)
-            return
+            return future
         if connection is None:
             self._connect()
+        return future
 
     def _abandon(self, call: Call) -> None:
         if self._calls.drop(call) and self._connection is not None:

@@ -68,8 +68,8 @@ class ClientConnection(FrameConnection):
 
     @property
     def is_full(self) -> bool:
-        """True while requests would wait in this process's memory for the peer to read."""
-        return self.outbox.unwritten_bytes > HIGH_WATER
+        """True while short requests would wait here for the peer to read. Long ones are never copied, so they may wait."""
+        return self.outbox.short_bytes > HIGH_WATER
 
     def write_request(self, call: Call) -> None:
         """Write a request."""

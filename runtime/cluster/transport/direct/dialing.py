@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from ssl import SSLContext
+from ssl import SSLContext, SSLError
 
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import Loss, ProtocolError
@@ -86,8 +86,8 @@ class Dialer:
         except (ConnectionRefusedError, FileNotFoundError) as error:
             raise DialError(Loss.REFUSED) from error
         except OSError as error:
-            is_connected = proving is not None
-            raise DialError(Loss.NOT_ADMITTED if is_connected else Loss.UNREACHABLE, str(error)) from error
+            was_there = isinstance(error, SSLError) or (proving is not None and proving.was_connected)
+            raise DialError(Loss.NOT_ADMITTED if was_there else Loss.UNREACHABLE, str(error)) from error
         finally:
             if proving is not None:
                 proving.give_up()

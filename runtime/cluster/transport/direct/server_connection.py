@@ -33,7 +33,6 @@ class ServerConnection(FrameConnection):
         self._options = options
         self._ended = ended
         self._has_left = False
-        self._is_paused = False
         self._has_acknowledged = False
         self._bytes_at_beat = (0, 0)
         self._timer = asyncio.get_running_loop().call_later(options.beat_s, self._beat)
@@ -65,7 +64,7 @@ class ServerConnection(FrameConnection):
 
     def handler_ended(self) -> None:
         """One request less is at work."""
-        if self._is_paused:
+        if self.is_held:
             self._check_reading()
 
     def resume_writing(self) -> None:
@@ -79,13 +78,11 @@ class ServerConnection(FrameConnection):
 
     def _check_reading(self) -> None:
         unwritten_bytes, running = self.outbox.unwritten_bytes, self.inbox.running
-        if self._is_paused:
+        if self.is_held:
             if unwritten_bytes <= self._options.max_unwritten_bytes // 2 and running < self._options.max_running:
-                self._is_paused = False
-                self.resume_reading()
+                self.release()
         elif unwritten_bytes > self._options.max_unwritten_bytes or running >= self._options.max_running:
-            self._is_paused = True
-            self.pause_reading()
+            self.hold()
 
     def _beat(self) -> None:
         read_bytes, written_bytes = self._bytes_at_beat
@@ -99,7 +96,7 @@ class ServerConnection(FrameConnection):
 
     def _check_acknowledgements(self) -> None:
         unacknowledged_bytes = self.inbox.kept_bytes - self.outbox.unwritten_bytes
-        if unacknowledged_bytes > self._options.max_unwritten_bytes and not self._has_acknowledged and not self._is_paused:
+        if unacknowledged_bytes > self._options.max_unwritten_bytes and not self._has_acknowledged and not self.is_held:
             self.fail(f"it has read {unacknowledged_bytes} bytes of replies and acknowledges none")
         self._has_acknowledged = False
 

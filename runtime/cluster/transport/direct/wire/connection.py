@@ -36,6 +36,7 @@ class FrameConnection(asyncio.Protocol):
         self._unread: list[bytes] = []
         self._unread_bytes = 0
         self._needed_bytes = _HEADER_BYTES
+        self._is_held = False
         self._pieces: dict[int, list[bytes]] = {}
         self._pieces_bytes = 0
         self._linger: asyncio.TimerHandle | None = None
@@ -49,10 +50,18 @@ class FrameConnection(asyncio.Protocol):
         if self._unread_bytes:
             self._unread.append(data)
             self._unread_bytes += len(data)
-            if self._unread_bytes < self._needed_bytes:
-                return
-            data = b"".join(self._unread)
-            self._unread.clear()
+            if self._unread_bytes >= self._needed_bytes and not self._is_held:
+                self._read_unread()
+        else:
+            self._read(data)
+
+    def _read_unread(self) -> None:
+        data = b"".join(self._unread)
+        self._unread.clear()
+        self._unread_bytes = 0
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
         try:
             rest = self._read_frames(data)
         except (ProtocolError, struct.error) as error:
@@ -64,7 +73,7 @@ class FrameConnection(asyncio.Protocol):
 
     def _read_frames(self, data: bytes) -> bytes:
         start, end = 0, len(data)
-        while end - start >= _HEADER_BYTES and not self.is_closed:
+        while end - start >= _HEADER_BYTES and not self.is_closed and not self._is_held:
             length, kind, number = HEADER.unpack_from(data, start)
             if length > MAX_PAYLOAD:
                 raise ProtocolError(f"a frame says that it has {length} bytes, and {MAX_PAYLOAD} are allowed")
@@ -79,7 +88,7 @@ class FrameConnection(asyncio.Protocol):
                 self.frame_received(kind, number, data, begin, stop)
             start = stop
         self._needed_bytes = _HEADER_BYTES
-        return data[start:]
+        return data[start:] if start < end else b""
 
     def _keep_piece(self, number: int, piece: bytes) -> None:
         pieces = self._pieces.setdefault(number, [])
@@ -133,14 +142,23 @@ class FrameConnection(asyncio.Protocol):
         self._linger = asyncio.get_running_loop().call_later(timeout_s, self._transport.abort)
         self._close()
 
-    def pause_reading(self) -> None:
-        """Read nothing from the peer, so that it has to wait."""
+    @property
+    def is_held(self) -> bool:
+        """True while the peer has to wait."""
+        return self._is_held
+
+    def hold(self) -> None:
+        """Take no more frames, and read nothing more, so that the peer has to wait."""
         if not self.is_closed:
+            self._is_held = True
             self._transport.pause_reading()
 
-    def resume_reading(self) -> None:
-        """Read again."""
-        if not self.is_closed:
+    def release(self) -> None:
+        """Take frames again, first those that had been read when the peer was held."""
+        self._is_held = False
+        if not self.is_closed and self._unread_bytes:
+            self._read_unread()
+        if not self.is_closed and not self._is_held:
             self._transport.resume_reading()
 
     def pause_writing(self) -> None:

@@ -133,7 +133,10 @@ class ClientHandshake(_Side):
     def check(self, welcome: bytes) -> Welcome:
         """What the server answers. Raises ProtocolError when it does not have the secret."""
         admission, version = _WELCOME.unpack(self._check(b"server", welcome))
-        return Welcome(Admission(admission), version)
+        try:
+            return Welcome(Admission(admission), version)
+        except ValueError:
+            raise ProtocolError(f"it answers {admission} in version {version} of the protocol") from None
 
 
 class ServerHandshake(_Side):

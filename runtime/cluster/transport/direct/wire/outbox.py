@@ -20,7 +20,7 @@ class Outbox:
     Short frames and pieces take turns, so neither can hold up the other for long.
 
     Attributes:
-        unwritten_bytes: what waits here.
+        short_bytes, long_bytes: of short frames and of long messages that wait here.
         written_bytes: what the transport has taken.
     """
 
@@ -31,14 +31,20 @@ class Outbox:
         self._short: deque[bytes] = deque()
         self._long: deque[_LongMessage] = deque()
         self._is_turn_of_long = False
-        self.unwritten_bytes = 0
+        self.short_bytes = 0
+        self.long_bytes = 0
         self.written_bytes = 0
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """All that waits here."""
+        return self.short_bytes + self.long_bytes
 
     def put(self, whole: bytes) -> None:
         """Write a frame, or several that belong together."""
         if self._is_paused or self._short:
             self._short.append(whole)
-            self.unwritten_bytes += len(whole)
+            self.short_bytes += len(whole)
         else:
             self.written_bytes += len(whole)
             self._transport.write(whole)
@@ -51,7 +57,7 @@ class Outbox:
             prefix: begins the last frame's payload.
         """
         self._long.append(_LongMessage(kind, number, prefix, payload))
-        self.unwritten_bytes += len(payload)
+        self.long_bytes += len(payload)
         self._write()
 
     def pause(self) -> None:
@@ -72,7 +78,7 @@ class Outbox:
                 self._is_turn_of_long = True
                 while self._short and not self._is_paused:
                     whole = self._short.popleft()
-                    self.unwritten_bytes -= len(whole)
+                    self.short_bytes -= len(whole)
                     self.written_bytes += len(whole)
                     self._transport.write(whole)
 
@@ -81,7 +87,7 @@ class Outbox:
         head, piece = message.next_frame()
         if not message.is_written:
             self._long.insert(LONG_AT_ONCE - 1, message)
-        self.unwritten_bytes -= len(piece)
+        self.long_bytes -= len(piece)
         self.written_bytes += len(head) + len(piece)
         self._transport.writelines((head, piece))
 

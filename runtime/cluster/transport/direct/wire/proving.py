@@ -141,6 +141,11 @@ class ProvingConnection(asyncio.Protocol):
         self._is_challenged = False
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
 
+    @property
+    def was_connected(self) -> bool:
+        """True when there has been a connection, proven or not."""
+        return self._transport is not None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
         self._transport = as_transport(transport)

@@ -1,0 +1,184 @@
+"""What each side keeps in memory when the other one does not read, or reads and says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from runtime.cluster.transport.direct.endpoint import Endpoint
+from runtime.cluster.transport.direct.wire.frames import MAX_PAYLOAD, REQUEST_HEADER, SLOT, Kind
+from runtime.cluster.transport.direct.wire.handshake import VERSION, Claim, ClientHandshake
+from runtime.cluster.transport.direct.wire.outbox import HIGH_WATER, LONG_AT_ONCE, Outbox
+from tests.support.direct_fixture import DEFAULTS, SECRET, DirectFixture, Recorder, until
+
+MIB = 1024 * 1024
+
+SMALL = replace(DEFAULTS, max_unwritten_bytes=MIB)
+
+
+class DeafClient:
+    """A client that is proven, sends requests, and reads when it wants to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._number = 0
+
+    def request(self, size: int) -> None:
+        """Ask for a reply of so many bytes."""
+        self._number += 1
+        # Long enough that not all requests are in one read of the server.
+        payload = (b"%d" % size).ljust(4000)
+        self.writer.write(REQUEST_HEADER.pack(len(payload) + SLOT.size, Kind.REQUEST, self._number, 0) + payload)
+
+
+async def deaf_client(direct: DirectFixture, endpoint: Endpoint) -> DeafClient:
+    reader, writer = await direct.dial(endpoint)
+    handshake = ClientHandshake(SECRET, Claim(VERSION, os.urandom(16), 1, endpoint.boot))
+    writer.write(handshake.hello())
+    writer.write(handshake.prove(await reader.readexactly(32)))
+    handshake.check(await reader.readexactly(34))
+    return DeafClient(reader, writer)
+
+
+async def test_requests_of_a_client_that_does_not_read_are_not_read(direct: DirectFixture) -> None:
+    ran = Counter[str]()
+
+    async def handler(raw: bytes, slot: int) -> bytes:
+        ran["requests"] += 1
+        return bytes(int(raw))
+
+    client = await deaf_client(direct, await direct.serve(handler, SMALL))
+    size, asked = 100_000, 1000
+    for _ in range(asked):
+        client.request(size)
+    before = -1
+    while ran["requests"] != before:
+        before = ran["requests"]
+        for _ in range(200):
+            await asyncio.sleep(0)
+    # What fits into the bound, the buffers of both sockets and of this stream, and what had been read when the bound was reached.
+    assert 0 < ran["requests"] < asked
+    async with asyncio.timeout(30):
+        for _ in range(asked):
+            header = await client.reader.readexactly(13)
+            await client.reader.readexactly(int.from_bytes(header[:4]))
+    assert ran["requests"] == asked
+    client.writer.close()
+
+
+async def test_a_client_that_acknowledges_nothing_is_closed(direct: DirectFixture, caplog: pytest.LogCaptureFixture) -> None:
+    async def handler(raw: bytes, slot: int) -> bytes:
+        return bytes(int(raw))
+
+    client = await deaf_client(direct, await direct.serve(handler, replace(SMALL, beat_s=0.05)))
+    for _ in range(3):
+        client.request(MIB)
+    async with asyncio.timeout(20):
+        while await client.reader.read(MIB):
+            pass
+    client.writer.close()
+    assert "bytes of replies and acknowledges none" in caplog.text
+
+
+async def test_a_server_works_on_so_many_requests_of_a_client_and_reads_the_others_later(direct: DirectFixture) -> None:
+    recorder = Recorder()
+    raws = [b"%d" % number for number in range(200)]
+    gates = [recorder.hold(raw) for raw in raws]
+    server = direct.server(recorder, replace(DEFAULTS, max_running=3, beat_s=0.02))
+    channel = direct.channel(await server.start(), replace(DEFAULTS, lost_s=0.3))
+    tasks = [asyncio.create_task(channel.request(raw)) for raw in raws]
+    # Longer than a silence that counts as a loss: heartbeats come, although nothing is read.
+    await until(lambda: channel.traffic[0] > 40 * 13)
+    assert recorder.order == raws[:3]
+    for gate in gates:
+        gate.set()
+    await asyncio.gather(*tasks)
+    assert channel.reconnects == 0
+    assert recorder.order == raws
+
+
+async def test_requests_wait_for_a_server_that_does_not_read(direct: DirectFixture) -> None:
+    recorder = Recorder()
+    proxy = await direct.proxy(await direct.serve(recorder))
+    channel = direct.channel(proxy.endpoint)
+    await channel.request(b"connected")
+    raws = [(b"%d" % number).ljust(100_000) for number in range(500)]
+    with proxy.frozen():
+        before = channel.traffic[1]
+        tasks = [asyncio.create_task(channel.request(raw)) for raw in raws]
+        for _ in range(200):
+            await asyncio.sleep(0)
+        taken = channel.traffic[1] - before
+        # Much less than 50 MB: what the buffers of the sockets and of this process's transport hold.
+        assert taken < 20 * MIB
+        cancelled = tasks.pop()
+        cancelled.cancel()
+    async with asyncio.timeout(30):
+        await asyncio.gather(*tasks)
+    assert recorder.order == [b"connected", *raws[:-1]]
+
+
+class FakeTransport(asyncio.WriteTransport):
+    """Takes frames until its buffer is full, as often as it is emptied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[bytes] = []
+        self._buffered = 0
+        self.outbox = Outbox(self)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high == HIGH_WATER
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.frames.append(bytes(data))
+        self._buffered += len(data)
+        if self._buffered > HIGH_WATER:
+            self.outbox.pause()
+
+    def writelines(self, list_of_data: object) -> None:
+        assert isinstance(list_of_data, tuple)
+        self.write(b"".join(list_of_data))
+
+    def empty(self) -> None:
+        self._buffered = 0
+        self.outbox.resume()
+
+
+def test_short_frames_and_pieces_take_turns_and_none_starves() -> None:
+    transport = FakeTransport()
+    outbox = transport.outbox
+    for number in range(2):
+        outbox.put_long(Kind.REQUEST, number, b"", bytes(10 * MAX_PAYLOAD))
+    for _ in range(1000):
+        outbox.put(b"short".ljust(1000))
+    while outbox.unwritten_bytes:
+        transport.empty()
+        outbox.put(b"more".ljust(1000))
+    pieces = [place for place, written in enumerate(transport.frames) if len(written) > 1000]
+    numbers = [transport.frames[place][12] for place in pieces]
+    assert sorted(numbers) == [0] * 10 + [1] * 10
+    assert abs(sum(numbers[:10]) - 5) <= 1
+    between = [later - earlier - 1 for earlier, later in pairwise(pieces)]
+    assert max(between) <= HIGH_WATER // 1000 + 1
+    assert outbox.written_bytes == sum(map(len, transport.frames))
+
+
+def test_only_so_many_long_messages_are_written_at_once() -> None:
+    transport = FakeTransport()
+    for number in range(10):
+        transport.outbox.put_long(Kind.REPLY, number, b"", bytes(3 * MAX_PAYLOAD))
+    unfinished: set[int] = set()
+    while transport.outbox.unwritten_bytes:
+        transport.empty()
+    for written in transport.frames:
+        (unfinished.add if written[4] == Kind.PIECE else unfinished.discard)(written[12])
+        assert len(unfinished) <= LONG_AT_ONCE
+    assert len(transport.frames) == 30
+    assert unfinished == set()
