@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Never
@@ -126,6 +127,13 @@ class Settings(BaseSettings):
     def variables(self) -> dict[str, str]:
         """The environment variables of `env`, with their values."""
         return {name: value.get_secret_value() for name, value in self.env.items()}
+
+    @field_validator("direct_ports")
+    @classmethod
+    def _is_range(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"\d{1,5}(-\d{1,5})?", value):
+            raise ValueError(f"{value!r} is no range of ports: write it as '20000-20100'")
+        return value
 
     @field_validator("log_level", mode="before")
     @classmethod

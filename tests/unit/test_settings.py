@@ -33,6 +33,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"RAYGROVE_RUNNERS": "0"}, {}, "RAYGROVE_RUNNERS='0': Input should be greater than 0"),
         ({"RAYGROVE_CORE_RESOURCES": "core"}, {}, """RAYGROVE_CORE_RESOURCES='core': it has to be JSON, such as {"core": 1}"""),
         ({"RAYGROVE_CORE_RESOURCES": '{"a": "b"}'}, {}, "RAYGROVE_CORE_RESOURCES['a']='b': Input should be a valid number"),
+        ({"RAYGROVE_DIRECT_PORTS": "20000:20100"}, {}, "'20000:20100' is no range of ports: write it as '20000-20100'"),
         ({}, {"runner": 7}, "Settings: runner: there is no such setting. Did you mean 'runners'?"),
         ({}, {"runners": "x", "tool_threads": 0}, "Settings: runners='x': Input should be a valid integer"),
         ({}, {"runners": 1, "tool_threads": 0}, "Settings: tool_threads=0: Input should be greater than 0"),
