@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
 from ssl import SSLContext, SSLError
@@ -86,8 +87,8 @@ class Dialer:
         except (ConnectionRefusedError, FileNotFoundError) as error:
             raise DialError(Loss.REFUSED) from error
         except OSError as error:
-            was_there = isinstance(error, SSLError) or (proving is not None and proving.was_connected)
-            raise DialError(Loss.NOT_ADMITTED if was_there else Loss.UNREACHABLE, str(error)) from error
+            was_there = proving is not None and proving.was_connected
+            raise DialError(Loss.NOT_ADMITTED if was_there or _is_broken(error) else Loss.UNREACHABLE, str(error)) from error
         finally:
             if proving is not None:
                 proving.give_up()
@@ -105,6 +106,11 @@ class Dialer:
         if found is not None:
             keep_alive(found)
         return far
+
+
+def _is_broken(error: OSError) -> bool:
+    """True when there was a connection that broke: maybe with a process that ends at this moment."""
+    return isinstance(error, ConnectionError | SSLError) or error.errno == errno.ENOTCONN
 
 
 def _refusal(welcome: Welcome) -> DialError:

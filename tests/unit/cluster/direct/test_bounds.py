@@ -32,8 +32,8 @@ class DeafClient:
     def request(self, size: int) -> None:
         """Ask for a reply of so many bytes."""
         self._number += 1
-        # Long enough that not all requests are in one read of the server.
-        payload = (b"%d" % size).ljust(4000)
+        # Long enough that all requests together fill the buffers of any socket.
+        payload = (b"%d" % size).ljust(20_000)
         self.writer.write(REQUEST_HEADER.pack(len(payload) + SLOT.size, Kind.REQUEST, self._number, 0) + payload)
 
 
@@ -64,6 +64,8 @@ async def test_requests_of_a_client_that_does_not_read_are_not_read(direct: Dire
             await asyncio.sleep(0)
     # What fits into the bound, the buffers of both sockets and of this stream, and what had been read when the bound was reached.
     assert 0 < ran["requests"] < asked
+    # Those that the server has not read wait with the client.
+    assert client.writer.transport.get_write_buffer_size() > MIB
     async with asyncio.timeout(30):
         for _ in range(asked):
             header = await client.reader.readexactly(13)
@@ -167,6 +169,7 @@ def test_short_frames_and_pieces_take_turns_and_none_starves() -> None:
     assert abs(sum(numbers[:10]) - 5) <= 1
     between = [later - earlier - 1 for earlier, later in pairwise(pieces)]
     assert max(between) <= HIGH_WATER // 1000 + 1
+    assert min(between[:3]) > 0
     assert outbox.written_bytes == sum(map(len, transport.frames))
 
 

@@ -102,16 +102,22 @@ async def test_requests_run_at_the_same_time(direct: DirectFixture) -> None:
 
 async def test_a_request_that_is_cancelled_goes_on_and_its_reply_is_dropped(direct: DirectFixture) -> None:
     recorder = Recorder()
-    gate = recorder.hold(b"long")
+    long = b"long" * 10_000
+    gate = recorder.hold(long)
     server = direct.server(recorder)
     channel = direct.channel(await server.start(), replace(DEFAULTS, lost_s=0.1))
-    task = asyncio.create_task(channel.request(b"long"))
+    task = asyncio.create_task(channel.request(long))
     await until(lambda: recorder.order)
+    written_bytes = channel.traffic[1]
     task.cancel()
     await asyncio.wait([task])
+    # The server hears of it before the next request.
+    await until(lambda: channel.traffic[1] > written_bytes)
     assert await channel.request(b"other") == b"re: other"
     gate.set()
-    await until(lambda: recorder.finished == [b"other", b"long"])
+    await until(lambda: recorder.finished == [b"other", long])
+    assert await channel.request(b"after") == b"re: after"
+    assert channel.traffic[0] < len(long)
     await until(lambda: server.statistics().kept_bytes == 0)
     assert server.statistics().running == 0
 
@@ -167,6 +173,9 @@ async def test_handlers_go_on_when_nothing_else_holds_them(direct: DirectFixture
     task.cancel()
     await channel.close()
     await until(lambda: server.statistics().clients == 0)
+    for _ in range(20):
+        # Until the event loop has let go of the connection.
+        await asyncio.sleep(0)
     gc.collect()
     future = held[0]()
     assert future is not None
