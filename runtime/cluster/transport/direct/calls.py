@@ -79,14 +79,9 @@ class CallTable:
         return bool(self._sent)
 
     @property
-    def has_line(self) -> bool:
-        """True while requests wait to be written."""
-        return bool(self._line)
-
-    @property
     def are_awaited(self) -> bool:
         """True while a caller waits. A caller that got a ConnectionLostError does not, until it asks again."""
-        return self.has_line or any(call.future is not None for call in self.sent)
+        return bool(self._line) or any(call.future is not None for call in self.sent)
 
     def is_sent(self, call: Call) -> bool:
         """True when a request was written and its reply can still come."""

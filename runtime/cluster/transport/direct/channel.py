@@ -93,7 +93,8 @@ class Channel:
         future = call.future = self._loop.create_future()
         connection = self._connection
         if not call.number:
-            if connection is not None and not self._calls.has_line and not connection.is_full:
+            # Nothing waits in line then: the line is written as soon as there is room.
+            if connection is not None and not connection.is_full:
                 self._calls.number(call)
                 connection.write_request(call)
                 return future

@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -19,16 +19,20 @@ from runtime.cluster.transport.direct.wire.frames import HEADER, MAX_PAYLOAD, RE
 from runtime.cluster.transport.direct.wire.handshake import (
     CHALLENGE_BYTES,
     HELLO_BYTES,
+    PROOF_BYTES,
     VERSION,
     WELCOME_BYTES,
     Admission,
     Claim,
     ClientHandshake,
+    ServerHandshake,
 )
 from runtime.cluster.transport.direct.wire.outbox import LONG_AT_ONCE
 from tests.support.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, until
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 OTHER_SECRET = b"not the secret of the deployment"
 
@@ -60,6 +64,15 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
             return await reader.read()
     except ConnectionError:
         return b""
+
+
+async def pretend_server(direct: DirectFixture, serve: Serve) -> tuple[asyncio.Server, Endpoint]:
+    """A server of the test's own making, and where it listens."""
+    if direct.kind == "unix":
+        path = str(direct.folder.parent / "pretend")
+        return await asyncio.start_unix_server(serve, path), Endpoint(NODE, path, "", 0, bytes(16))
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    return server, Endpoint(NODE, "", "127.0.0.1", server.sockets[0].getsockname()[1], bytes(16))
 
 
 @asynccontextmanager
@@ -114,17 +127,27 @@ async def test_a_server_with_another_secret_gets_no_request(direct: DirectFixtur
         heard.extend(await ended(reader))
         writer.close()
 
-    path = str(direct.folder.parent / "pretend")
-    if direct.kind == "unix":
-        pretender = await asyncio.start_unix_server(pretend, path)
-        endpoint = Endpoint(NODE, path, "", 0, bytes(16))
-    else:
-        pretender = await asyncio.start_server(pretend, "127.0.0.1", 0)
-        endpoint = Endpoint(NODE, "", "127.0.0.1", pretender.sockets[0].getsockname()[1], bytes(16))
+    pretender, endpoint = await pretend_server(direct, pretend)
     async with pretender:
         with pytest.raises(ConnectionLostError, match="it does not have the secret"):
             await direct.channel(endpoint).request(b"confidential")
     assert b"confidential" not in heard
+
+
+async def test_what_a_server_sends_right_after_the_handshake_is_read(direct: DirectFixture) -> None:
+    async def reply_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handshake = ServerHandshake(SECRET)
+        writer.write(handshake.challenge(await reader.readexactly(HELLO_BYTES)))
+        handshake.check(await reader.readexactly(PROOF_BYTES))
+        writer.write(handshake.welcome(Admission.NEW) + frame(Kind.BEAT, 0) + frame(Kind.REPLY, 1, b"early"))
+        await ended(reader)
+        writer.close()
+
+    pretender, endpoint = await pretend_server(direct, reply_early)
+    async with pretender:
+        channel = direct.channel(endpoint)
+        assert await channel.request(b"hi") == b"early"
+        await channel.close()
 
 
 async def test_a_recorded_handshake_proves_nothing(direct: DirectFixture) -> None:

@@ -215,6 +215,24 @@ async def test_a_client_that_was_away_for_too_long_is_told(direct: DirectFixture
     assert recorder.runs == {REQUEST: 1, b"another": 1}
 
 
+async def test_a_client_that_comes_again_in_time_is_not_forgotten_later(direct: DirectFixture) -> None:
+    recorder = Recorder()
+    gate = recorder.hold(REQUEST)
+    server = direct.server(recorder, replace(DEFAULTS, grace_s=0.1))
+    proxy = await direct.proxy(await server.start())
+    channel = direct.channel(proxy.endpoint)
+    task = asyncio.create_task(channel.request(REQUEST))
+    await until(lambda: recorder.order)
+    proxy.cut_all()
+    await until(lambda: channel.reconnects == 1)
+    clock = asyncio.get_running_loop().time
+    end_s = clock() + 0.15
+    await until(lambda: clock() > end_s)
+    assert server.statistics().clients == 1
+    gate.set()
+    assert await task == answer(REQUEST)
+
+
 async def test_a_server_forgets_clients_that_vanish_and_their_handlers_go_on(direct: DirectFixture) -> None:
     recorder = Recorder()
     gate = recorder.hold(REQUEST)

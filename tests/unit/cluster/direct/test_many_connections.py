@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import tracemalloc
-from pathlib import Path
 
 import pytest
 
 from tests.support.cutting_proxy import Cut
-from tests.support.direct_fixture import DirectFixture, Recorder, until
+from tests.support.direct_fixture import DirectFixture, Recorder, descriptors, until
 
 AT_ONCE = 20
 
 LEAST_GROWTH_BYTES = 200_000
 """What a run may leave: caches of the interpreter. 500 connections that left 1 kB each would be more."""
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def come_and_go(direct: DirectFixture, times: int) -> None:

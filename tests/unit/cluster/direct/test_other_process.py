@@ -14,7 +14,7 @@ import pytest
 
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import ConnectionLostError, Loss
-from tests.support.direct_fixture import DEFAULTS, DirectFixture
+from tests.support.direct_fixture import DEFAULTS, DirectFixture, descriptors, until
 
 ROOT = Path(__file__).parents[4]
 
@@ -60,16 +60,19 @@ async def other(direct: DirectFixture) -> AsyncIterator[OtherProcess]:
 async def test_a_process_that_is_stopped_goes_on_with_the_same_requests(direct: DirectFixture, other: OtherProcess) -> None:
     channel = direct.channel(other.endpoint, QUICK)
     await channel.request(b"before")
+    open_before = descriptors()
     other.send_signal(signal.SIGSTOP)
     with channel.call(b"meanwhile") as call, channel.call(b"another") as another:
         waits = asyncio.create_task(another.reply())
-        for _ in range(2):
+        for _ in range(3):
             # The connection is lost, and the new one is not answered. The caller asks Ray, which says that the process lives.
             with pytest.raises(ConnectionLostError) as caught:
                 await call.reply()
             assert (caught.value.loss, caught.value.was_sent) == (Loss.UNREACHABLE, True)
         with pytest.raises(ConnectionLostError):
             await waits
+        # No attempt has left its socket behind.
+        await until(lambda: descriptors() <= open_before)
         other.send_signal(signal.SIGCONT)
         async with asyncio.timeout(20):
             assert await call.reply() == b"re: meanwhile"

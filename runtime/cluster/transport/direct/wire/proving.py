@@ -183,9 +183,11 @@ class ProvingConnection(asyncio.Protocol):
 
     def give_up(self) -> None:
         """Close the connection, if the server is not proven by now."""
-        if self.welcome.done():
+        # A wait that is cancelled has cancelled the future, too.
+        is_over = self.welcome.done() and not self.welcome.cancelled()
+        if is_over:
             # Asked for, so that asyncio does not complain of an error that came when the wait was over.
-            self.welcome.cancelled() or self.welcome.exception()
+            self.welcome.exception()
             return
         self.welcome.cancel()
         if self._transport is not None:
