@@ -26,6 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give every process of a distributed run a namespace of its own on one Ray, which the process started that runs no tests."""
     # Each of the many Runtimes would start processes that no test needs. Those of the pool say so themselves.
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
+    # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         os.environ["RAYGROVE_NAMESPACE"] = f"raygrove-{worker['workerid']}"

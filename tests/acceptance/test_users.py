@@ -175,10 +175,10 @@ async def test_what_comes_while_a_user_is_deleted_waits_and_finds_nothing(local:
 
 async def test_a_user_who_never_stops_talking_is_deleted_all_the_same(local: Deploy) -> None:
     async with local(noting()) as rt:
-        spoken = asyncio.Semaphore(0)
+        spoken, talking = asyncio.Semaphore(0), True
 
         async def speak(user: str, number: int) -> None:
-            while True:
+            while talking:
                 try:
                     await rt.run(user_id=user, session_id=f"s{number}", message="note it")
                 except TurnCancelledError:
@@ -190,9 +190,8 @@ async def test_a_user_who_never_stops_talking_is_deleted_all_the_same(local: Dep
             for _ in range(16):
                 await spoken.acquire()
             await rt.aio.users.delete("ada")
-        for speaker in speakers:
-            speaker.cancel()
-        await asyncio.wait(speakers)
+        talking = False
+        await asyncio.gather(*speakers)
         deleted = await rt.aio.users.delete("ada")
         assert await rt.aio.sessions.list("ada") == []
         assert deleted.sessions <= 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -162,10 +163,16 @@ def test_flows_that_are_no_part_of_the_tree(tmp_path: Path) -> None:
 
 
 def kill(rt: Runtime, part: Literal["runner", "session"]) -> None:
-    """Kill the process of an actor, and wait until Ray has started it again."""
-    pid = getattr(rt.statistics(), part).pid
+    """Kill the process of an actor, and wait until Ray has started it again, and ended the agents of a Runner."""
+    seen = rt.statistics()
+    pid = getattr(seen, part).pid
+    agents = {os.pidfd_open(each) for each in {agent.pid for agent in seen.agents.values()}} if part == "runner" else set()
     os.kill(pid, signal.SIGKILL)
     assert getattr(rt.statistics(), part).pid != pid
+    for agent in agents:
+        # One that lives on could take what the test gives to its successor.
+        assert select.select([agent], [], [], 60)[0]
+        os.close(agent)
 
 
 def test_a_joined_program_runs_flows_of_its_own_which_outlive_runner_and_session_actor(tmp_path: Path) -> None:

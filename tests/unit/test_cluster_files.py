@@ -144,27 +144,6 @@ def test_settings_that_the_files_name_are_settings() -> None:
     assert named <= set(Settings.model_fields)
 
 
-def test_settings_in_readme_have_their_defaults() -> None:
-    # README leads to the reference, which has them all: see tests/docs/test_reference.py.
-    assert "docs/reference.md" in (ROOT / "README.md").read_text()
-    shown = re.findall(r"^\| `RAYGROVE_(\w+)` \| `?([^|`]+?)`? \|", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
-    assert len(shown) >= 10
-    for name, default in shown:
-        assert default == _shown(name.lower(), Settings.model_fields[name.lower()].default), name
-
-
-def _shown(name: str, default: object) -> str:
-    if default is None:
-        words = {"num_cpus": "counted by Ray", "log_level": "the program's", "log_dir": "beside Ray's logs"}
-        return words.get(name, "by cores and memory")
-    if isinstance(default, float):
-        return f"{default:g}"
-    if isinstance(default, int) and not isinstance(default, bool):
-        units = ((2**20, "MiB"), (2**10, "KiB"), (1, "bytes")) if name.endswith("_bytes") else ()
-        return next((f"{default // size} {unit}" for size, unit in units if default >= size), f"{default:,}")
-    return str(default).lower()
-
-
 def launched() -> Any:
     return yaml.safe_load((FOLDER / "cluster.yaml").read_text())
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import ray
+from ray.exceptions import RayError
 
 from actors.actor import Actor
 from actors.errors.tracebacks import keep_traceback
@@ -161,13 +162,20 @@ class RunnerHost(PlanHost):
             asked.append(actor.receive.remote(raw))
             # To any of them: each may take longer than this.
             replies, asked = ray.wait(asked, timeout=RECOVER_S)
-            if replies and not isinstance(decode_message(ray.get(replies[0])), ErrorReply):
+            if replies and _is_answered(replies[0]):
                 break
             if replies:
-                # The store is away, or a Session actor. A turn that no driver follows would wait for ever.
+                # It was lost, or the store is away, or a Session actor. A turn that no driver follows would wait for ever.
                 time.sleep(RECOVER_S)
         actor.start_spares.remote()
         self.plans.copy_from_peers()
+
+
+def _is_answered(reply: ray.ObjectRef[bytes]) -> bool:
+    try:
+        return not isinstance(decode_message(ray.get(reply)), ErrorReply)
+    except RayError:
+        return False
 
 
 class LimiterHost(RayActorHost):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import ray
+from ray.exceptions import ActorUnavailableError
 
 from actors.errors import StoreUnavailableError
 from actors.messages.codec import encode
@@ -59,13 +60,20 @@ def test_it_asks_for_its_turns_until_any_of_its_messages_has_a_reply(
     assert (actor.receive.count, actor.start_spares.count, copied) == (5, 1, [True])
 
 
-def test_it_asks_again_when_its_turns_could_not_be_read(
+def test_it_asks_again_when_a_message_is_lost_or_its_turns_could_not_be_read(
     monkeypatch: pytest.MonkeyPatch, host: RunnerHost, actor: SimpleNamespace, copied: list[bool]
 ) -> None:
-    away = encode(ErrorReply(error=StoreUnavailableError.__name__, args=["sqlite:///there.db", "it is locked"]))
     waited: list[float] = []
+
+    def get(ref: int) -> bytes:
+        if ref == 1:
+            raise ActorUnavailableError("it is being started", None)
+        if ref == 2:
+            return encode(ErrorReply(error=StoreUnavailableError.__name__, args=["sqlite:///there.db", "it is locked"]))
+        return encode(Ack())
+
     monkeypatch.setattr(ray, "wait", lambda refs, *, timeout: (refs[:1], refs[1:]))
-    monkeypatch.setattr(ray, "get", lambda ref: away if ref < 3 else encode(Ack()))
+    monkeypatch.setattr(ray, "get", get)
     monkeypatch.setattr(time, "sleep", waited.append)
     host._recover(actor)  # type: ignore[arg-type]
     assert (actor.receive.count, actor.start_spares.count, copied) == (3, 1, [True])
