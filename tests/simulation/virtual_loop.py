@@ -75,7 +75,9 @@ class SimProcess:
         loop.schedule(handles)
 
 
-class _Handle(events.Handle):
+class _HeldWithProcess(events.Handle):
+    """A callback that a held process keeps until it goes on."""
+
     __slots__ = ()
 
     def _run(self) -> None:
@@ -86,15 +88,12 @@ class _Handle(events.Handle):
             super()._run()
 
 
-class _TimerHandle(events.TimerHandle):
+class _Handle(_HeldWithProcess):
     __slots__ = ()
 
-    def _run(self) -> None:
-        process = self._context.get(PROCESS)
-        if process is not None and process.is_held:
-            process.held.append(self)
-        else:
-            super()._run()
+
+class _TimerHandle(_HeldWithProcess, events.TimerHandle):
+    __slots__ = ()
 
 
 class _Future(asyncio.Future[Any]):

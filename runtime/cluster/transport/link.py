@@ -36,8 +36,7 @@ class RayLink:
         self.handle = handle
         self.name = name
         self._restart_timeout_s = restart_timeout_s
-        # Slot 0 is the default of `receive`, and most hosts have one actor only: nothing is sent along for it.
-        self._slot = (slot,) if slot else ()
+        self._slot = slot
 
     async def send(self, raw: bytes, *, once: bool = False) -> bytes:
         """Deliver a message and return the reply.
@@ -50,9 +49,14 @@ class RayLink:
             ActorRestartsError: the actor is being restarted; only with `once`.
             ClusterError: the host failed, or the message could not be unpickled there.
         """
-        return await delivered(
-            lambda: self.handle.receive.remote(raw, *self._slot), self.name, self._restart_timeout_s, once=once
-        )
+        return await delivered(lambda: over_ray(self.handle, raw, self._slot), self.name, self._restart_timeout_s, once=once)
+
+
+def over_ray(handle: Handle, raw: bytes, slot: int) -> Awaitable[bytes]:
+    """Send a message to the actor in a slot of a host, as a call of Ray's."""
+    # Slot 0 is the default of `receive`, and most hosts have one actor only: nothing is sent along for it.
+    reply: Awaitable[bytes] = handle.receive.remote(raw, slot) if slot else handle.receive.remote(raw)
+    return reply
 
 
 async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_timeout_s: float, *, once: bool) -> bytes:

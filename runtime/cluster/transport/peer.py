@@ -10,7 +10,7 @@ from runtime.cluster.transport.direct.channel import Channel
 from runtime.cluster.transport.direct.connections import Connections
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError
-from runtime.cluster.transport.link import RETRY_S, Handle, ProcessReplacedError, delivered
+from runtime.cluster.transport.link import RETRY_S, Handle, ProcessReplacedError, delivered, over_ray
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +63,10 @@ class Peer:
             HandlerFailedError: the host failed.
         """
         if self._by_ray_until_s and asyncio.get_running_loop().time() < self._by_ray_until_s:
-            return await self._over_ray(raw, slot)
+            return await over_ray(self._handle, raw, slot)
         channel = self._channel or await self._found()
         if channel is None:
-            return await self._over_ray(raw, slot)
+            return await over_ray(self._handle, raw, slot)
         with channel.call(raw, slot) as call:
             while True:
                 try:
@@ -82,11 +82,6 @@ class Peer:
                         break
                     await asyncio.sleep(RETRY_S)
         return await self.deliver(raw, slot)
-
-    async def _over_ray(self, raw: bytes, slot: int) -> bytes:
-        # Slot 0 is the default of `receive`, and most hosts have one actor only: nothing is sent along for it.
-        reply: bytes = await self._handle.receive.remote(raw, *((slot,) if slot else ()))
-        return reply
 
     def _go_by_ray(self, error: ConnectionLostError) -> None:
         logger.warning("messages go over Ray, since there is no direct connection: %s", error)

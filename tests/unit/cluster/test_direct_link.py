@@ -101,6 +101,21 @@ class Network:
             await process.server.close()
 
 
+async def replaced_while_it_works(network: Network) -> tuple[RayHandle, Process, Process]:
+    """A handle of a process that gives way to another one as soon as a message arrives, and both processes."""
+    old, new = network.process(), network.process()
+    handle = RayHandle(await old.server.start())
+    restarted = await new.server.start()
+
+    async def dies(raw: bytes) -> bytes:
+        handle.says = restarted
+        await old.server.close()
+        return await asyncio.Future[bytes]()
+
+    old.answer = dies
+    return handle, old, new
+
+
 @pytest.fixture
 async def network(tmp_path: Path) -> AsyncIterator[Network]:
     network = Network(tmp_path)
@@ -158,16 +173,7 @@ async def test_a_process_that_ray_calls_dead_is_lost(network: Network) -> None:
 
 
 async def test_a_message_to_a_process_that_is_replaced_while_it_works_is_sent_again_only_if_it_may_be(network: Network) -> None:
-    old, new = network.process(), network.process()
-    handle = RayHandle(await old.server.start())
-    restarted = await new.server.start()
-
-    async def dies(raw: bytes) -> bytes:
-        handle.says = restarted
-        await old.server.close()
-        return await asyncio.Future[bytes]()
-
-    old.answer = dies
+    handle, old, new = await replaced_while_it_works(network)
     assert await network.link(handle, patience_s=10.0).send(b"again") == b"again"
     assert (old.got, new.got) == ([(b"again", 0)], [(b"again", 0)])
 
@@ -176,16 +182,7 @@ async def test_a_message_to_a_process_that_is_replaced_while_it_works_is_sent_ag
 async def test_a_message_that_may_go_only_once_fails_when_its_process_is_replaced(
     network: Network, patience_s: float, error: type[Exception]
 ) -> None:
-    old, new = network.process(), network.process()
-    handle = RayHandle(await old.server.start())
-    restarted = await new.server.start()
-
-    async def dies(raw: bytes) -> bytes:
-        handle.says = restarted
-        await old.server.close()
-        return await asyncio.Future[bytes]()
-
-    old.answer = dies
+    handle, _, new = await replaced_while_it_works(network)
     to_it = network.link(handle, patience_s=patience_s)
     with pytest.raises(error, match="agent 'a'"):
         await to_it.send(b"pay", once=True)
