@@ -72,10 +72,11 @@ def engine(request: pytest.FixtureRequest) -> str:
 def deploy(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
     """Makes a Runtime on the engine, with stores in the test's own folder.
 
-    On Ray two processes hold its agents, since the start of a process is most of what such a test costs. How agents are placed
-    by default is tested in tests/cluster.
+    On Ray one process holds its agents, since the start of a process is most of what such a test costs. They speak to each other
+    by way of the Runner and the Session actor, wherever they live. How agents are placed by default is tested in tests/cluster,
+    and the vectors have them in two processes.
     """
-    monkeypatch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "2")
+    monkeypatch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
     return Deploy(engine, tmp_path)
 
 

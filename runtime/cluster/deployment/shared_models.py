@@ -1,4 +1,4 @@
-"""Models with a state of their own. While a deployment runs, each has its only instance in an actor.
+"""Models with a state of their own. While a deployment runs, the only instance of each lives in a process that they share.
 
 The driver's object follows that instance: it takes over the instance's state whenever it is asked for it, and at the end.
 """
@@ -14,6 +14,7 @@ import ray
 from actors.interfaces.model import Model, SharedModel, name_of
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.names import actor_name
+from runtime.cluster.packing.chunks import to_chunks
 from runtime.cluster.transport.hosts import ModelHost
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.proxies import RemoteModel
@@ -25,42 +26,53 @@ def is_shared(model: object) -> TypeGuard[SharedModel]:
 
 
 class SharedModels:
-    """The shared models of a deployment, and the actors in which they live."""
+    """The shared models of a deployment, and the Ray actor in which they live."""
 
     def __init__(self, app_name: str, starter: ActorStarter) -> None:
         self._app_name = app_name
         self._starter = starter
-        self._models: dict[int, tuple[SharedModel, Handle]] = {}
+        self._host: Handle | None = None
+        self._models: dict[int, tuple[int, SharedModel]] = {}
 
     def replacement(self, model: str | Model) -> str | Model:
-        """What travels instead of a model: for a shared one a proxy of its actor, which is started if need be; else itself."""
-        return RemoteModel(self._actor_of(model), name_of(model)) if is_shared(model) else model
-
-    def _actor_of(self, model: SharedModel) -> Handle:
+        """What travels instead of a model: for a shared one a proxy of its instance in the actor; else itself."""
+        if not is_shared(model):
+            return model
+        host = self._host = self._host or self._start()
         if id(model) not in self._models:
-            name = actor_name(self._app_name, f"model-{len(self._models)}")
-            # A restarted process would have lost the state, so it is not restarted.
-            handle = self._starter.start(ModelHost, name, refusal="a model cannot travel to its actor", content=model, restarts=0)
-            self._models[id(model)] = (model, handle)
-            follow = getattr(model, "follow", None)
-            if follow is not None:
-                follow(lambda: model.adopt(_state_of(handle)))
-        return self._models[id(model)][1]
+            self._move(model, len(self._models), host)
+        slot, _ = self._models[id(model)]
+        return RemoteModel(host, slot, name_of(model))
+
+    def _start(self) -> Handle:
+        # A restarted process would have lost the state, so it is not restarted.
+        name = actor_name(self._app_name, "models")
+        return self._starter.start(ModelHost, name, refusal="the models cannot travel", content=None, restarts=0)
+
+    def _move(self, model: SharedModel, slot: int, host: Handle) -> None:
+        host.add.remote(slot, *to_chunks("a model cannot travel to its actor", model))
+        self._models[id(model)] = (slot, model)
+        follow = getattr(model, "follow", None)
+        if follow is not None:
+            follow(lambda: model.adopt(_state_of(host, slot)))
 
     async def wait_until_started(self) -> None:
-        """Wait for all model actors. An actor that has not started when its driver leaves never will."""
-        await asyncio.gather(*(handle.state.remote() for _, handle in self._models.values()))
+        """Wait for all models. What has not started when its driver leaves never will."""
+        if self._host is not None:
+            host = self._host
+            await asyncio.gather(*(host.state.remote(slot) for slot, _ in self._models.values()))
 
     def bring_home(self) -> None:
         """Take the state of each model over into the driver's object, which then follows no more."""
-        for model, handle in self._models.values():
+        for slot, model in self._models.values():
             follow = getattr(model, "follow", None)
             if follow is not None:
                 follow(None)
             with suppress(ray.exceptions.RayError):
-                model.adopt(_state_of(handle))
+                model.adopt(_state_of(cast(Handle, self._host), slot))
         self._models.clear()
+        self._host = None
 
 
-def _state_of(handle: Handle) -> bytes:
-    return cast(bytes, ray.get(handle.state.remote()))
+def _state_of(host: Handle, slot: int) -> bytes:
+    return cast(bytes, ray.get(host.state.remote(slot)))

@@ -190,25 +190,30 @@ class LimiterHost(RayActorHost):
 
 
 class ModelHost:
-    """Holds the only instance of a stateful model (e.g. `ScriptedModel`) for the whole deployment.
+    """Holds the only instances of the stateful models (e.g. `ScriptedModel`) of a deployment.
 
     Args:
-        chunks: of the model.
+        chunks: of nothing but the environment variables of the deployment.
     """
 
     def __init__(self, *chunks: bytes) -> None:
-        self._model: SharedModel = from_chunks(chunks)
+        from_chunks(chunks)
+        self._models: dict[int, SharedModel] = {}
 
-    async def generate(self, request: bytes, stream: bool) -> list[bytes]:
-        """Ask the model. Returns its encoded LlmResponses."""
+    async def add(self, slot: int, *chunks: bytes) -> None:
+        """Take a model in. All other methods find it by its slot."""
+        self._models[slot] = from_chunks(chunks)
+
+    async def generate(self, slot: int, request: bytes, stream: bool) -> list[bytes]:
+        """Ask a model. Returns its encoded LlmResponses."""
         try:
-            async with Responses(self._model, decode(request, LlmRequest), stream=stream) as responses:
+            async with Responses(self._models[slot], decode(request, LlmRequest), stream=stream) as responses:
                 return [encode(response) async for response in responses]
         except Exception as error:
             # Ray keeps the error, and not where it was raised.
             keep_traceback(error)
             raise
 
-    async def state(self) -> bytes:
-        """The state of the model now."""
-        return self._model.state()
+    async def state(self, slot: int) -> bytes:
+        """The state of a model now."""
+        return self._models[slot].state()

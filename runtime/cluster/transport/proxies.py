@@ -48,16 +48,18 @@ class RemoteModel:
     """A model whose only instance lives in a ModelHost.
 
     Args:
+        slot: the model's number in the host.
         name: the name by which calls of the model are limited.
     """
 
-    def __init__(self, handle: Handle, name: str) -> None:
+    def __init__(self, handle: Handle, slot: int, name: str) -> None:
         self._handle = handle
+        self._slot = slot
         self.name = name
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Ask the model. Its responses arrive all at once. Raises what the model raises."""
-        asked: ray.ObjectRef[list[bytes]] = self._handle.generate.remote(encode(request), stream)
+        asked: ray.ObjectRef[list[bytes]] = self._handle.generate.remote(self._slot, encode(request), stream)
         try:
             replies = await asked
         except asyncio.CancelledError:
