@@ -44,7 +44,7 @@ class Settings(BaseSettings):
             own. Agents beyond it live side by side in them. None: 4 for each core of the cluster, as far as they fit into half of
             its memory, but at least 8; several Runners share them.
         idle_timeout_s: how long an agent without a run keeps its place in a process.
-        transport: how messages between processes travel: "ray", as calls of Ray's, or "direct", over connections of their own.
+        transport: how messages between processes travel: "direct", over connections of their own, or "ray", as calls of Ray's.
         direct_ports: the TCP ports on which processes listen for those of other nodes, such as "20000-20100"; None: any.
         placement_timeout_s: how long an agent that asks for resources may wait for them and for its process to start.
         autoscaling: the cluster adds nodes as needed. Without it, an agent that asks for what no node has fails at once.
@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     spare_hosts: int = Field(default=2, ge=0)
     max_live_agents: int | None = Field(default=None, gt=0)
     idle_timeout_s: float = Field(default=600.0, gt=0)
-    transport: Literal["direct", "ray"] = "ray"
+    transport: Literal["direct", "ray"] = "direct"
     direct_ports: str | None = None
     placement_timeout_s: float = Field(default=30.0, gt=0)
     autoscaling: bool = False

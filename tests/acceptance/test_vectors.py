@@ -42,9 +42,13 @@ CASES: Mapping[str, Sequence[Case]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def few_processes() -> Iterator[None]:
-    """Hundreds of trees, with two processes for the agents of each. Tests that need a process per agent are elsewhere."""
+    """Hundreds of trees, with two processes for the agents of each. Tests that need a process per agent are elsewhere.
+
+    Their messages are calls of Ray's; in other tests they go over direct connections.
+    """
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAYGROVE_MAX_LIVE_AGENTS", "2")
+        environment.setenv("RAYGROVE_TRANSPORT", "ray")
         yield
 
 

@@ -14,6 +14,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply, Stop
+from runtime.cluster.collector import look_less_often
 from runtime.cluster.logs.process import name_output
 from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.processes.worker_process import Activated
@@ -24,6 +25,17 @@ from runtime.engine.watched_threads import WatchedThreads
 
 SHOWN_NAMES = 3
 """Agents that the title of a process names."""
+
+
+class ActorsBySlot(dict[int, Actor]):
+    """The actors of the agents in a process."""
+
+    async def receive(self, raw: bytes, slot: int) -> bytes:
+        """Hand a message to an actor and return its reply."""
+        actor = self.get(slot)
+        if actor is None:
+            return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
+        return await actor.receive(raw)
 
 
 class AgentHost:
@@ -44,10 +56,11 @@ class AgentHost:
         self._environment = build_environment(lambda: self._threads.left)
         self._name = name
         self._core = core
-        self._actors: dict[int, Actor] = {}
+        self._actors = ActorsBySlot()
         self._names: dict[int, str] = {}
         self._stopping: set[asyncio.Task[bytes]] = set()
-        self._listener = Listener(core.wires, self.receive)
+        # Not `self.receive`: Ray wraps the methods of its actors' classes.
+        self._listener = Listener(core.wires, self._actors.receive)
 
     async def endpoint(self) -> Endpoint | None:
         """Where this process listens; None where messages come over Ray."""
@@ -58,6 +71,7 @@ class AgentHost:
         self._threads.use()
         for module in modules:
             await asyncio.to_thread(importlib.import_module, module)
+        look_less_often()
         await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.all()))
         return os.getpid()
 
@@ -101,10 +115,7 @@ class AgentHost:
 
     async def receive(self, raw: bytes, slot: int = 0) -> bytes:
         """Hand a message to an agent's actor and return its reply. Most processes only ever have one agent, in slot 0."""
-        actor = self._actors.get(slot)
-        if actor is None:
-            return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
-        return await actor.receive(raw)
+        return await self._actors.receive(raw, slot)
 
 
 def _private_bytes() -> int:

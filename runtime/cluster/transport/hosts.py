@@ -19,6 +19,7 @@ from actors.messages.model import LlmRequest
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
+from runtime.cluster.collector import look_less_often
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs
 from runtime.cluster.packing.chunks import from_chunks
@@ -52,7 +53,10 @@ class RayActorHost:
         if logs is not None:
             ProcessLogs(logs, role, self._hub.put)
         self._actor = build()
-        self._listener = Listener(wires, self.receive)
+        # Not `self.receive`: Ray wraps the methods of its actors' classes.
+        receive = self._actor.receive
+        self._listener = Listener(wires, lambda raw, _: receive(raw))
+        look_less_often()
 
     async def endpoint(self) -> Endpoint | None:
         """Where this process listens; None where messages come over Ray."""
