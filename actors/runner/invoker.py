@@ -80,12 +80,14 @@ class Invoker:
             try:
                 outcome = await self._run_once(turn, run, order)
             except ActorLostError as error:
+                # Runs that share an actor are lost together, and those that wait for one to live get the same error.
+                losses = turn.count_loss(run.agent, run.link or error)
                 try:
                     await self._abandon(turn, run)
                 except FencedError:
                     # Ending the turn was the last thing that the actor did.
                     return p.Finished(agent=run.agent, closed=True)
-                if turn.losses[run.agent] >= MAX_LOSSES:
+                if losses >= MAX_LOSSES:
                     return await self._events.fail(turn, run.agent, error, run.branch)
                 run, order = run.repeated(), order._replace(resume=True)
             except ClusterError as error:
@@ -154,7 +156,6 @@ class Invoker:
         """Fence a run that was lost with its actor, and all that it asked for. Raises FencedError when the turn has ended."""
         if run.link is not None:
             self._directory.forget(run.agent, run.link)
-        turn.losses[run.agent] += 1
         lost = turn.runs.below(run)
         # The lost one, too: its process may live on without a connection, until the Session actor refuses what it writes.
         turn.runs.begin_stopping(lost)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors import Agent, AgentTool, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
@@ -217,5 +217,7 @@ def test_what_a_supervisor_decides_is_decided_once_though_it_is_lost_just_then(n
         max_size=2,
     ),
 )
+# Two runs of one agent share the process that is lost: that is one loss, not two.
+@example(name="asking", losses=[Loss(14, "agents", before=False), Loss(23, "sender", before=False)])
 def test_two_losses_are_as_good_as_none(name: str, losses: list[Loss]) -> None:
     assert with_losses(name, losses)[0] == undisturbed(name)[0]

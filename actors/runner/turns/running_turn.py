@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -64,7 +63,6 @@ class RunningTurn:
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
         llm_calls: model calls that its runs have made.
         transfers: how often it was transferred.
-        losses: how often each agent's actor was lost in it.
         runs: its runs.
         task: runs it.
         is_cancelled: its task has been cancelled, or must end at once when it starts.
@@ -94,7 +92,7 @@ class RunningTurn:
         self.may_end_early = True
         self.llm_calls = 0
         self.transfers = 0
-        self.losses: Counter[str] = Counter()
+        self._lost: dict[str, list[object]] = {}
         self.runs = Runs()
         self.task: asyncio.Task[None] | None = None
         self.is_cancelled = False
@@ -126,6 +124,17 @@ class RunningTurn:
         """A hook has answered the message in the Runner that was lost: no agent runs."""
         notes = self.progress.agent_states.values() if self.progress is not None else ()
         return any(seq > self.message.stored.seq and note.get(BEFORE_RUN) == "answered" for seq, note in notes)
+
+    def count_loss(self, agent: str, actor: object) -> int:
+        """Count the loss of an agent's actor, which several runs may tell of. Returns how many were lost in this turn.
+
+        Args:
+            actor: what only runs of that actor have, such as their link to it.
+        """
+        lost = self._lost.setdefault(agent, [])
+        if all(actor is not each for each in lost):
+            lost.append(actor)
+        return len(lost)
 
     def by(self, run: Run) -> p.TurnRef:
         """The fencing token with which the run writes."""
