@@ -1,6 +1,7 @@
-"""The raw Ray floor: the actor calls of one turn, with nothing in them.
+"""The two floors: the messages of one turn, with nothing in them, as calls of Ray's or over bare connections.
 
-Three plain actors, which know nothing of ours, pass bytes on that are as many as those of our messages, in the order of a turn:
+Three plain Ray actors, which know nothing of ours, pass bytes on that are as many as those of our messages, in the order of a
+turn:
 
     driver -> runner.start -> session.open -> (reply) -> agent.invoke -> session.append -> (replies)
     driver -> session.poll, which returns when the turn has ended
@@ -15,14 +16,18 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import struct
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import ray
+import uvloop
 
+from tests.benchmarks.bare import BareClient, BareServer
 from tests.benchmarks.recorded import RecordedTurn, record
 
 CALLS = {"StartTurn": 1.0, "OpenTurn": 1.0, "Invoke": 1.0, "Append": 1.0, "Poll": 1.0}
@@ -52,7 +57,7 @@ class _Store:
 
     def __init__(self, path: str) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        for command in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "CREATE TABLE log (raw BLOB)"):
+        for command in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "CREATE TABLE IF NOT EXISTS log (raw BLOB)"):
             self._connection.execute(command)
         self._thread = ThreadPoolExecutor(1)
         self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
@@ -78,12 +83,25 @@ class _Store:
         self._connection.execute("COMMIT")
 
 
+Wire = Literal["Ray", "bare connections"]
+"""How the messages of a floor travel."""
+
+Call = Callable[[bytes], Awaitable[bytes]]
+
+_OPEN, _APPEND, _POLL = range(3)
+"""Methods of a Session over bare connections. The others have one method each."""
+
+
 class _Session:
     def __init__(self, turn: RecordedTurn, path: str | None) -> None:
         self._replies = turn.replies
         self._store = _Store(path) if path is not None else None
         self._news: list[bytes] = []
         self._filled = asyncio.Event()
+
+    async def listen(self, path: str) -> None:
+        self._server = BareServer(path, self.open, self.append, self.poll)
+        await self._server.start()
 
     async def open(self, raw: bytes) -> bytes:
         await self._write(raw)
@@ -109,22 +127,37 @@ class _Session:
 class _Agent:
     def __init__(self, turn: RecordedTurn, session: Any) -> None:
         self._recorded = turn
-        self._session = session
+        self._append: Call = session.append.remote
+
+    async def listen(self, path: str, session: str) -> None:
+        client = BareClient(session)
+        await client.connect()
+        self._append = lambda raw: client.call(_APPEND, raw)
+        self._server = BareServer(path, self.invoke)
+        await self._server.start()
 
     async def invoke(self, raw: bytes) -> bytes:
-        await self._session.append.remote(_message(_turn(raw), self._recorded.requests["Append"]))
+        await self._append(_message(_turn(raw), self._recorded.requests["Append"]))
         return bytes(self._recorded.replies["Invoke"])
 
 
 class _Runner:
     def __init__(self, turn: RecordedTurn, session: Any, agent: Any) -> None:
         self._recorded = turn
-        self._session = session
-        self._agent = agent
+        self._open: Call = session.open.remote
+        self._invoke: Call = agent.invoke.remote
         self._turns: set[asyncio.Task[None]] = set()
 
+    async def listen(self, path: str, session: str, agent: str) -> None:
+        to_session, to_agent = BareClient(session), BareClient(agent)
+        await asyncio.gather(to_session.connect(), to_agent.connect())
+        self._open = lambda raw: to_session.call(_OPEN, raw)
+        self._invoke = lambda raw: to_agent.call(0, raw)
+        self._server = BareServer(path, self.start)
+        await self._server.start()
+
     async def start(self, raw: bytes) -> bytes:
-        await self._session.open.remote(_message(_turn(raw), self._recorded.requests["OpenTurn"]))
+        await self._open(_message(_turn(raw), self._recorded.requests["OpenTurn"]))
         task = asyncio.create_task(self._run(_turn(raw)))
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
@@ -132,21 +165,25 @@ class _Runner:
         return bytes(self._recorded.replies["StartTurn"])
 
     async def _run(self, turn: int) -> None:
-        await self._agent.invoke.remote(_message(turn, self._recorded.requests["Invoke"]))
+        await self._invoke(_message(turn, self._recorded.requests["Invoke"]))
 
 
 class Floor:
-    """Runs empty turns. A context manager; `turn` is for callers on an event loop, `turn_sync` for those without one.
+    """Runs empty turns. A context manager; `turn` and `leave` are for callers on an event loop, `turn_sync` for those
+    without one.
 
     Args:
         folder: where each turn's commits go; None for turns without.
+        wire: how messages travel.
 
     Raises:
         StaleFloorError: on entering, when our own turns are not what the floor makes.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._path = str(folder / "floor.db") if folder is not None else None
+    def __init__(self, folder: Path | None = None, wire: Wire = "Ray") -> None:
+        self._path = str(folder / f"floor {wire}.db") if folder is not None else None
+        self._wire = wire
+        self._clients: tuple[BareClient, BareClient] | None = None
         self._numbers = count()
         self._ended: dict[int, asyncio.Future[None]] = {}
         self._poller: asyncio.Task[None] | None = None
@@ -159,33 +196,63 @@ class Floor:
         self._session = _start(_Session, self._recorded, self._path)
         self._agent = _start(_Agent, self._recorded, self._session)
         self._runner = _start(_Runner, self._recorded, self._session, self._agent)
+        if self._wire != "Ray":
+            self._sockets = TemporaryDirectory(prefix="rg")
+            session, agent, runner = (f"{self._sockets.name}/{name}" for name in ("session", "agent", "runner"))
+            ray.get(self._session.listen.remote(session))
+            ray.get(self._agent.listen.remote(agent, session))
+            ray.get(self._runner.listen.remote(runner, session, agent))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._loop is not None:
+            self._loop.run_until_complete(self.leave())
             self._loop.close()
         for actor in (self._runner, self._agent, self._session):
             ray.kill(actor)
+        if self._wire != "Ray":
+            self._sockets.cleanup()
+
+    async def leave(self) -> None:
+        """The last call on an event loop."""
+        if self._poller is not None:
+            self._poller.cancel()
+        for client in self._clients or ():
+            client.close()
+        self._clients = None
+        await asyncio.sleep(0)
 
     async def turn(self, _: int = 0) -> None:
         """One turn, until the driver has got its end."""
         number = next(self._numbers)
         ended = self._ended[number] = asyncio.get_running_loop().create_future()
-        started = self._runner.start.remote(_message(number, self._recorded.requests["StartTurn"]))
+        start, poll = await self._calls()
+        started = start(_message(number, self._recorded.requests["StartTurn"]))
         if self._poller is None or self._poller.done():
-            self._poller = asyncio.create_task(self._poll())
+            self._poller = asyncio.create_task(self._poll(poll))
         await ended
         await started
 
     def turn_sync(self) -> None:
         """The same for a caller without an event loop."""
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
+            self._loop = uvloop.new_event_loop()
         self._loop.run_until_complete(self.turn())
 
-    async def _poll(self) -> None:
+    async def _calls(self) -> tuple[Call, Call]:
+        """`start` of the Runner and `poll` of the Session."""
+        if self._wire == "Ray":
+            return self._runner.start.remote, self._session.poll.remote
+        if self._clients is None:
+            session, runner = (BareClient(f"{self._sockets.name}/{name}") for name in ("session", "runner"))
+            await asyncio.gather(session.connect(), runner.connect())
+            self._clients = runner, session
+        runner, session = self._clients
+        return lambda raw: runner.call(0, raw), lambda raw: session.call(_POLL, raw)
+
+    async def _poll(self, poll: Call) -> None:
         while self._ended:
-            raw: bytes = await self._session.poll.remote(_message(0, self._recorded.requests["Poll"]))
+            raw = await poll(_message(0, self._recorded.requests["Poll"]))
             for start in range(0, len(raw), self._recorded.replies["Poll"]):
                 self._ended.pop(_turn(raw[start:])).set_result(None)
 

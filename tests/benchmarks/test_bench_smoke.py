@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tests.benchmarks import profiling, recovery, trees
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import table
-from tests.benchmarks.floor import CALLS, Floor, StaleFloorError
+from tests.benchmarks.floor import CALLS, Floor, StaleFloorError, Wire
 from tests.benchmarks.loop import tree
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.recorded import record
-from tests.benchmarks.workloads import run_load
+from tests.benchmarks.workloads import LoadResult, run_load
 
 
 # What a loss costs can only be measured where processes can be killed.
@@ -27,11 +28,19 @@ def test_every_benchmark_gives_positive_figures(name: str) -> None:
     assert table(figures, name).row_count == len(figures)
 
 
-def test_the_floor_runs_turns_with_and_without_commits(local_ray: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wire", get_args(Wire))
+def test_a_floor_runs_turns_with_and_without_commits(wire: Wire, local_ray: str, tmp_path: Path) -> None:
     for folder in (None, tmp_path):
-        with Floor(folder) as floor:
+        with Floor(folder, wire) as floor:
             floor.turn_sync()
-            assert asyncio.run(run_load(floor.turn, sessions=2, turns=6)).rate > 0
+        with Floor(folder, wire) as floor:
+            assert asyncio.run(_load(floor)).rate > 0
+
+
+async def _load(floor: Floor) -> LoadResult:
+    made = await run_load(floor.turn, sessions=2, turns=6)
+    await floor.leave()
+    return made
 
 
 def test_the_floor_makes_the_calls_of_a_turn_and_refuses_to_stand_for_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
+
+import uvloop
 
 from actors.messages.event import USER
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median, percentile
-from tests.benchmarks.floor import Floor
+from tests.benchmarks.floor import Floor, Wire
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import SENTENCE, LoadResult, instant_agent, run_load, runtime
 
@@ -24,23 +26,26 @@ def measure(plan: Plan) -> list[Figure]:
     """Turns a second and latency at every number of sessions, ours and the floor by turns."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        floor = stack.enter_context(Floor(folder)).turn if plan.has_floor else None
-        return asyncio.run(_measure(plan, folder, floor))
+        wires: tuple[Wire, ...] = get_args(Wire) if plan.has_floor else ()
+        floors = {wire: stack.enter_context(Floor(folder, wire)) for wire in wires}
+        return uvloop.run(_measure(plan, folder, floors))
 
 
-async def _measure(plan: Plan, folder: Path, floor: Turn | None) -> list[Figure]:
+async def _measure(plan: Plan, folder: Path, floors: Mapping[Wire, Floor]) -> list[Figure]:
     async with runtime(plan, instant_agent(), folder) as rt:
         turn = talk(rt)
         most = max(plan.concurrency)
         await run_load(turn, sessions=most, turns=2 * most)
         ours: dict[int, list[LoadResult]] = {sessions: [] for sessions in plan.concurrency}
-        floors: dict[int, list[LoadResult]] = {sessions: [] for sessions in plan.concurrency}
+        bare: dict[int, dict[Wire, list[LoadResult]]] = {sessions: {wire: [] for wire in floors} for sessions in plan.concurrency}
         for _ in range(plan.load_rounds):
             for sessions in plan.concurrency:
                 ours[sessions].append(await run_load(turn, sessions=sessions, turns=plan.load))
-                if floor is not None:
-                    floors[sessions].append(await run_load(floor, sessions=sessions, turns=plan.load))
-    return [figure for sessions in plan.concurrency for figure in _figures(sessions, ours[sessions], floors[sessions])]
+                for wire, floor in floors.items():
+                    bare[sessions][wire].append(await run_load(floor.turn, sessions=sessions, turns=plan.load))
+    for floor in floors.values():
+        await floor.leave()
+    return [figure for sessions in plan.concurrency for figure in _figures(sessions, ours[sessions], bare[sessions])]
 
 
 def talk(rt: Runtime) -> Turn:
@@ -52,13 +57,15 @@ def talk(rt: Runtime) -> Turn:
     return turn
 
 
-def _figures(sessions: int, ours: list[LoadResult], floors: list[LoadResult]) -> list[Figure]:
-    rate, floor_rate = (median([each.rate for each in loads]) if loads else None for loads in (ours, floors))
+def _figures(sessions: int, ours: list[LoadResult], bare: Mapping[Wire, list[LoadResult]]) -> list[Figure]:
+    rate = median([each.rate for each in ours])
+    floors = {wire: median([each.rate for each in loads]) for wire, loads in bare.items()}
+    floor = floors.pop("Ray", None)
     latencies_ms = [latency for each in ours for latency in each.latencies_ms]
-    assert rate is not None
     at = f"{sessions} sessions"
     return [
-        Figure(benchmark=NAME, name=f"{at}: rate", value=rate, unit="turns/s", reference=floor_rate, at=sessions),
+        Figure(benchmark=NAME, name=f"{at}: rate", value=rate, unit="turns/s", reference=floor, at=sessions),
         Figure(benchmark=NAME, name=f"{at}: median", value=median(latencies_ms), unit="ms"),
         Figure(benchmark=NAME, name=f"{at}: p99", value=percentile(latencies_ms, 99), unit="ms"),
+        *(Figure(benchmark=NAME, name=f"{at}, {wire}: rate", value=value, unit="turns/s") for wire, value in floors.items()),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
@@ -10,12 +10,20 @@ from tempfile import TemporaryDirectory
 
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median, percentile
-from tests.benchmarks.floor import Floor
+from tests.benchmarks.floor import Floor, Wire
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import instant_agent, run_turn, runtime, write_history
 
 NAME = "turn"
 EVENTS_A_TURN = 2
+
+FLOORS: Mapping[str, tuple[bool, Wire]] = {
+    "floor": (False, "Ray"),
+    "floor with commits": (True, "Ray"),
+    "bare connections": (False, "bare connections"),
+    "bare connections with commits": (True, "bare connections"),
+}
+"""By name: whether it has commits, and how its messages travel."""
 
 
 def measure(plan: Plan) -> list[Figure]:
@@ -27,8 +35,8 @@ def measure(plan: Plan) -> list[Figure]:
         rt = stack.enter_context(runtime(plan, instant_agent(), folder))
         contestants: dict[str, Callable[[], object]] = {str(length): _talk(rt, ids) for length, ids in sessions.items()}
         if plan.has_floor:
-            contestants["floor"] = stack.enter_context(Floor()).turn_sync
-            contestants["floor with commits"] = stack.enter_context(Floor(folder)).turn_sync
+            for name, (has_commits, wire) in FLOORS.items():
+                contestants[name] = stack.enter_context(Floor(folder if has_commits else None, wire)).turn_sync
         _warm_up(rt, sessions, contestants)
         samples = interleaved(contestants, plan.turns)
     return _figures(plan, samples)
@@ -52,7 +60,7 @@ def _warm_up(rt: Runtime, sessions: dict[int, list[str]], contestants: dict[str,
 
 
 def _figures(plan: Plan, samples: dict[str, list[float]]) -> list[Figure]:
-    floors = {name: median(samples.pop(name)) for name in ("floor", "floor with commits") if name in samples}
+    floors = {name: median(samples.pop(name)) for name in FLOORS if name in samples}
     floor = floors.get("floor with commits")
     made = [Figure(benchmark=NAME, name=f"{name}: median", value=value, unit="ms") for name, value in floors.items()]
     for length, taken in samples.items():
