@@ -19,7 +19,7 @@ from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.wires import Listener
+from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.watched_threads import WatchedThreads
 
 SHOWN_NAMES = 3
@@ -38,10 +38,15 @@ class AgentHost:
     """
 
     def __init__(
-        self, build_environment: Callable[[Callable[[], int]], AgentEnvironment], name: str, core: CoreHandles, threads: int
+        self,
+        build_environment: Callable[[Wires, Callable[[], int]], AgentEnvironment],
+        name: str,
+        core: CoreHandles,
+        threads: int,
     ) -> None:
         self._threads = WatchedThreads(threads, self._ask_for_replacement)
-        self._environment = build_environment(lambda: self._threads.left)
+        self._wires = Wires(core.wires)
+        self._environment = build_environment(self._wires, lambda: self._threads.left)
         self._name = name
         self._core = core
         self._actors: dict[int, Actor] = {}
@@ -74,7 +79,9 @@ class AgentHost:
     def _build(self, packed: bytes) -> tuple[Actor, str]:
         spec = unpack(packed)
         name_output(self._name, spec.name)
-        return AgentActor(spec, self._environment, self._name), spec.name
+        actor = AgentActor(spec, self._environment, self._name)
+        actor.connections = lambda: self._wires.figures(self._listener.statistics())
+        return actor, spec.name
 
     def _show_names(self) -> None:
         """Name the class by its agents: Ray titles the process, as `ps` and `top` show it, by the class of its actor."""

@@ -83,4 +83,5 @@ class RayProcess:
 
     def kill(self) -> None:
         """End the process at once, and every agent in it."""
+        self._links.forget()
         ray.kill(self._handle)

@@ -118,7 +118,8 @@ async def test_turns_of_a_session_that_is_still_being_created_begin_in_the_order
         return asyncio.create_task(session.ask_to_open(f"e-{number}", str(number)))
 
     asked = [ask(number) for number in range(10)]
-    while not (await session.counts())["sessions_in_memory"]:
+    # The store's thread does not notify.
+    while not (await session.counts())["sessions_in_memory"]:  # noqa: ASYNC110
         await asyncio.sleep(0)
     # It finds the session at once, while the first ones have yet to hear that it is there.
     asked.append(ask(10))
