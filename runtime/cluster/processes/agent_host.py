@@ -7,6 +7,7 @@ import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
@@ -19,11 +20,19 @@ from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.direct.endpoint import Endpoint
+from runtime.cluster.transport.ray_actors import put_up_title
 from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.watched_threads import WatchedThreads
 
 SHOWN_NAMES = 3
 """Agents that the title of a process names."""
+
+
+class Prepared(NamedTuple):
+    """A host's reply when it is prepared: its process id, and where it listens; None where messages come over Ray."""
+
+    pid: int
+    endpoint: Endpoint | None
 
 
 class AgentHost:
@@ -51,6 +60,7 @@ class AgentHost:
         self._core = core
         self._actors: dict[int, Actor] = {}
         self._names: dict[int, str] = {}
+        self._is_title_new = False
         self._stopping: set[asyncio.Task[bytes]] = set()
         self._listener = Listener(core.wires, self.receive)
 
@@ -58,23 +68,31 @@ class AgentHost:
         """Where this process listens; None where messages come over Ray."""
         return await self._listener.endpoint()
 
-    async def prepare(self, modules: Sequence[str]) -> int:
-        """Load modules, and connect to the peers. Returns the process id."""
+    async def prepare(self, modules: Sequence[str]) -> Prepared:
+        """Load modules, and connect to the peers. Raises ClusterError when it cannot listen."""
         self._threads.use()
         for module in modules:
             await asyncio.to_thread(importlib.import_module, module)
         await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.all()))
-        return os.getpid()
+        return Prepared(os.getpid(), await self._listener.endpoint())
 
-    async def activate(self, slot: int, packed: bytes, leaving: Sequence[int]) -> Activated:
-        """Stop the agents in the slots `leaving`, and build another one."""
+    async def activate(self, slot: int, packed: bytes, leaving: Sequence[int]) -> tuple[Activated, Endpoint | None]:
+        """Stop the agents in the slots `leaving`, and build another one.
+
+        Returns:
+            What the pool wants to know, and where this process listens, which may not have been prepared.
+
+        Raises:
+            ClusterError: it cannot listen.
+        """
         self._threads.use()
+        endpoint = await self._listener.endpoint()
         self._stop(leaving)
         # In a thread, since it may import user modules, and the other agents here go on meanwhile.
         self._actors[slot], name = await asyncio.to_thread(self._build, packed)
         self._names[slot] = name
         self._show_names()
-        return Activated(os.getpid(), _private_bytes())
+        return Activated(os.getpid(), _private_bytes()), endpoint
 
     def _build(self, packed: bytes) -> tuple[Actor, str]:
         spec = unpack(packed)
@@ -84,11 +102,15 @@ class AgentHost:
         return actor, spec.name
 
     def _show_names(self) -> None:
-        """Name the class by its agents: Ray titles the process, as `ps` and `top` show it, by the class of its actor."""
+        """Name the class by its agents: Ray titles the process, as `ps` and `top` show it, by the class of its actor.
+
+        Ray does that when a call of its own ends, with the name from when the call began; so the next message does it again.
+        """
         first, *others = list(self._names.values()) or ["no agent"]
         shown = ", ".join([first, *others[: SHOWN_NAMES - 1]])
         more = f" and {len(others) + 1 - SHOWN_NAMES} more" if len(others) >= SHOWN_NAMES else ""
         type(self).__name__ = f"{AgentHost.__name__}[{shown}{more}]"
+        self._is_title_new = True
 
     def _ask_for_replacement(self) -> None:
         (runner,) = self._core.runners
@@ -108,6 +130,9 @@ class AgentHost:
 
     async def receive(self, raw: bytes, slot: int = 0) -> bytes:
         """Hand a message to an agent's actor and return its reply. Most processes only ever have one agent, in slot 0."""
+        if self._is_title_new:
+            self._is_title_new = False
+            put_up_title(f"ray::{type(self).__name__}")
         actor = self._actors.get(slot)
         if actor is None:
             return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))

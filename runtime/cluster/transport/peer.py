@@ -62,6 +62,11 @@ class Peer:
         self._asking: asyncio.Task[Channel | None] | None = None
         self._by_ray_until_s = 0.0
 
+    def listens_at(self, endpoint: Endpoint) -> None:
+        """Where the process listens, as it has said itself: Ray need not be asked."""
+        if self._channel is None:
+            self._channel = self._connections.to(endpoint)
+
     async def deliver(self, raw: bytes, slot: int) -> bytes:
         """Send a message and return the reply.
 

@@ -117,6 +117,11 @@ class ProcessLinks:
             return RayLink(self._handle, name, restart_timeout_s, slot)
         return DirectLink(self._peer, name, restart_timeout_s, slot)
 
+    def listens_at(self, endpoint: Endpoint | None) -> None:
+        """The process has said where it listens; None where messages go over Ray."""
+        if self._peer is not None and endpoint is not None:
+            self._peer.listens_at(endpoint)
+
     def forget(self) -> None:
         """The process is ended: statistics tell of it no more."""
         if self._peer is not None:
