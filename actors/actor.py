@@ -13,7 +13,7 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import ErrorReply, Message
+from actors.messages.protocol.base import ConnectionFigures, ErrorReply, Message
 
 logger = logging.getLogger(__name__)
 
@@ -22,10 +22,15 @@ Handler = Callable[[Any], Awaitable[Message]]
 
 
 class Actor:
-    """A plain class that handles messages by their type. An engine runs it; a test may just call it."""
+    """A plain class that handles messages by their type. An engine runs it; a test may just call it.
+
+    Attributes:
+        connections: the figures of its process, for its statistics. An engine with several processes sets it.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.connections: Callable[[], ConnectionFigures | None] = lambda: None
         self._handlers = self.handlers()
 
     def handlers(self) -> Mapping[type[Message], Handler]:

@@ -177,7 +177,14 @@ class AgentActor(Actor):
         views = {"views": len(self._views), "bytes_of_views": self._views.weight}
         counts = {**self._counts, **views, "threads_left": environment.threads_left()}
         log_file = environment.log_file(self._spec.name)
-        return p.Statistics(actor=self.name, agent=self._spec.name, pid=os.getpid(), counts=counts, log_file=log_file)
+        return p.Statistics(
+            actor=self.name,
+            agent=self._spec.name,
+            pid=os.getpid(),
+            counts=counts,
+            log_file=log_file,
+            connections=self.connections(),
+        )
 
     async def stop(self, _: p.Stop) -> p.Ack:
         """Cancel every run, and close the model's connections."""

@@ -173,7 +173,7 @@ class LimiterActor(Actor):
             model: {**limiter.counts, "running": limiter.running, "waiting": limiter.waiting}
             for model, limiter in self._limiters.items()
         }
-        return p.Statistics(actor=self.name, pid=os.getpid(), models=models)
+        return p.Statistics(actor=self.name, pid=os.getpid(), models=models, connections=self.connections())
 
     async def stop(self, _: p.Stop) -> p.Ack:
         """Refuse all calls that wait."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.base import ConnectionFigures, Statistics
 
 
 def total(parts: Sequence[Statistics]) -> Statistics:
@@ -37,10 +37,12 @@ class ProcessStatistics(Struct, frozen=True, kw_only=True):
     Attributes:
         pid: its process id.
         agents: the agents that live in it, in the order in which they moved in; replicas as `agent/1`, `agent/2` …
+        connections: how messages travel to and from it.
     """
 
     pid: int
     agents: Sequence[str]
+    connections: ConnectionFigures | None = None
 
 
 def by_process(statistics: Iterable[Statistics]) -> dict[str, ProcessStatistics]:
@@ -49,7 +51,8 @@ def by_process(statistics: Iterable[Statistics]) -> dict[str, ProcessStatistics]
     for each in statistics:
         found.setdefault(each.actor, []).append(each)
     return {
-        actor: ProcessStatistics(pid=living[0].pid, agents=[each.agent for each in living]) for actor, living in found.items()
+        actor: ProcessStatistics(pid=living[0].pid, agents=[each.agent for each in living], connections=living[0].connections)
+        for actor, living in found.items()
     }
 
 

@@ -90,7 +90,15 @@ class RunnerActor(Actor):
         most, why = self._host_limit or (0, "")
         if why:
             counts["max_hosts"] = most
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, agents=agents, spare_pids=spares, host_limit=why)
+        return p.Statistics(
+            actor=self.name,
+            pid=os.getpid(),
+            counts=counts,
+            agents=agents,
+            spare_pids=spares,
+            host_limit=why,
+            connections=self.connections(),
+        )
 
     async def _statistics_of(self, agent: str, link: Link) -> p.Statistics | str | None:
         try:

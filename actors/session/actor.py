@@ -125,7 +125,7 @@ class SessionActor(Actor):
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """The actor's figures."""
         counts = {**self._counts, **self._logs.counts, **self._subscriptions.counts}
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts)
+        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, connections=self.connections())
 
     async def stop(self, _: p.Stop) -> p.Ack:
         """Write what waits, then close the stores."""

@@ -23,6 +23,9 @@ class RuntimeStatistics(Shown, msgspec.Struct, frozen=True, kw_only=True):
         processes: the processes in which these agents live, by the names of their Ray actors; none on the local engine. How many
             there may be is in `runner.counts["max_hosts"]`, and why so many in `runner.host_limit`.
         models: by name, how many calls of a model with limits were granted, repeated, run and wait.
+        limiter: the actor that limits models; None where no model is limited.
+        connections: how messages travel to and from this program; None on the local engine. Those of the other processes are in
+            `connections` of their actors.
     """
 
     session: p.Statistics
@@ -30,11 +33,21 @@ class RuntimeStatistics(Shown, msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, p.Statistics]
     processes: Mapping[str, ProcessStatistics] = {}
     models: Mapping[str, Mapping[str, int]] = {}
+    limiter: p.Statistics | None = None
+    connections: p.ConnectionFigures | None = None
 
 
 async def read_statistics(engine: Engine) -> RuntimeStatistics:
     """Ask the deployment's actors for their counts. Raises what their clients raise."""
     runner, session = await asyncio.gather(engine.runner.statistics(), engine.session.statistics())
-    models = (await engine.limiter.statistics()).models if engine.limiter is not None else {}
+    limiter = await engine.limiter.statistics() if engine.limiter is not None else None
     processes = by_process(runner.agents) if runner.host_limit else {}
-    return RuntimeStatistics(session=session, runner=runner, agents=by_agent(runner.agents), processes=processes, models=models)
+    return RuntimeStatistics(
+        session=session,
+        runner=runner,
+        agents=by_agent(runner.agents),
+        processes=processes,
+        models=limiter.models if limiter is not None else {},
+        limiter=limiter,
+        connections=engine.connections(),
+    )

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from actors.definitions.flows import FlowPlan
 from actors.interfaces.stores import ArtifactStore
+from actors.messages.protocol.base import ConnectionFigures
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
@@ -63,6 +64,10 @@ class Engine(Protocol):
             ClusterError: the actors do not answer.
             StoreError: a store cannot be used.
         """
+        ...
+
+    def connections(self) -> ConnectionFigures | None:
+        """How messages travel to and from this process; None where all actors are in it."""
         ...
 
     async def leave(self) -> None:

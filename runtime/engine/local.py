@@ -181,6 +181,9 @@ class LocalEngine:
     def _threads_left(self) -> int:
         return self._threads.left if self._threads is not None else 0
 
+    def connections(self) -> None:
+        """No message leaves this process."""
+
     async def leave(self) -> None:
         """Stop the actors, which cannot outlive this process."""
         await self.stop()

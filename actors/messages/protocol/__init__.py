@@ -6,7 +6,19 @@ Events travel as the bytes that their author encoded, beside the place that the 
 """
 
 from actors.messages.protocol.any_message import AnyMessage
-from actors.messages.protocol.base import Ack, ErrorReply, GetStatistics, Message, Note, Statistics, Stop, StoredEvent, TurnRef
+from actors.messages.protocol.base import (
+    Ack,
+    ConnectionFigures,
+    ErrorReply,
+    GetStatistics,
+    Message,
+    Note,
+    Statistics,
+    Stop,
+    StoredEvent,
+    TurnRef,
+    UnreachedPeer,
+)
 from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
@@ -81,6 +93,7 @@ __all__ = [
     "CancelTurn",
     "Cancelled",
     "CloseTurn",
+    "ConnectionFigures",
     "CreateSessionRequest",
     "DeleteSessionRequest",
     "ErrorReply",
@@ -160,6 +173,7 @@ __all__ = [
     "TurnStarted",
     "TurnStatus",
     "TurnsReply",
+    "UnreachedPeer",
     "Unsubscribe",
     "UserHeld",
     "UserRemoved",

@@ -69,6 +69,41 @@ class ErrorReply(Message, frozen=True, kw_only=True):
     traceback: str = ""
 
 
+class UnreachedPeer(Shown, msgspec.Struct, frozen=True, kw_only=True):
+    """A process to which no direct connection can be made at present. Messages to it go another way.
+
+    Attributes:
+        peer: the actor in it, or the name of a process with agents.
+        since_s: when that began, in Unix seconds.
+        reason: why.
+    """
+
+    peer: str
+    since_s: float
+    reason: str
+
+
+class ConnectionFigures(Shown, msgspec.Struct, frozen=True, kw_only=True):
+    """How messages travel to and from a process.
+
+    Attributes:
+        transport: the transport in force, as the setting of that name says.
+        made: open connections that the process has made.
+        accepted: open connections that others have made to it.
+        reconnects: how often a connection that it had made was made again.
+        read_bytes, written_bytes: on all connections, those before included.
+        unreached: processes to which it can make no connection at present.
+    """
+
+    transport: str
+    made: int = 0
+    accepted: int = 0
+    reconnects: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    unreached: Sequence[UnreachedPeer] = ()
+
+
 class GetStatistics(Message, frozen=True, kw_only=True):
     """Ask an actor for its figures."""
 
@@ -87,6 +122,7 @@ class Statistics(Shown, Message, frozen=True, kw_only=True):
         spare_pids: from a Runner, the processes that are ready for agents.
         host_limit: from a Runner, why it may have `counts["max_hosts"]` processes with agents; "" without a limit.
         log_file: of an agent, the file on its node in which its process logs what the agent says; "" when it logs elsewhere.
+        connections: of the actor's process; None where all actors are in one process, and of sums.
     """
 
     actor: str
@@ -99,6 +135,7 @@ class Statistics(Shown, Message, frozen=True, kw_only=True):
     spare_pids: Sequence[int] = ()
     host_limit: str = ""
     log_file: str = ""
+    connections: ConnectionFigures | None = None
 
 
 class Stop(Message, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from functools import partial
 
 import msgspec
 
@@ -12,6 +13,8 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
+from actors.messages.session import SessionKey
+from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
 from actors.runner.routing import Routing
@@ -55,33 +58,38 @@ class TurnStarter:
         self._table = table
         self._tasks = tasks
         self._recovery = recovery
+        self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Check the message, store it, select the agent and let it run. Raises what is wrong; nothing is stored then."""
-        with self._table.opening((message.key, message.invocation_id)):
-            await self._routing.load()
-            content = messages.checked(message.content)
-            if message.repeatable and saves(message, content) and not messages.answers(content):
-                return await self._start_once(message, content)
-            return await self._start(message, await self._user_messages.prepare(message, content))
-
-    async def _start_once(self, message: p.StartTurn, content: Content) -> p.TurnStarted:
-        """Start or join a turn whose message has data to save.
-
-        Concurrent requests for one turn share a single save; later ones find the turn open.
-        """
         key = (message.key, message.invocation_id)
-        with self._table.saving(key, lambda: self._user_messages.prepare(message, content)) as saving:
-            prepared = await asyncio.shield(saving)
-            if not prepared.found.is_there:
+        with self._table.opening(key), ExitStack() as saving:
+            async with self._in_order.locked(message.key):
+                # This takes longer for some messages than for others, and turns begin in the order of their messages.
+                await self._routing.load()
+                content = messages.checked(message.content)
+                saves_once = message.repeatable and saves(message, content) and not messages.answers(content)
+                if saves_once:
+                    # Concurrent requests for one turn share a single save; later ones find the turn open.
+                    prepare = partial(self._user_messages.prepare, message, content)
+                    prepared = await asyncio.shield(saving.enter_context(self._table.saving(key, prepare)))
+                else:
+                    prepared = await self._user_messages.prepare(message, content)
+            if not (saves_once and prepared.found.is_there):
                 return await self._start(message, prepared)
+            saving.close()
+            return await self._join(message, prepared.found.agent)
+
+    async def _join(self, message: p.StartTurn, agent: str) -> p.TurnStarted:
+        """Join a turn whose data is saved."""
+        key = (message.key, message.invocation_id)
         # Subscribe instead of opening: if the turn is rewound right now, opening would store the raw data again.
         status = await self._session.subscribe(
             p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id)
         )
         if status == "lost":
             await self._recovery.resume(key)
-        return self._joined(key, prepared.found.agent)
+        return self._joined(key, agent)
 
     async def _start(self, message: p.StartTurn, prepared: PreparedMessage) -> p.TurnStarted:
         """Open the turn and launch it, or join it if it is there already."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 
 from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
 from actors.interfaces.records import CreateSession, PutState, SessionRow, Write
@@ -12,6 +11,7 @@ from actors.messages.event import now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
+from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.reader import LogReader
@@ -54,7 +54,7 @@ class SessionLogs:
         self._clock = clock
         self._logs: dict[SessionKey, SessionLog] = {}
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
-        self._locks: dict[SessionKey, tuple[asyncio.Lock, list[None]]] = {}
+        self._locks: KeyedLocks[SessionKey] = KeyedLocks()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -103,7 +103,7 @@ class SessionLogs:
         if log is not None and not log.is_stale:
             self.use(log)
             return log
-        async with self._locked(key):
+        async with self._locks.locked(key):
             log = self._logs.get(key)
             if log is None or log.is_stale:
                 row = await self._reader.session(key)
@@ -117,7 +117,7 @@ class SessionLogs:
         return await self._create(key, state, exist_ok=False)
 
     async def _create(self, key: SessionKey, state: JsonMapping, *, exist_ok: bool) -> SessionLog:
-        async with self._locked(key):
+        async with self._locks.locked(key):
             log = self._logs.get(key)
             if log is None and (row := await self._reader.session(key)) is not None:
                 log = await self._load(row, None)
@@ -199,16 +199,3 @@ class SessionLogs:
         """Remove a log from memory."""
         self._logs.pop(key, None)
         self._eviction.drop(key)
-
-    @asynccontextmanager
-    async def _locked(self, key: SessionKey) -> AsyncIterator[None]:
-        """One at a time per session; the lock goes with the last that waits for it."""
-        lock, users = self._locks.setdefault(key, (asyncio.Lock(), []))
-        users.append(None)
-        try:
-            async with lock:
-                yield
-        finally:
-            users.pop()
-            if not users:
-                self._locks.pop(key, None)

@@ -6,7 +6,7 @@ done. A turn is open from the user's event on until its record says how it ended
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -16,10 +16,13 @@ from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
+from actors.messages.session import SessionKey
+from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
 from actors.rules.recovery.failures import failure
 from actors.rules.routing.opening import (
     Begin,
+    Decision,
     Free,
     Join,
     Kept,
@@ -54,6 +57,7 @@ class TurnOpener:
         self._lookup = lookup
         self._joiner = joiner
         self._recovery = recovery
+        self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
     async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
         """Store the user's event and let the turn run, as soon as no other turn of the session does.
@@ -63,7 +67,7 @@ class TurnOpener:
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        request = _Request(message, scan(message.event), await self._log_of(message))
+        request = _Request(message, scan(message.event))
         try:
             return await self._opened(request)
         except BaseException as error:
@@ -83,18 +87,10 @@ class TurnOpener:
         """Do what `decide` says, and ask it again after each wait."""
         message = request.message
         while True:
-            known = await self._known_turn(request) if message.repeatable else None
+            # From here to the session's queue nothing is awaited, so requests enter it in the order in which they came.
+            decision, known = await self._decided(request)
             log = request.log
-            if not request.holds_session and self._logs.in_memory(message.key) is not log:
-                # It was evicted or deleted while the store was asked, which may take long.
-                request.log = await self._log_of(message)
-                continue
-            if not request.holds_session and self._parts.user_holds.has(message.key):
-                # All data of the user is being deleted: the turn begins afresh afterwards.
-                await self._parts.user_holds.passed(message.key)
-                request.log = await self._log_of(message)
-                continue
-            match decide(request.facts(known)):
+            match decision:
                 case Begin():
                     request.holds_session = log.queue.is_taken = True
                     return await self._begin(request)
@@ -110,6 +106,29 @@ class TurnOpener:
                     raise SessionBusyError(message.key.session, open_turn)
                 case p.InterruptFirst() | p.ResumeFirst() as reply:
                     return reply
+
+    async def _decided(self, request: _Request) -> tuple[Decision, _KnownTurn | None]:
+        """What `decide` says, and the turn asked for, if it is there already. Requests of a session are decided one by one."""
+        if request.holds_session:
+            # Those in line may wait for a deletion, and that for the turn of this request.
+            return await self._decision(request)
+        message = request.message
+        async with self._in_order.locked(message.key):
+            while True:
+                request.log = await self._log_of(message)
+                decided = await self._decision(request)
+                if self._logs.in_memory(message.key) is not request.log:
+                    # It was evicted or deleted while the store was asked, which may take long.
+                    continue
+                if self._parts.user_holds.has(message.key):
+                    # All data of the user is being deleted: the turn begins afresh afterwards.
+                    await self._parts.user_holds.passed(message.key)
+                    continue
+                return decided
+
+    async def _decision(self, request: _Request) -> tuple[Decision, _KnownTurn | None]:
+        known = await self._known_turn(request) if request.message.repeatable else None
+        return decide(request.facts(known)), known
 
     async def _known_turn(self, request: _Request) -> _KnownTurn | None:
         """The turn asked for, if it is there already."""
@@ -256,7 +275,7 @@ class _Request:
 
     message: p.OpenTurn
     event: EventScan
-    log: SessionLog
+    log: SessionLog = field(init=False)
     holds_session: bool = False
     before: TurnRow | None = None
 

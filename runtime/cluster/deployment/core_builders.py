@@ -92,13 +92,19 @@ def build_session(spec: SessionSpec) -> Actor:
     return SessionActor(environment, spec.name, spec.shard)
 
 
-def build_runner(spec: RunnerSpec) -> tuple[Actor, RayDirectory]:
-    """Build a Runner. Returns it, and the directory of its agents' processes."""
+def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory]:
+    """Build a Runner.
+
+    Args:
+        wires: of its process.
+
+    Returns:
+        The Runner, and the directory of its agents' processes.
+    """
     settings, app_name = spec.settings, spec.app_name
     sessions = [get_actor(name, settings.namespace) for name in actor_names(app_name, "session", settings.session_shards)]
     limiter = get_actor(limiter_name(app_name), settings.namespace) if settings.model_limits else None
     core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter, spec.wires)
-    wires = Wires(spec.wires)
     processes = RayProcesses(spec.tree, core, wires, spec.artifact_store, partial(host_name, app_name), settings, spec.logs)
     directory = RayDirectory(spec.tree, processes, settings)
     environment = RunnerEnvironment(

@@ -13,7 +13,7 @@ import ray
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
 from actors.interfaces.stores import ArtifactStore
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.base import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
@@ -131,6 +131,10 @@ class DeployedEngine:
         reader, self._log_reader = self._log_reader, None
         if reader is not None:
             await reader.close()
+
+    def connections(self) -> ConnectionFigures | None:
+        """How messages travel to and from this driver; None before `connect` was called."""
+        return self._wires.figures() if self._wires is not None else None
 
     async def close_wires(self) -> None:
         """End this driver's connections."""

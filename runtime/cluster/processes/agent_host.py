@@ -7,6 +7,7 @@ import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
@@ -20,22 +21,39 @@ from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.wires import Listener
+from runtime.cluster.transport.ray_actors import put_up_title
+from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.watched_threads import WatchedThreads
 
 SHOWN_NAMES = 3
 """Agents that the title of a process names."""
 
 
-class ActorsBySlot(dict[int, Actor]):
-    """The actors of the agents in a process."""
+class HostedActors(dict[int, Actor]):
+    """The actors of the agents in a process, by slot.
+
+    Attributes:
+        new_title: how the process is to be titled; "" when it is.
+    """
+
+    new_title = ""
 
     async def receive(self, raw: bytes, slot: int) -> bytes:
         """Hand a message to an actor and return its reply."""
+        if self.new_title:
+            put_up_title(self.new_title)
+            self.new_title = ""
         actor = self.get(slot)
         if actor is None:
             return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
         return await actor.receive(raw)
+
+
+class Prepared(NamedTuple):
+    """A host's reply when it is prepared: its process id, and where it listens; None where messages come over Ray."""
+
+    pid: int
+    endpoint: Endpoint | None
 
 
 class AgentHost:
@@ -50,13 +68,18 @@ class AgentHost:
     """
 
     def __init__(
-        self, build_environment: Callable[[Callable[[], int]], AgentEnvironment], name: str, core: CoreHandles, threads: int
+        self,
+        build_environment: Callable[[Wires, Callable[[], int]], AgentEnvironment],
+        name: str,
+        core: CoreHandles,
+        threads: int,
     ) -> None:
         self._threads = WatchedThreads(threads, self._ask_for_replacement)
-        self._environment = build_environment(lambda: self._threads.left)
+        self._wires = Wires(core.wires)
+        self._environment = build_environment(self._wires, lambda: self._threads.left)
         self._name = name
         self._core = core
-        self._actors = ActorsBySlot()
+        self._actors = HostedActors()
         self._names: dict[int, str] = {}
         self._stopping: set[asyncio.Task[bytes]] = set()
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
@@ -66,36 +89,50 @@ class AgentHost:
         """Where this process listens; None where messages come over Ray."""
         return await self._listener.endpoint()
 
-    async def prepare(self, modules: Sequence[str]) -> int:
-        """Load modules, and connect to the peers. Returns the process id."""
+    async def prepare(self, modules: Sequence[str]) -> Prepared:
+        """Load modules, and connect to the peers. Raises ClusterError when it cannot listen."""
         self._threads.use()
         for module in modules:
             await asyncio.to_thread(importlib.import_module, module)
         look_less_often()
         await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.all()))
-        return os.getpid()
+        return Prepared(os.getpid(), await self._listener.endpoint())
 
-    async def activate(self, slot: int, packed: bytes, leaving: Sequence[int]) -> Activated:
-        """Stop the agents in the slots `leaving`, and build another one."""
+    async def activate(self, slot: int, packed: bytes, leaving: Sequence[int]) -> tuple[Activated, Endpoint | None]:
+        """Stop the agents in the slots `leaving`, and build another one.
+
+        Returns:
+            What the pool wants to know, and where this process listens, which may not have been prepared.
+
+        Raises:
+            ClusterError: it cannot listen.
+        """
         self._threads.use()
+        endpoint = await self._listener.endpoint()
         self._stop(leaving)
         # In a thread, since it may import user modules, and the other agents here go on meanwhile.
         self._actors[slot], name = await asyncio.to_thread(self._build, packed)
         self._names[slot] = name
         self._show_names()
-        return Activated(os.getpid(), _private_bytes())
+        return Activated(os.getpid(), _private_bytes()), endpoint
 
     def _build(self, packed: bytes) -> tuple[Actor, str]:
         spec = unpack(packed)
         name_output(self._name, spec.name)
-        return AgentActor(spec, self._environment, self._name), spec.name
+        actor = AgentActor(spec, self._environment, self._name)
+        actor.connections = lambda: self._wires.figures(self._listener.statistics())
+        return actor, spec.name
 
     def _show_names(self) -> None:
-        """Name the class by its agents: Ray titles the process, as `ps` and `top` show it, by the class of its actor."""
+        """Name the class by its agents: Ray titles the process, as `ps` and `top` show it, by the class of its actor.
+
+        Ray does that when a call of its own ends, with the name from when the call began; so the next message does it again.
+        """
         first, *others = list(self._names.values()) or ["no agent"]
         shown = ", ".join([first, *others[: SHOWN_NAMES - 1]])
         more = f" and {len(others) + 1 - SHOWN_NAMES} more" if len(others) >= SHOWN_NAMES else ""
         type(self).__name__ = f"{AgentHost.__name__}[{shown}{more}]"
+        self._actors.new_title = f"ray::{type(self).__name__}"
 
     def _ask_for_replacement(self) -> None:
         (runner,) = self._core.runners

@@ -27,6 +27,7 @@ def build_environment(
     artifact_store: str | ArtifactStore,
     settings: Settings,
     log_options: LogOptions,
+    wires: Wires,
     threads_left: Callable[[], int],
 ) -> AgentEnvironment:
     """Build what all agents in a process share: clients of the core actors, the artifact store, models, tool tasks and logs.
@@ -34,12 +35,12 @@ def build_environment(
     It sets the environment variables of the settings first: neither definitions nor tools are loaded yet.
 
     Args:
+        wires: of the process.
         threads_left: see AgentEnvironment.
     """
     os.environ.update(settings.variables)
     restart_timeout_s = settings.restart_timeout_s
     (runner,) = core.runners
-    wires = Wires(core.wires)
     logs = ProcessLogs(log_options, "agents", to_runner(runner))
     limiter: LimiterClient | None = None
     if core.limiter is not None:

@@ -11,7 +11,9 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.transport import Link
+from runtime.cluster.processes.agent_host import Prepared
 from runtime.cluster.processes.worker_process import Activated
+from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.link import Handle, last_line
 from runtime.cluster.transport.wires import ProcessLinks
 
@@ -48,7 +50,10 @@ class RayProcess:
 
     async def prepare(self) -> int:
         """Load what agents will need. Returns the process id. Raises ActorLostError, ClusterError."""
-        return await self._reply("a process for agents", self._handle.prepare.remote(self._modules))
+        reply: ray.ObjectRef[Prepared] = self._handle.prepare.remote(self._modules)
+        prepared = await self._reply("a process for agents", reply)
+        self._links.listens_at(prepared.endpoint)
+        return prepared.pid
 
     async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> Activated:
         """Passivate the agents in the slots `leaving`, then activate another one.
@@ -57,8 +62,12 @@ class RayProcess:
             ActorLostError: the process is gone, or does not answer.
             ClusterError: the agent's definition cannot be loaded there.
         """
-        reply: ray.ObjectRef[Activated] = self._handle.activate.remote(slot, self._definitions[agent], leaving)
-        return await self._reply(f"agent {agent!r}", reply)
+        reply: ray.ObjectRef[tuple[Activated, Endpoint | None]] = self._handle.activate.remote(
+            slot, self._definitions[agent], leaving
+        )
+        activated, endpoint = await self._reply(f"agent {agent!r}", reply)
+        self._links.listens_at(endpoint)
+        return activated
 
     async def _reply(self, what: str, reply: Awaitable[T]) -> T:
         try:
@@ -83,4 +92,5 @@ class RayProcess:
 
     def kill(self) -> None:
         """End the process at once, and every agent in it."""
+        self._links.forget()
         ray.kill(self._handle)

@@ -90,7 +90,7 @@ class RayProcesses:
             # Ray raises many classes, also for options that it refuses; the turn fails with one.
             raise ClusterError(f"a process for agents could not be started: {type(error).__name__}: {error}") from error
         return RayProcess(
-            name, handle, self._wires.peer(handle), self._tree.definitions, self._tree.modules, settings.start_timeout_s
+            name, handle, self._wires.peer(handle, name), self._tree.definitions, self._tree.modules, settings.start_timeout_s
         )
 
     async def is_free(self, group: ProcessGroup) -> bool:

@@ -27,7 +27,7 @@ from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, is_restarted
-from runtime.cluster.transport.wires import Listener, WireOptions
+from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.engine.tool_threads import ToolThreads
 from runtime.logs.options import LogOptions
 
@@ -52,10 +52,12 @@ class RayActorHost:
         self._hub = LogHub()
         if logs is not None:
             ProcessLogs(logs, role, self._hub.put)
+        self._wires = Wires(wires)
         self._actor = build()
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
         receive = self._actor.receive
         self._listener = Listener(wires, lambda raw, _: receive(raw))
+        self._actor.connections = lambda: self._wires.figures(self._listener.statistics())
         look_less_often()
 
     async def endpoint(self) -> Endpoint | None:
@@ -137,7 +139,7 @@ class RunnerHost(PlanHost):
         build, plans, peers, wires, logs = from_chunks(chunks)
 
         def build_runner() -> Actor:
-            actor, self._directory = build()
+            actor, self._directory = build(self._wires)
             return cast(Actor, actor)
 
         super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from actors.errors import ClusterError
+from actors.messages.protocol.base import UnreachedPeer
 from runtime.cluster.transport.direct.channel import Channel
 from runtime.cluster.transport.direct.connections import Connections
 from runtime.cluster.transport.direct.endpoint import Endpoint
@@ -42,17 +44,28 @@ class DirectLink:
 class Peer:
     """The process of a Ray actor: where it listens, and the messages to it.
 
+    Attributes:
+        unreached: set while no connection to it can be made.
+
     Args:
         handle: of the Ray actor.
+        name: of the actor, or of the process, for statistics.
         connections: of this process.
     """
 
-    def __init__(self, handle: Handle, connections: Connections) -> None:
+    def __init__(self, handle: Handle, name: str, connections: Connections) -> None:
+        self.unreached: UnreachedPeer | None = None
         self._handle = handle
+        self._name = name
         self._connections = connections
         self._channel: Channel | None = None
         self._asking: asyncio.Task[Channel | None] | None = None
         self._by_ray_until_s = 0.0
+
+    def listens_at(self, endpoint: Endpoint) -> None:
+        """Where the process listens, as it has said itself: Ray need not be asked."""
+        if self._channel is None:
+            self._channel = self._connections.to(endpoint)
 
     async def deliver(self, raw: bytes, slot: int) -> bytes:
         """Send a message and return the reply.
@@ -70,7 +83,9 @@ class Peer:
         with channel.call(raw, slot) as call:
             while True:
                 try:
-                    return await call.reply()
+                    reply = await call.reply()
+                    self.unreached = None
+                    return reply
                 except ConnectionLostError as error:
                     found = await self._found()
                     if found is not channel or error.loss.is_final:
@@ -86,6 +101,8 @@ class Peer:
     def _go_by_ray(self, error: ConnectionLostError) -> None:
         logger.warning("messages go over Ray, since there is no direct connection: %s", error)
         self._by_ray_until_s = asyncio.get_running_loop().time() + BY_RAY_S
+        since_s = self.unreached.since_s if self.unreached is not None else time.time()
+        self.unreached = UnreachedPeer(peer=self._name, since_s=since_s, reason=str(error))
 
     async def _found(self) -> Channel | None:
         """The channel to where Ray says that the process listens; None where it does not. Many may ask at the same time."""

@@ -16,10 +16,11 @@ from typing import Literal
 import ray
 
 from actors.interfaces.transport import Link
+from actors.messages.protocol.base import ConnectionFigures
 from runtime.cluster.transport.direct.connections import Connections
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.inbox import Handler
-from runtime.cluster.transport.direct.server import Server
+from runtime.cluster.transport.direct.server import Server, ServerStatistics
 from runtime.cluster.transport.link import Handle, RayLink
 from runtime.cluster.transport.peer import DirectLink, Peer
 
@@ -49,17 +50,46 @@ class Wires:
     """
 
     def __init__(self, options: WireOptions) -> None:
+        self._transport = options.transport
+        self._peers: set[Peer] = set()
         self._connections: Connections | None = None
         if options.transport == "direct":
             self._connections = Connections(options.secret, _node())
 
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
         """A link to the only actor in a process: see RayLink."""
-        return self.peer(handle).link(name, restart_timeout_s)
+        return self.peer(handle, name).link(name, restart_timeout_s)
 
-    def peer(self, handle: Handle) -> ProcessLinks:
-        """Makes links to the actors in one process."""
-        return ProcessLinks(handle, Peer(handle, self._connections) if self._connections is not None else None)
+    def peer(self, handle: Handle, name: str) -> ProcessLinks:
+        """Makes links to the actors in one process.
+
+        Args:
+            name: the process's, for statistics.
+        """
+        if self._connections is None:
+            return ProcessLinks(handle, None, self._peers)
+        peer = Peer(handle, name, self._connections)
+        self._peers.add(peer)
+        return ProcessLinks(handle, peer, self._peers)
+
+    def figures(self, accepted: ServerStatistics | None = None) -> ConnectionFigures:
+        """How messages travel to and from this process.
+
+        Args:
+            accepted: of its Listener, if it listens.
+        """
+        if self._connections is None:
+            return ConnectionFigures(transport=self._transport)
+        made = self._connections.statistics()
+        return ConnectionFigures(
+            transport=self._transport,
+            made=made.connections,
+            accepted=accepted.connections if accepted is not None else 0,
+            reconnects=made.reconnects,
+            read_bytes=made.read_bytes + (accepted.read_bytes if accepted is not None else 0),
+            written_bytes=made.written_bytes + (accepted.written_bytes if accepted is not None else 0),
+            unreached=[peer.unreached for peer in self._peers if peer.unreached is not None],
+        )
 
     async def close(self) -> None:
         """End all connections."""
@@ -68,17 +98,34 @@ class Wires:
 
 
 class ProcessLinks:
-    """Makes links to the actors in one process."""
+    """Makes links to the actors in one process.
 
-    def __init__(self, handle: Handle, peer: Peer | None) -> None:
+    Args:
+        handle: of the Ray actor.
+        peer: the process; None where messages go over Ray.
+        peers: those that statistics tell of.
+    """
+
+    def __init__(self, handle: Handle, peer: Peer | None, peers: set[Peer]) -> None:
         self._handle = handle
         self._peer = peer
+        self._peers = peers
 
     def link(self, name: str, restart_timeout_s: float = 0.0, slot: int = 0) -> Link:
         """A link to an actor: see RayLink."""
         if self._peer is None:
             return RayLink(self._handle, name, restart_timeout_s, slot)
         return DirectLink(self._peer, name, restart_timeout_s, slot)
+
+    def listens_at(self, endpoint: Endpoint | None) -> None:
+        """The process has said where it listens; None where messages go over Ray."""
+        if self._peer is not None and endpoint is not None:
+            self._peer.listens_at(endpoint)
+
+    def forget(self) -> None:
+        """The process is ended: statistics tell of it no more."""
+        if self._peer is not None:
+            self._peers.discard(self._peer)
 
 
 class Listener:
@@ -91,6 +138,7 @@ class Listener:
     def __init__(self, options: WireOptions, handler: Handler) -> None:
         self._options = options
         self._handler = handler
+        self._server: Server | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
 
     async def endpoint(self) -> Endpoint | None:
@@ -103,6 +151,10 @@ class Listener:
             self._server = Server(self._handler, self._options.secret, _node(), folder, host, self._options.ports)
             self._starting = asyncio.create_task(self._server.start())
         return await asyncio.shield(self._starting)
+
+    def statistics(self) -> ServerStatistics | None:
+        """The figures now; None before it listens."""
+        return self._server.statistics() if self._server is not None else None
 
 
 def _node() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -13,7 +14,9 @@ from actors.definitions.flows import FlowPlan
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.messages import protocol as p
 from actors.messages.protocol.base import StoredEvent
+from actors.messages.session import SessionKey
 from actors.messages.turn_info import PendingCall
+from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
@@ -35,6 +38,7 @@ class TurnClient:
         self._engine = client.engine
         self._subscribers = Subscribers(client.engine)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
     def start_soon(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
         """Start a turn, without waiting for it.
@@ -43,11 +47,11 @@ class TurnClient:
             turn: its new state, which takes the error if it cannot start.
             plan: the flow that it carries out, if any, with the name `message.flow`.
         """
-        self._client.call_soon(lambda: self._begin(self._start(turn, message, plan)))
+        self._client.call_soon(lambda: self._begin(self._start(turn, partial(self._defined, message, plan))))
 
     def answer_soon(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
         """Start a turn with a message that is still to be built, without waiting for it."""
-        self._client.call_soon(lambda: self._begin(self._start_built(turn, build)))
+        self._client.call_soon(lambda: self._begin(self._start(turn, build)))
 
     def attach_soon(self, turn: TurnState, after_seq: int) -> None:
         """Subscribe to a turn that another program, or this one, has started, without waiting for it."""
@@ -84,24 +88,29 @@ class TurnClient:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _start_built(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
+    async def _defined(self, message: p.StartTurn, plan: FlowPlan | None) -> p.StartTurn:
+        if plan is not None:
+            await self._engine.define(message.flow, plan, message.key)
+        return message
+
+    async def _start(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
         try:
-            message = await build()
+            # Turns of a session are sent in the order in which the program has started them, whatever comes before.
+            async with self._in_order.locked(turn.key):
+                message = await build()
         except Exception as error:
             # The user gets whatever kept the turn from starting.
             turn.fail(error)
             return
-        await self._start(turn, message, None)
-
-    async def _start(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None) -> None:
+        except asyncio.CancelledError:
+            turn.fail(RuntimeClosedError(self._client.app_name))
+            raise
         # A repeatable turn may exist already: its events so far come first, apart from the news of other turns.
         subscribers = self._subscribers
         subscriber = subscribers.single(message.key) if message.repeatable else subscribers.permanent(message.key)
         subscriber.add(turn)
         with subscriber.starting():
             try:
-                if plan is not None:
-                    await self._engine.define(message.flow, plan, message.key)
                 started = await self._engine.runner.start_turn(msgspec.structs.replace(message, subscriber=subscriber.name))
             except Exception as error:
                 # The user gets whatever kept the turn from starting.

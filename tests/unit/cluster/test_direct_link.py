@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
-from runtime.cluster.transport.direct.connections import Connections
+from actors.interfaces.transport import Link
+from runtime.cluster.transport import wires
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.server import Server
-from runtime.cluster.transport.peer import BY_RAY_S, DirectLink, Peer
+from runtime.cluster.transport.peer import BY_RAY_S
+from runtime.cluster.transport.wires import WireOptions, Wires
 
 SECRET = b"s" * 32
 NODE = "here"
@@ -86,17 +89,20 @@ class Network:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: list[Process] = []
-        self._connections = Connections(SECRET, NODE)
+        self.wires = Wires(WireOptions("direct", SECRET))
 
     def process(self) -> Process:
         self._processes.append(Process(self._folder))
         return self._processes[-1]
 
-    def link(self, handle: Any, *, patience_s: float = 0.0, slot: int = 0) -> DirectLink:
-        return DirectLink(Peer(handle, self._connections), "agent 'a'", patience_s, slot)
+    def link(self, handle: Any, *, patience_s: float = 0.0, slot: int = 0) -> Link:
+        return self.wires.peer(handle, "a process").link("agent 'a'", patience_s, slot)
+
+    def unreached(self) -> list[str]:
+        return [each.peer for each in self.wires.figures().unreached]
 
     async def close(self) -> None:
-        await self._connections.close()
+        await self.wires.close()
         for process in self._processes:
             await process.server.close()
 
@@ -117,7 +123,8 @@ async def replaced_while_it_works(network: Network) -> tuple[RayHandle, Process,
 
 
 @pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
+async def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Network]:
+    monkeypatch.setattr(wires, "_node", lambda: NODE)
     network = Network(tmp_path)
     yield network
     await network.close()
@@ -152,6 +159,7 @@ async def test_where_no_connection_can_be_made_messages_go_over_ray_and_the_log_
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "messages go over Ray, since there is no direct connection"
     ]
+    assert network.unreached() == ["a process"]
     # After a while a connection is tried again.
     another = network.process()
     handle.says = await another.server.start()
@@ -159,6 +167,22 @@ async def test_where_no_connection_can_be_made_messages_go_over_ray_and_the_log_
     now_s = loop.time
     monkeypatch.setattr(loop, "time", lambda: now_s() + BY_RAY_S, raising=False)
     assert await to_it.send(b"three") == b"three"
+    assert network.unreached() == []
+
+
+async def test_who_cannot_be_reached_is_told_with_the_time_and_the_reason_until_it_is_ended(network: Network) -> None:
+    near, process = network.process(), network.process()
+    assert await network.link(RayHandle(await near.server.start())).send(b"hi") == b"hi"
+    handle: Any = RayHandle(await process.server.start())
+    links = network.wires.peer(handle, "a process")
+    await process.server.close()
+    begun_s = time.time()
+    assert await links.link("agent 'a'").send(b"one") == b"over Ray"
+    (unreached,) = network.wires.figures().unreached
+    assert begun_s <= unreached.since_s <= time.time()
+    assert (unreached.peer, unreached.reason.split(": ")[1]) == ("a process", "nothing listens there")
+    links.forget()
+    assert network.unreached() == []
 
 
 async def test_a_process_that_ray_calls_dead_is_lost(network: Network) -> None:

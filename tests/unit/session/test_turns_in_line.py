@@ -109,3 +109,22 @@ async def answer_in_line(
     answering = asyncio.create_task(session.open("e-1", answer, answers=("c1",)))
     await settled()
     return answering
+
+
+async def test_turns_of_a_session_that_is_still_being_created_begin_in_the_order_of_their_requests(
+    session: SessionFixture,
+) -> None:
+    def ask(number: int) -> asyncio.Task[p.OpenTurnReply]:
+        return asyncio.create_task(session.ask_to_open(f"e-{number}", str(number)))
+
+    asked = [ask(number) for number in range(10)]
+    # The store's thread does not notify.
+    while not (await session.counts())["sessions_in_memory"]:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    # It finds the session at once, while the first ones have yet to hear that it is there.
+    asked.append(ask(10))
+    for number, opening in enumerate(asked):
+        begun, _ = await asyncio.wait(asked[number:], return_when=asyncio.FIRST_COMPLETED)
+        assert begun == {opening}
+        await session.close(f"e-{number}")
+    assert [text for _, _, text in await session.log()] == [str(number) for number in range(11)]

@@ -38,6 +38,7 @@ class ServerStatistics:
         clients: whose requests or replies are kept.
         running: requests whose handlers are at work.
         kept_bytes: of replies that clients have not acknowledged.
+        read_bytes, written_bytes: on all proven connections, and on those before.
     """
 
     connections: int
@@ -45,6 +46,8 @@ class ServerStatistics:
     clients: int
     running: int
     kept_bytes: int
+    read_bytes: int
+    written_bytes: int
 
 
 class Server:
@@ -90,6 +93,7 @@ class Server:
         self._connections: set[ServerConnection] = set()
         self._inboxes: dict[bytes, Inbox] = {}
         self._departed: set[Inbox] = set()
+        self._past_traffic = (0, 0)
         self._timers: dict[bytes, asyncio.TimerHandle] = {}
         self._logged: OrderedDict[str, float] = OrderedDict()
 
@@ -132,12 +136,15 @@ class Server:
     def statistics(self) -> ServerStatistics:
         """The figures now."""
         inboxes = self._inboxes.values()
+        read_bytes, written_bytes = self._past_traffic
         return ServerStatistics(
             connections=len(self._connections),
             unproven=len(self._unproven),
             clients=len(inboxes),
             running=sum(inbox.running for inbox in inboxes),
             kept_bytes=sum(inbox.kept_bytes for inbox in inboxes),
+            read_bytes=read_bytes + sum(each.read_bytes for each in self._connections),
+            written_bytes=written_bytes + sum(each.outbox.written_bytes for each in self._connections),
         )
 
     def _unproven_connection(self) -> UnprovenConnection:
@@ -204,6 +211,8 @@ class Server:
 
     def _ended(self, client: bytes, connection: ServerConnection, has_left: bool) -> None:
         self._connections.discard(connection)
+        read_bytes, written_bytes = self._past_traffic
+        self._past_traffic = read_bytes + connection.read_bytes, written_bytes + connection.outbox.written_bytes
         if has_left:
             self._forget(client)
         elif connection.inbox.connection is connection:
