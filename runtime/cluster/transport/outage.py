@@ -34,7 +34,7 @@ class Outage:
         self._read_bytes = channel.traffic[0]
         self._since_s = self._clock()
         self._pause_s = RETRY_S
-        self._next_s = 0.0
+        self._pausing: asyncio.Task[None] | None = None
         self._failures = 0
 
     @property
@@ -55,11 +55,10 @@ class Outage:
         Raises:
             ProcessUnreachableError: it lasts for longer than `patience_s`.
         """
-        now_s = self._clock()
-        lasts_s = now_s - self._since_s
+        lasts_s = self._clock() - self._since_s
         if lasts_s >= patience_s:
             raise ProcessUnreachableError(f"it lives, and could not be reached for {lasts_s:.0f} s: {cause}") from cause
-        if self._next_s <= now_s:
+        if self._pausing is None or self._pausing.done():
             self._failures += 1
             if self._failures == TOLD_FAILURE:
                 logger.warning(
@@ -68,6 +67,6 @@ class Outage:
                     lasts_s,
                     cause,
                 )
-            self._next_s = now_s + self._pause_s
+            self._pausing = asyncio.create_task(asyncio.sleep(self._pause_s))
             self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
-        await asyncio.sleep(self._next_s - now_s)
+        await asyncio.shield(self._pausing)
