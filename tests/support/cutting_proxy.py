@@ -80,8 +80,10 @@ class CuttingProxy:
     def frozen(self) -> Iterator[None]:
         """Carry nothing and accept connections, as a process that is stopped."""
         self._may_go.clear()
-        yield
-        self._may_go.set()
+        try:
+            yield
+        finally:
+            self._may_go.set()
 
     async def close(self) -> None:
         """Cut everything and stop."""

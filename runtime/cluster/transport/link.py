@@ -23,6 +23,10 @@ class ProcessReplacedError(Exception):
     """The process that a message was sent to is gone, and another one has taken its place."""
 
 
+class ProcessUnreachableError(Exception):
+    """The process that a message was sent to lives, and could not be reached for too long to learn its reply."""
+
+
 class RayLink:
     """Implements `actors.interfaces.transport.Link` for the actor in a host.
 
@@ -63,7 +67,7 @@ async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_
     """Try to deliver a message for as long as its actor may take to be restarted. Returns the reply.
 
     Args:
-        attempt: sends the message and awaits the reply; raises Ray's errors, or ProcessReplacedError.
+        attempt: sends the message and awaits the reply; raises Ray's errors, ProcessReplacedError or ProcessUnreachableError.
         name, restart_timeout_s: see RayLink.
         once: see RayLink.send, also for what it raises.
     """
@@ -82,7 +86,8 @@ async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_
                 raise ActorRestartsError(name, last_line(error)) from error
             # Ray does not notify when the actor runs again.
             await asyncio.sleep(RETRY_S)
-        except RayActorError as error:
+        except (RayActorError, ProcessUnreachableError) as error:
+            # What cannot be reached may be at work on the message, so that is not sent again.
             raise ActorLostError(name, last_line(error)) from error
         except RayTaskError as error:
             raise ClusterError(f"{name} failed: {error.cause or error}") from error

@@ -12,12 +12,19 @@ from runtime.cluster.transport.direct.channel import Channel
 from runtime.cluster.transport.direct.connections import Connections
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError
-from runtime.cluster.transport.link import RETRY_S, Handle, ProcessReplacedError, delivered, over_ray
+from runtime.cluster.transport.link import Handle, ProcessReplacedError, delivered, over_ray
+from runtime.cluster.transport.outage import BUSY_S, Outage
 
 logger = logging.getLogger(__name__)
 
 BY_RAY_S = 60.0
 """How long messages go over Ray when no connection can be made, until one is tried again."""
+
+PATIENCE_S = 60.0
+"""How long a process that lives may be out of reach, where a link has no patience with restarts. Servers keep replies so long."""
+
+QUIET_S = 30.0
+"""When a process answers neither over its connection nor over Ray for this long, the log says so."""
 
 
 class DirectLink:
@@ -34,9 +41,16 @@ class DirectLink:
         self._slot = slot
 
     async def send(self, raw: bytes, *, once: bool = False) -> bytes:
-        """Deliver a message and return the reply: see RayLink.send, also for what it raises."""
+        """Deliver a message and return the reply: see RayLink.send, also for what it raises.
+
+        Besides, it raises ActorLostError when the process lives and could not be reached for `restart_timeout_s`, or for 60 s
+        where that is 0.
+        """
+        patience_s = self._restart_timeout_s or PATIENCE_S
         try:
-            return await delivered(lambda: self._peer.deliver(raw, self._slot), self.name, self._restart_timeout_s, once=once)
+            return await delivered(
+                lambda: self._peer.deliver(raw, self._slot, patience_s), self.name, self._restart_timeout_s, once=once
+            )
         except HandlerFailedError as error:
             raise ClusterError(f"{self.name} failed: {error}") from error
 
@@ -60,6 +74,7 @@ class Peer:
         self._connections = connections
         self._channel: Channel | None = None
         self._asking: asyncio.Task[Channel | None] | None = None
+        self._outage: Outage | None = None
         self._by_ray_until_s = 0.0
 
     def listens_at(self, endpoint: Endpoint) -> None:
@@ -67,11 +82,24 @@ class Peer:
         if self._channel is None:
             self._channel = self._connections.to(endpoint)
 
-    async def deliver(self, raw: bytes, slot: int) -> bytes:
+    async def deliver(self, raw: bytes, slot: int, patience_s: float) -> bytes:
         """Send a message and return the reply.
+
+        When a connection breaks, the process is asked over Ray where it listens. What follows depends on the answer:
+
+        - There is none. The process is stopped, or code in it blocks its event loop, and the message waits as a call of Ray's
+          does: without limit, until the process goes on, or until Ray says that it is gone.
+        - Another process has taken its place, or Ray says that it is gone: the errors below.
+        - It lives, and listens where it did. A message that was never sent goes over Ray. One that was sent may be at work there,
+          and only a direct connection knows it again: so it waits for one, for `patience_s` at most, and is never sent over Ray.
+          Time in which the process did not answer over Ray does not count.
+
+        Args:
+            patience_s: how long a process that lives may be out of reach.
 
         Raises:
             ProcessReplacedError: the process that it was sent to has given way to another one.
+            ProcessUnreachableError: that process lives, and could not be reached for so long.
             ray.exceptions.RayActorError: as Ray says of the actor.
             HandlerFailedError: the host failed.
         """
@@ -95,8 +123,13 @@ class Peer:
                     if not error.was_sent:
                         self._go_by_ray(error)
                         break
-                    await asyncio.sleep(RETRY_S)
-        return await self.deliver(raw, slot)
+                    await self._outage_of(channel, error).pause(error, patience_s)
+        return await self.deliver(raw, slot, patience_s)
+
+    def _outage_of(self, channel: Channel, error: ConnectionLostError) -> Outage:
+        if self._outage is None or self._outage.is_over or not self._outage.concerns(channel):
+            self._outage = Outage(channel)
+        return self._outage
 
     def _go_by_ray(self, error: ConnectionLostError) -> None:
         logger.warning("messages go over Ray, since there is no direct connection: %s", error)
@@ -118,9 +151,30 @@ class Peer:
             asking.exception()
 
     async def _ask(self) -> Channel | None:
-        endpoint: Endpoint | None = await self._handle.endpoint.remote()
         before = self._channel
+        endpoint = await self._answer() if before is None else await self._answer_of(before)
         self._channel = self._connections.to(endpoint) if endpoint is not None else None
         if before is not None and before is not self._channel:
             await before.close()
         return self._channel
+
+    async def _answer(self) -> Endpoint | None:
+        endpoint: Endpoint | None = await self._handle.endpoint.remote()
+        return endpoint
+
+    async def _answer_of(self, channel: Channel) -> Endpoint | None:
+        """Where a process listens that was reached before."""
+        loop = asyncio.get_running_loop()
+        asked_s = loop.time()
+        quiet = loop.call_later(QUIET_S, self._tell_quiet, channel)
+        try:
+            return await self._answer()
+        finally:
+            quiet.cancel()
+            if loop.time() - asked_s > BUSY_S:
+                self._outage = None
+
+    def _tell_quiet(self, channel: Channel) -> None:
+        logger.warning(
+            "the process at %s has answered neither directly nor over Ray for %g s; messages to it wait", channel.address, QUIET_S
+        )

@@ -23,6 +23,7 @@ from runtime.cluster.transport.direct.inbox import Handler
 from runtime.cluster.transport.direct.server import Server, ServerStatistics
 from runtime.cluster.transport.link import Handle, RayLink
 from runtime.cluster.transport.peer import DirectLink, Peer
+from runtime.cluster.transport.tls import ray_tls
 
 Transport = Literal["direct", "ray"]
 """How messages travel."""
@@ -46,7 +47,7 @@ class WireOptions:
 class Wires:
     """Makes the links of one process to actors in others. They belong to one event loop.
 
-    Create it in a process that is connected to Ray.
+    Create it in a process that is connected to Ray. It raises ClusterError when Ray's certificates cannot be used.
     """
 
     def __init__(self, options: WireOptions) -> None:
@@ -54,7 +55,8 @@ class Wires:
         self._peers: set[Peer] = set()
         self._connections: Connections | None = None
         if options.transport == "direct":
-            self._connections = Connections(options.secret, _node())
+            tls = ray_tls()
+            self._connections = Connections(options.secret, _node(), tls.client if tls is not None else None)
 
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
         """A link to the only actor in a process: see RayLink."""
@@ -148,13 +150,27 @@ class Listener:
         if self._starting is None:
             folder = Path(tempfile.gettempdir()) / f"raygrove-{os.getuid()}"
             host = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
-            self._server = Server(self._handler, self._options.secret, _node(), folder, host, self._options.ports)
+            tls = ray_tls()
+            self._server = Server(
+                self._handler,
+                self._options.secret,
+                _node(),
+                folder,
+                host,
+                self._options.ports,
+                tls.server if tls is not None else None,
+            )
             self._starting = asyncio.create_task(self._server.start())
         return await asyncio.shield(self._starting)
 
     def statistics(self) -> ServerStatistics | None:
         """The figures now; None before it listens."""
         return self._server.statistics() if self._server is not None else None
+
+    async def close(self) -> None:
+        """Listen no more. A process that ends, or is killed, need not do it."""
+        if self._server is not None:
+            await self._server.close()
 
 
 def _node() -> str:

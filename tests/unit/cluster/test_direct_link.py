@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +15,17 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import Link
-from runtime.cluster.transport import wires
+from runtime.cluster.transport import outage, wires
+from runtime.cluster.transport.direct.channel import MAX_CUTS
 from runtime.cluster.transport.direct.endpoint import Endpoint
+from runtime.cluster.transport.direct.errors import ConnectionLostError, Loss
 from runtime.cluster.transport.direct.server import Server
-from runtime.cluster.transport.peer import BY_RAY_S
+from runtime.cluster.transport.link import ProcessUnreachableError
+from runtime.cluster.transport.peer import BY_RAY_S, PATIENCE_S, QUIET_S
 from runtime.cluster.transport.wires import WireOptions, Wires
+from tests.support.cutting_proxy import Cut, CuttingProxy
+from tests.support.direct_fixture import until
+from tests.support.virtual_time import run_virtually
 
 SECRET = b"s" * 32
 NODE = "here"
@@ -59,6 +67,8 @@ class RayHandle:
         says: an endpoint, None where messages come over Ray, or an error.
         asked: how often it was asked.
         asked_often: set when that was OFTEN.
+        answers: cleared while the process answers nothing, as one that is stopped.
+        is_answered: the last question has its answer.
         got: messages that came over Ray.
     """
 
@@ -66,6 +76,9 @@ class RayHandle:
         self.says = says
         self.asked = 0
         self.asked_often = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.is_answered = False
         self.got: list[tuple[bytes, int]] = []
         self.endpoint = Method(self._endpoint)
         self.receive = Method(self._receive)
@@ -74,6 +87,9 @@ class RayHandle:
         self.asked += 1
         if self.asked == OFTEN:
             self.asked_often.set()
+        self.is_answered = False
+        await self.answers.wait()
+        self.is_answered = True
         if isinstance(self.says, Exception):
             raise self.says
         return self.says
@@ -89,6 +105,7 @@ class Network:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: list[Process] = []
+        self._proxies: list[CuttingProxy] = []
         self.wires = Wires(WireOptions("direct", SECRET))
 
     def process(self) -> Process:
@@ -101,10 +118,37 @@ class Network:
     def unreached(self) -> list[str]:
         return [each.peer for each in self.wires.figures().unreached]
 
+    async def behind_proxy(self, process: Process) -> tuple[RayHandle, CuttingProxy]:
+        """A process that is reached through a proxy, which holds connections up."""
+        proxy = CuttingProxy(await process.server.start())
+        self._proxies.append(proxy)
+        return RayHandle(await proxy.start()), proxy
+
     async def close(self) -> None:
         await self.wires.close()
+        for proxy in self._proxies:
+            await proxy.close()
         for process in self._processes:
             await process.server.close()
+
+
+class Clock:
+    """The time of the event loop, which can be put forward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time
+        self._skipped_s = 0.0
+        monkeypatch.setattr(loop, "time", lambda: now_s() + self._skipped_s, raising=False)
+
+    def skip(self, seconds: float) -> None:
+        self._skipped_s += seconds
+
+    async def run_until(self, condition: Callable[[], object]) -> None:
+        """Let time fly until a condition holds."""
+        while not condition():
+            self.skip(0.01)
+            await asyncio.sleep(0)
 
 
 async def replaced_while_it_works(network: Network) -> tuple[RayHandle, Process, Process]:
@@ -120,6 +164,11 @@ async def replaced_while_it_works(network: Network) -> tuple[RayHandle, Process,
 
     old.answer = dies
     return handle, old, new
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
 
 
 @pytest.fixture
@@ -226,6 +275,157 @@ async def test_who_is_being_restarted_is_waited_for(network: Network) -> None:
     handle.says = await new.server.start()
     assert await sending == b"later"
     assert new.got == [(b"later", 0)]
+
+
+class Held:
+    """A process that is at work on a message, and to which connections are made through a proxy."""
+
+    def __init__(self, handle: RayHandle, proxy: CuttingProxy, process: Process, link: Link, *, once: bool) -> None:
+        self.handle = handle
+        self.proxy = proxy
+        self.process = process
+        self.link = link
+        self.may_reply = asyncio.Event()
+        process.answer = self._answer
+        self.sending = asyncio.create_task(link.send(b"pay", once=once))
+
+    async def _answer(self, raw: bytes) -> bytes:
+        if raw != b"pay":
+            return raw
+        await self.may_reply.wait()
+        return b"done"
+
+    def cut_off(self) -> None:
+        """From here on no connection reaches the process."""
+        self.proxy.stop_listening()
+        self.proxy.cut_all()
+
+    def refuse(self, attempts: int) -> None:
+        """Cut the connection, and let so many attempts to make another one fail."""
+        self.proxy.cuts = [Cut(up=0)] * MAX_CUTS * attempts
+        self.proxy.cut_all()
+
+
+async def held(network: Network, *, patience_s: float = 0.0, once: bool = False) -> Held:
+    process = network.process()
+    handle, proxy = await network.behind_proxy(process)
+    found = Held(handle, proxy, process, network.link(handle, patience_s=patience_s), once=once)
+    await until(lambda: process.got)
+    return found
+
+
+def told(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
+    return [record.getMessage() for record in caplog.records if words in record.getMessage()]
+
+
+@pytest.mark.parametrize("once", [True, False])
+async def test_a_process_that_lives_and_is_out_of_reach_is_lost_after_a_while_and_gets_no_message_again(
+    network: Network, caplog: pytest.LogCaptureFixture, once: bool
+) -> None:
+    found = await held(network, patience_s=0.5, once=once)
+    handle, process, proxy = found.handle, found.process, found.proxy
+    found.cut_off()
+    lost = r"agent 'a' is gone: it lives, and could not be reached for \d+ s: connection to"
+    with pytest.raises(ActorLostError, match=lost) as error:
+        await found.sending
+    assert not isinstance(error.value, ActorRestartsError)
+    # Neither directly nor over Ray, since it may be at work on it.
+    assert (process.got, handle.got) == ([(b"pay", 0)], [])
+    (line,) = told(caplog, "has not been reached")
+    assert line.startswith(f"the process at {proxy.endpoint.path} lives, and has not been reached for ")
+    assert line.endswith("nothing listens there")
+    # What was never sent goes over Ray.
+    assert await network.link(handle).send(b"next") == b"over Ray"
+
+
+async def test_a_process_that_is_reached_again_gets_no_message_twice(
+    network: Network, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outage, "MAX_PAUSE_S", 0.1)
+    found = await held(network, patience_s=60.0)
+    found.refuse(6)
+    await found.handle.asked_often.wait()
+    found.may_reply.set()
+    assert await found.sending == b"done"
+    assert (found.process.got, found.handle.got) == ([(b"pay", 0)], [])
+    assert len(told(caplog, "has not been reached")) == 1
+
+
+async def test_all_messages_to_a_process_out_of_reach_share_its_attempts(network: Network) -> None:
+    found = await held(network, patience_s=0.5)
+    others = [asyncio.create_task(found.link.send(b"pay")) for _ in range(50)]
+    await until(lambda: len(found.process.got) == 51)
+    found.cut_off()
+    errors = await asyncio.gather(found.sending, *others, return_exceptions=True)
+    assert {type(error) for error in errors} == {ActorLostError}
+    # Once at the beginning, and after each attempt: at 0, 0.05, 0.15, 0.35 and 0.75 s, or later on a machine that is busy.
+    assert found.handle.asked <= 1 + 5
+    assert len(found.process.got) == 51
+
+
+def test_pauses_between_attempts_grow() -> None:
+    cause = ConnectionLostError("there", Loss.REFUSED, was_sent=True)
+    attempts_s: list[float] = []
+
+    async def attempt_again() -> None:
+        channel: Any = SimpleNamespace(traffic=(0, 0), address="there")
+        it = outage.Outage(channel)
+        while True:
+            await it.pause(cause, PATIENCE_S)
+            attempts_s.append(asyncio.get_running_loop().time())
+
+    with pytest.raises(ProcessUnreachableError, match=r"it lives, and could not be reached for 6[01] s: connection to there"):
+        run_virtually(attempt_again())
+    pauses_s = [later_s - earlier_s for earlier_s, later_s in pairwise([0.0, *attempts_s])]
+    assert pauses_s == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8] + [1.0] * (len(pauses_s) - 5))
+    assert attempts_s[-1] == pytest.approx(PATIENCE_S, abs=1.0)
+
+
+async def test_a_process_that_is_stopped_is_waited_for_without_limit(
+    network: Network, caplog: pytest.LogCaptureFixture, clock: Clock
+) -> None:
+    found = await held(network)
+    handle = found.handle
+    with found.proxy.frozen():
+        handle.answers.clear()
+        # The connection is lost, another one is not answered, and Ray is asked.
+        await clock.run_until(lambda: handle.asked == 2)
+        await clock.run_until(lambda: told(caplog, f"answered neither directly nor over Ray for {QUIET_S:g} s"))
+        clock.skip(100 * PATIENCE_S)
+        # It goes on for a moment, in which it answers over Ray, and is stopped again.
+        handle.answers.set()
+        await until(lambda: handle.is_answered)
+        handle.answers.clear()
+        await clock.run_until(lambda: handle.asked == 3)
+        clock.skip(100 * PATIENCE_S)
+        handle.answers.set()
+    found.may_reply.set()
+    assert await found.sending == b"done"
+    assert (found.process.got, handle.got) == ([(b"pay", 0)], [])
+    assert not told(caplog, "has not been reached")
+
+
+async def test_each_outage_has_the_whole_patience(network: Network, clock: Clock) -> None:
+    found = await held(network)
+    found.refuse(2)
+    await until(lambda: found.handle.asked == 1 + 2)
+    # It is reached again, and is at work for long.
+    assert await found.link.send(b"another") == b"another"
+    clock.skip(10 * PATIENCE_S)
+    found.refuse(1)
+    await until(lambda: found.handle.asked == 1 + 2 + 1)
+    found.may_reply.set()
+    assert await found.sending == b"done"
+    assert found.process.got == [(b"pay", 0), (b"another", 0)]
+
+
+async def test_a_process_that_dies_while_it_is_out_of_reach_is_lost(network: Network) -> None:
+    found = await held(network, patience_s=60.0)
+    found.cut_off()
+    await found.handle.asked_often.wait()
+    found.handle.says = ActorDiedError()
+    with pytest.raises(ActorLostError, match="agent 'a'"):
+        await found.sending
 
 
 async def test_a_host_that_fails_says_so(network: Network) -> None:

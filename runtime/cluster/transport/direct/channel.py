@@ -33,6 +33,7 @@ class Channel:
 
     Attributes:
         endpoint: of the process.
+        address: that of the endpoint which is used, for messages and logs.
         reconnects: how often the connection was made again.
 
     Args:
@@ -42,7 +43,7 @@ class Channel:
     def __init__(self, endpoint: Endpoint, dialer: Dialer, options: DirectOptions, retired: Callable[[Channel], None]) -> None:
         self.endpoint = endpoint
         self.reconnects = 0
-        self._address = endpoint.address(dialer.node)
+        self.address = endpoint.address(dialer.node)
         self._dialer = dialer
         self._options = options
         self._retired = retired
@@ -52,7 +53,7 @@ class Channel:
         self._attempts = 0
         self._cuts = 0
         self._replies_before = 0
-        self._calls = CallTable(self._address)
+        self._calls = CallTable(self.address)
         self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._end: DialError | None = None
@@ -164,7 +165,7 @@ class Channel:
                 self._tell(error)
 
     def _take_over(self, transport: asyncio.Transport, welcome: Welcome) -> ClientConnection:
-        connection = ClientConnection(transport, self._address, self._calls, self, self._options)
+        connection = ClientConnection(transport, self.address, self._calls, self, self._options)
         # Before anything is written: the transport tells its protocol when its buffer is full.
         transport.set_protocol(connection)
         if self._was_connected:

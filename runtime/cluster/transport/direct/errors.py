@@ -10,7 +10,7 @@ class Loss(Enum):
 
     REFUSED = "nothing listens there"
     UNREACHABLE = "it does not answer"
-    NOT_ADMITTED = "it closes connections before both sides are proven: is the secret the same?"
+    NOT_ADMITTED = "it closes connections before both sides are proven: are the secret and TLS the same?"
     CUT = "connections to it break at once"
     OTHER_BOOT = "another process listens there"
     OTHER_VERSION = "it speaks another version of the protocol"

@@ -15,6 +15,7 @@ from runtime.cluster.transport.direct.inbox import Handler, Inbox
 from runtime.cluster.transport.direct.listening import keep_alive, listen_tcp, listen_unix
 from runtime.cluster.transport.direct.options import DirectOptions
 from runtime.cluster.transport.direct.server_connection import ServerConnection
+from runtime.cluster.transport.direct.stale_sockets import remove_stale, socket_name
 from runtime.cluster.transport.direct.wire.connection import FrameConnection
 from runtime.cluster.transport.direct.wire.handshake import VERSION, Admission, Claim
 from runtime.cluster.transport.direct.wire.proving import UnprovenConnection
@@ -103,10 +104,10 @@ class Server:
         port = 0
         try:
             if self._folder is not None:
-                self._path = self._folder / f"{self._boot.hex()[:16]}.sock"
-                self._servers.append(
-                    await loop.create_unix_server(self._unproven_connection, sock=listen_unix(self._folder, self._path.name))
-                )
+                self._path = self._folder / socket_name(self._boot)
+                listening = listen_unix(self._folder, self._path.name)
+                remove_stale(self._path)
+                self._servers.append(await loop.create_unix_server(self._unproven_connection, sock=listening))
             if self._host:
                 listener = listen_tcp(self._host, self._ports)
                 port = listener.getsockname()[1]

@@ -94,7 +94,7 @@ async def test_a_client_with_another_secret_is_not_heard(direct: DirectFixture, 
     server = direct.server(recorder)
     endpoint = await server.start()
     channel = direct.channel(endpoint, secret=OTHER_SECRET)
-    with pytest.raises(ConnectionLostError, match="is the secret the same") as caught:
+    with pytest.raises(ConnectionLostError, match="are the secret and TLS the same") as caught:
         await channel.request(b"hi")
     assert (caught.value.loss, caught.value.was_sent) == (Loss.NOT_ADMITTED, False)
     assert recorder.order == []

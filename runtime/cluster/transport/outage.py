@@ -1,0 +1,72 @@
+"""A process that lives, as it tells over Ray, and that no direct connection reaches: how long its messages wait for one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from runtime.cluster.transport.direct.channel import Channel
+from runtime.cluster.transport.direct.errors import ConnectionLostError
+from runtime.cluster.transport.link import RETRY_S, ProcessUnreachableError
+
+logger = logging.getLogger(__name__)
+
+MAX_PAUSE_S = 1.0
+"""The longest time between two attempts to reach a process that lives."""
+
+TOLD_FAILURE = 3
+"""With this failed attempt the log tells of an outage. One or two may fail when a process that was stopped goes on."""
+
+BUSY_S = 5.0
+"""A process that took longer to answer over Ray was stopped or busy, so it is no wonder that no connection reached it."""
+
+
+class Outage:
+    """The time in which one process cannot be reached, for all messages that were sent to it and have no reply.
+
+    Args:
+        channel: to the process, whose connection is lost.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._channel = channel
+        self._read_bytes = channel.traffic[0]
+        self._since_s = self._clock()
+        self._pause_s = RETRY_S
+        self._pausing: asyncio.Task[None] | None = None
+        self._failures = 0
+
+    @property
+    def is_over(self) -> bool:
+        """True when something was read from the process since: a reply, or a sign that it works on a request."""
+        return self._channel.traffic[0] != self._read_bytes
+
+    def concerns(self, channel: Channel) -> bool:
+        """True when it is about this process."""
+        return channel is self._channel
+
+    async def pause(self, cause: ConnectionLostError, patience_s: float) -> None:
+        """Wait until the next attempt, which is the same one for all messages. The pauses grow.
+
+        Args:
+            cause: of the last attempt that failed.
+
+        Raises:
+            ProcessUnreachableError: it lasts for longer than `patience_s`.
+        """
+        lasts_s = self._clock() - self._since_s
+        if lasts_s >= patience_s:
+            raise ProcessUnreachableError(f"it lives, and could not be reached for {lasts_s:.0f} s: {cause}") from cause
+        if self._pausing is None or self._pausing.done():
+            self._failures += 1
+            if self._failures == TOLD_FAILURE:
+                logger.warning(
+                    "the process at %s lives, and has not been reached for %.1f s; messages that it may have got wait: %s",
+                    self._channel.address,
+                    lasts_s,
+                    cause,
+                )
+            self._pausing = asyncio.create_task(asyncio.sleep(self._pause_s))
+            self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
+        await asyncio.shield(self._pausing)
