@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from actors.messages.protocol.base import StoredEvent
@@ -50,8 +50,10 @@ class TurnState:
         self.is_detached = False
         self._home = HomeProcess(key.app)
         self._readers = TurnReaders(after_seq)
-        self._started = threading.Event()
-        self._changed = threading.Condition()
+        self._is_started = False
+        # Taken again by the same thread when garbage is collected meanwhile, and a reader with it.
+        self._lock = threading.RLock()
+        self._changed: threading.Condition | None = None
         self._wakeups: set[Wakeup] = set()
 
     @property
@@ -67,7 +69,7 @@ class TurnState:
     @property
     def is_started(self) -> bool:
         """True when the turn is open, or could not start."""
-        return self._started.is_set()
+        return self._is_started
 
     @property
     def is_over(self) -> bool:
@@ -77,13 +79,14 @@ class TurnState:
     def mark_started(self, agent: str, seq: int = 0) -> None:
         """Note that the turn is open. Readers get no event up to `seq`, that of the user's message."""
         self.agent = agent
-        with self._changed:
+        with self._lock:
             self._readers.skip(seq)
-        self._started.set()
+            self._is_started = True
+            self._wake_threads()
 
     def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
         """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
-        with self._changed:
+        with self._lock:
             self._readers.put(events)
             if answers:
                 self._readers.put_answers(answers)
@@ -92,28 +95,38 @@ class TurnState:
 
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver: it could not start, or can no longer be followed."""
-        self._started.set()
-        with self._changed:
+        with self._lock:
+            self._is_started = True
             self.error = error
             self._wake_all()
 
     def detach(self) -> None:
         """Stop following the turn, unless it has ended: readers get what has come so far."""
-        self._started.set()
-        with self._changed:
+        with self._lock:
+            self._is_started = True
             self.is_detached = self.outcome is None and self.error is None
             self._wake_all()
 
     def _wake_all(self) -> None:
-        self._changed.notify_all()
+        self._wake_threads()
         wakeups, self._wakeups = self._wakeups, set()
         for wakeup in wakeups:
             wakeup.wake()
 
+    def _wake_threads(self) -> None:
+        if self._changed is not None:
+            self._changed.notify_all()
+
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait with the lock, and keep it. Most turns are waited for on an event loop, so this is made when a thread waits."""
+        if self._changed is None:
+            self._changed = threading.Condition(self._lock)
+        self._changed.wait_for(condition)
+
     def open_reader(self) -> EventBuffer:
         """A buffer with the turn's events; later ones are added to it until it is closed."""
         self._home.check()
-        with self._changed:
+        with self._lock:
             return self._readers.open()
 
     def close_reader(self, buffer: EventBuffer) -> None:
@@ -121,32 +134,33 @@ class TurnState:
         if not self._home.is_here():
             # The thread that has the lock may be one that a fork does not have.
             return
-        with self._changed:
+        with self._lock:
             self._readers.close(buffer)
 
     def copy_events(self) -> EventBuffer:
         """A buffer with all events so far, to which none are added."""
         self._home.check()
-        with self._changed:
+        with self._lock:
             return self._readers.copy()
 
     def wait_until_started(self) -> None:
         """Wait until the turn is open, or could not start."""
         self._home.check()
-        self._started.wait()
+        with self._lock:
+            self._wait_for(lambda: self._is_started)
 
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
         self._home.check()
-        with self._changed:
-            self._changed.wait_for(lambda: self._has_news(buffer))
+        with self._lock:
+            self._wait_for(lambda: self._has_news(buffer))
             return buffer.take()
 
     async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
         self._home.check()
         while True:
-            with self._changed:
+            with self._lock:
                 if self._has_news(buffer):
                     return buffer.take()
                 self._wakeups.add(wakeup)
@@ -157,21 +171,21 @@ class TurnState:
 
     def catch_up(self, buffer: EventBuffer, page: TurnRead, head_seq: int) -> None:
         """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
-        with self._changed:
+        with self._lock:
             buffer.catch_up(page, head_seq)
 
     def wait_for_end(self) -> None:
         """Wait until the turn is over."""
         self._home.check()
-        with self._changed:
-            self._changed.wait_for(lambda: self.is_over)
+        with self._lock:
+            self._wait_for(lambda: self.is_over)
 
     async def wait_for_end_async(self) -> None:
         """Wait until the turn is over, on the running event loop."""
         self._home.check()
         wakeup = Wakeup()
         while True:
-            with self._changed:
+            with self._lock:
                 if self.is_over:
                     return
                 self._wakeups.add(wakeup)
