@@ -126,6 +126,12 @@ class Peer:
                     await self._outage_of(channel, error).pause(error, patience_s)
         return await self.deliver(raw, slot, patience_s)
 
+    def forget(self) -> None:
+        """The process is ended: nothing is kept for it."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
     def _outage_of(self, channel: Channel, error: ConnectionLostError) -> Outage:
         if self._outage is None or self._outage.is_over or not self._outage.concerns(channel):
             self._outage = Outage(channel)
@@ -155,7 +161,7 @@ class Peer:
         endpoint = await self._answer() if before is None else await self._answer_of(before)
         self._channel = self._connections.to(endpoint) if endpoint is not None else None
         if before is not None and before is not self._channel:
-            await before.close()
+            before.close()
         return self._channel
 
     async def _answer(self) -> Endpoint | None:

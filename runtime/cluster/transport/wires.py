@@ -125,9 +125,10 @@ class ProcessLinks:
             self._peer.listens_at(endpoint)
 
     def forget(self) -> None:
-        """The process is ended: statistics tell of it no more."""
+        """The process is ended: its connection, too, and statistics tell of it no more."""
         if self._peer is not None:
             self._peers.discard(self._peer)
+            self._peer.forget()
 
 
 class Listener:

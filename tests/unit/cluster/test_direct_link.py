@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
@@ -16,7 +17,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import Link
 from runtime.cluster.transport import outage, wires
-from runtime.cluster.transport.direct.channel import MAX_CUTS
+from runtime.cluster.transport.direct.channel import MAX_CUTS, Channel
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import ConnectionLostError, Loss
 from runtime.cluster.transport.direct.server import Server
@@ -232,6 +233,37 @@ async def test_who_cannot_be_reached_is_told_with_the_time_and_the_reason_until_
     assert (unreached.peer, unreached.reason.split(": ")[1]) == ("a process", "nothing listens there")
     links.forget()
     assert network.unreached() == []
+
+
+async def test_nothing_is_kept_for_a_process_that_was_ended_and_who_waits_for_it_hears_of_its_loss(network: Network) -> None:
+    process = network.process()
+    handle: Any = RayHandle(await process.server.start())
+    began = asyncio.Event()
+
+    async def works_for_ever(raw: bytes) -> bytes:
+        began.set()
+        await asyncio.Event().wait()
+        return raw
+
+    process.answer = works_for_ever
+    links = network.wires.peer(handle, "a process")
+    to_it = links.link("agent 'a'")
+    waiting = asyncio.create_task(to_it.send(b"one"))
+    await began.wait()
+    handle.says = ActorDiedError()
+    links.forget()
+    for message in (waiting, to_it.send(b"two")):
+        with pytest.raises(ActorLostError):
+            await message
+    # Errors keep what they were raised in.
+    del waiting, message
+    handle.says = None
+    await until(lambda: not channels())
+
+
+def channels() -> list[Channel]:
+    gc.collect()
+    return [each for each in gc.get_objects() if isinstance(each, Channel)]
 
 
 async def test_a_process_that_ray_calls_dead_is_lost(network: Network) -> None:

@@ -68,7 +68,7 @@ class Channel:
         """A request that can be waited on beyond the loss of connections."""
         return Call(raw, slot, self._submit, self._abandon)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """End the connection. What waits gets a ConnectionLostError, and the server drops the replies."""
         if self._connecting is not None:
             self._connecting.cancel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from ssl import SSLContext
 
@@ -52,7 +51,8 @@ class Connections:
 
     async def close(self) -> None:
         """Close all channels."""
-        await asyncio.gather(*(channel.close() for channel in list(self._channels.values())))
+        for channel in list(self._channels.values()):
+            channel.close()
 
     def statistics(self) -> ConnectionStatistics:
         """The figures now."""

@@ -147,7 +147,7 @@ async def test_what_a_server_sends_right_after_the_handshake_is_read(direct: Dir
     async with pretender:
         channel = direct.channel(endpoint)
         assert await channel.request(b"hi") == b"early"
-        await channel.close()
+        channel.close()
 
 
 async def test_a_recorded_handshake_proves_nothing(direct: DirectFixture) -> None:
@@ -157,7 +157,7 @@ async def test_a_recorded_handshake_proves_nothing(direct: DirectFixture) -> Non
     channel = direct.channel(proxy.endpoint)
     await channel.request(b"hi")
     recorded = bytes(proxy.recorded[0].up)
-    await channel.close()
+    channel.close()
     await until(lambda: server.statistics().clients == 0)
     reader, writer = await direct.dial(proxy.endpoint)
     writer.write(recorded[:HELLO_BYTES])

@@ -142,7 +142,7 @@ async def test_a_channel_that_is_closed_is_dropped_by_both_sides(direct: DirectF
     assert connections.to(endpoint) is channel
     waits = asyncio.create_task(channel.request(b"long"))
     await until(lambda: recorder.order)
-    await channel.close()
+    channel.close()
     with pytest.raises(ConnectionLostError, match="closed on this side") as caught:
         await waits
     assert caught.value.was_sent
@@ -171,7 +171,7 @@ async def test_handlers_go_on_when_nothing_else_holds_them(direct: DirectFixture
     task = asyncio.create_task(channel.request(b"hi"))
     await until(lambda: held)
     task.cancel()
-    await channel.close()
+    channel.close()
     await until(lambda: server.statistics().clients == 0)
     for _ in range(20):
         # Until the event loop has let go of the connection.
