@@ -184,6 +184,7 @@ class Floor:
         self._path = str(folder / f"floor {wire}.db") if folder is not None else None
         self._wire = wire
         self._clients: tuple[BareClient, BareClient] | None = None
+        self._connecting = asyncio.Lock()
         self._numbers = count()
         self._ended: dict[int, asyncio.Future[None]] = {}
         self._poller: asyncio.Task[None] | None = None
@@ -243,10 +244,11 @@ class Floor:
         """`start` of the Runner and `poll` of the Session."""
         if self._wire == "Ray":
             return self._runner.start.remote, self._session.poll.remote
-        if self._clients is None:
-            session, runner = (BareClient(f"{self._sockets.name}/{name}") for name in ("session", "runner"))
-            await asyncio.gather(session.connect(), runner.connect())
-            self._clients = runner, session
+        async with self._connecting:
+            if self._clients is None:
+                session, runner = (BareClient(f"{self._sockets.name}/{name}") for name in ("session", "runner"))
+                await asyncio.gather(session.connect(), runner.connect())
+                self._clients = runner, session
         runner, session = self._clients
         return lambda raw: runner.call(0, raw), lambda raw: session.call(_POLL, raw)
 

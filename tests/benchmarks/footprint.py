@@ -6,6 +6,7 @@ Read from the kernel, so on Linux only. What else a machine does changes these l
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,6 +24,9 @@ NAME = "footprint"
 _EVENTS = 100
 """Of each session whose memory is measured."""
 _AT_ONCE = 64
+_PROCESS = 2
+"""With the complement of a process id above it, this is the kernel's name of the process's CPU clock: clock_getcpuclockid(3)."""
+
 SESSION, RUNNER, AGENT = "the Session actor", "the Runner", "an agent"
 
 
@@ -78,5 +82,5 @@ async def _pids(rt: Runtime) -> dict[str, int]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Seconds of CPU that the threads of a process have had, to the nanosecond: what `stat` says counts in steps of 10 ms."""
-    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+    """Seconds of CPU that a process has had, threads included that have ended: what `stat` says counts in steps of 10 ms."""
+    return time.clock_gettime(~pid << 3 | _PROCESS)
