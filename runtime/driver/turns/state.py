@@ -51,9 +51,7 @@ class TurnState:
         self._home = HomeProcess(key.app)
         self._readers = TurnReaders(after_seq)
         self._is_started = False
-        # Taken again by the same thread when garbage is collected meanwhile, and a reader with it.
-        self._lock = threading.RLock()
-        self._changed: threading.Condition | None = None
+        self._changed = Changed()
         self._wakeups: set[Wakeup] = set()
 
     @property
@@ -79,14 +77,14 @@ class TurnState:
     def mark_started(self, agent: str, seq: int = 0) -> None:
         """Note that the turn is open. Readers get no event up to `seq`, that of the user's message."""
         self.agent = agent
-        with self._lock:
+        with self._changed:
             self._readers.skip(seq)
             self._is_started = True
-            self._wake_threads()
+            self._changed.notify_all()
 
     def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
         """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
-        with self._lock:
+        with self._changed:
             self._readers.put(events)
             if answers:
                 self._readers.put_answers(answers)
@@ -95,38 +93,28 @@ class TurnState:
 
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver: it could not start, or can no longer be followed."""
-        with self._lock:
+        with self._changed:
             self._is_started = True
             self.error = error
             self._wake_all()
 
     def detach(self) -> None:
         """Stop following the turn, unless it has ended: readers get what has come so far."""
-        with self._lock:
+        with self._changed:
             self._is_started = True
             self.is_detached = self.outcome is None and self.error is None
             self._wake_all()
 
     def _wake_all(self) -> None:
-        self._wake_threads()
+        self._changed.notify_all()
         wakeups, self._wakeups = self._wakeups, set()
         for wakeup in wakeups:
             wakeup.wake()
 
-    def _wake_threads(self) -> None:
-        if self._changed is not None:
-            self._changed.notify_all()
-
-    def _wait_for(self, condition: Callable[[], bool]) -> None:
-        """Wait with the lock, and keep it. Most turns are waited for on an event loop, so this is made when a thread waits."""
-        if self._changed is None:
-            self._changed = threading.Condition(self._lock)
-        self._changed.wait_for(condition)
-
     def open_reader(self) -> EventBuffer:
         """A buffer with the turn's events; later ones are added to it until it is closed."""
         self._home.check()
-        with self._lock:
+        with self._changed:
             return self._readers.open()
 
     def close_reader(self, buffer: EventBuffer) -> None:
@@ -134,33 +122,33 @@ class TurnState:
         if not self._home.is_here():
             # The thread that has the lock may be one that a fork does not have.
             return
-        with self._lock:
+        with self._changed:
             self._readers.close(buffer)
 
     def copy_events(self) -> EventBuffer:
         """A buffer with all events so far, to which none are added."""
         self._home.check()
-        with self._lock:
+        with self._changed:
             return self._readers.copy()
 
     def wait_until_started(self) -> None:
         """Wait until the turn is open, or could not start."""
         self._home.check()
-        with self._lock:
-            self._wait_for(lambda: self._is_started)
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_started)
 
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
         self._home.check()
-        with self._lock:
-            self._wait_for(lambda: self._has_news(buffer))
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_news(buffer))
             return buffer.take()
 
     async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
         self._home.check()
         while True:
-            with self._lock:
+            with self._changed:
                 if self._has_news(buffer):
                     return buffer.take()
                 self._wakeups.add(wakeup)
@@ -171,25 +159,51 @@ class TurnState:
 
     def catch_up(self, buffer: EventBuffer, page: TurnRead, head_seq: int) -> None:
         """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
-        with self._lock:
+        with self._changed:
             buffer.catch_up(page, head_seq)
 
     def wait_for_end(self) -> None:
         """Wait until the turn is over."""
         self._home.check()
-        with self._lock:
-            self._wait_for(lambda: self.is_over)
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_over)
 
     async def wait_for_end_async(self) -> None:
         """Wait until the turn is over, on the running event loop."""
         self._home.check()
         wakeup = Wakeup()
         while True:
-            with self._lock:
+            with self._changed:
                 if self.is_over:
                     return
                 self._wakeups.add(wakeup)
             await wakeup.wait()
+
+
+class Changed:
+    """A `threading.Condition` that is made when the first thread waits: most turns are waited for on an event loop."""
+
+    def __init__(self) -> None:
+        # Taken again by the same thread when garbage is collected meanwhile, and a reader with it.
+        self._lock = threading.RLock()
+        self._condition: threading.Condition | None = None
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def notify_all(self) -> None:
+        """Wake the threads that wait. The caller has the lock."""
+        if self._condition is not None:
+            self._condition.notify_all()
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so. The caller has the lock, and has it again then."""
+        if self._condition is None:
+            self._condition = threading.Condition(self._lock)
+        self._condition.wait_for(is_so)
 
 
 class Wakeup:
