@@ -187,12 +187,13 @@ class AgentActor(Actor):
         )
 
     async def stop(self, _: p.Stop) -> p.Ack:
-        """Cancel every run, and close the model's connections."""
+        """Cancel every run, close the model's connections, and hand on what was logged: the process may end at once."""
         await _stop(dict(self._runs.values()))
         self._views.clear()
         close = getattr(self._model, "aclose", None)
         if close is not None:
             await close()
+        await self._environment.hand_on_logs()
         return p.Ack()
 
 

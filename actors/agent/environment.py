@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from actors.agent.rate_limited_model import LimiterClient
@@ -15,6 +15,10 @@ from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
+
+
+async def no_logs() -> None:
+    """Nothing is captured in this process."""
 
 
 def no_file(agent: str) -> str:
@@ -38,6 +42,7 @@ class AgentEnvironment:
         views: the memory for what the agents know of sessions.
         threads_left: returns how many threads of this process are left behind in code that has not come back.
         log_file: gives the file in which this process logs what an agent says; "" for none.
+        hand_on_logs: waits a moment, until what agents have logged and printed has left the process.
     """
 
     session: SessionRef
@@ -51,3 +56,4 @@ class AgentEnvironment:
     views: ViewMemory = field(default_factory=ViewMemory)
     threads_left: Callable[[], int] = int
     log_file: Callable[[str], str] = no_file
+    hand_on_logs: Callable[[], Awaitable[None]] = no_logs

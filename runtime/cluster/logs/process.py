@@ -22,7 +22,7 @@ SEND_S = 30.0
 """How long a process waits for the Runner to take its lines. Lines that come meanwhile wait, or are dropped."""
 
 LAST_S = 1.0
-"""How long a task may take at its end to hand on its last lines."""
+"""How long a task, or an agent that stops, may take to hand on its last lines."""
 
 
 class ProcessLogs:
@@ -47,10 +47,14 @@ class ProcessLogs:
         """The file of an agent; "" without files."""
         return self._files.path(agent) if self._files is not None else ""
 
+    def hand_on(self) -> None:
+        """Wait a moment, until what was logged and printed so far is handed on."""
+        self._outlet.drain(LAST_S)
+
     def close(self) -> None:
         """Hand on what is left, and capture no more."""
         self._stop()
-        self._outlet.drain(LAST_S)
+        self.hand_on()
         if self._files is not None:
             self._files.close()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 
 from ray import cloudpickle
 
@@ -56,4 +58,5 @@ def build_environment(
         limiter=limiter,
         threads_left=threads_left,
         log_file=logs.path,
+        hand_on_logs=partial(asyncio.to_thread, logs.hand_on),
     )
