@@ -32,6 +32,7 @@ class SharedModels:
         self._app_name = app_name
         self._starter = starter
         self._host: Handle | None = None
+        self._moved: list[ray.ObjectRef[None]] = []
         self._models: dict[int, tuple[int, SharedModel]] = {}
 
     def replacement(self, model: str | Model) -> str | Model:
@@ -50,17 +51,15 @@ class SharedModels:
         return self._starter.start(ModelHost, name, refusal="the models cannot travel", content=None, restarts=0)
 
     def _move(self, model: SharedModel, slot: int, host: Handle) -> None:
-        host.add.remote(slot, *to_chunks("a model cannot travel to its actor", model))
+        self._moved.append(host.add.remote(slot, *to_chunks("a model cannot travel to its actor", model)))
         self._models[id(model)] = (slot, model)
         follow = getattr(model, "follow", None)
         if follow is not None:
             follow(lambda: model.adopt(_state_of(host, slot)))
 
     async def wait_until_started(self) -> None:
-        """Wait for all models. What has not started when its driver leaves never will."""
-        if self._host is not None:
-            host = self._host
-            await asyncio.gather(*(host.state.remote(slot) for slot, _ in self._models.values()))
+        """Wait for all models. What has not started when its driver leaves never will. Raises what unpickling them raises."""
+        await asyncio.gather(*self._moved)
 
     def bring_home(self) -> None:
         """Take the state of each model over into the driver's object, which then follows no more."""
@@ -71,6 +70,7 @@ class SharedModels:
             with suppress(ray.exceptions.RayError):
                 model.adopt(_state_of(cast(Handle, self._host), slot))
         self._models.clear()
+        self._moved.clear()
         self._host = None
 
 
