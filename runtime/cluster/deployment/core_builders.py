@@ -23,7 +23,7 @@ from runtime.cluster.processes.directory import RayDirectory
 from runtime.cluster.processes.ray_processes import RayProcesses
 from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor
-from runtime.cluster.transport.wires import WireOptions, Wires
+from runtime.cluster.transport.wires import Wires
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
 from runtime.logs.options import LogOptions
 from runtime.settings import Settings
@@ -62,7 +62,6 @@ class RunnerSpec:
         artifact_store: URL or store.
         plugins: pickled.
         logs: what the processes of agents log.
-        wires: how processes are reached.
     """
 
     app_name: str
@@ -72,7 +71,6 @@ class RunnerSpec:
     plugins: bytes
     settings: Settings
     logs: LogOptions
-    wires: WireOptions
 
     @property
     def name(self) -> str:
@@ -104,7 +102,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory]:
     settings, app_name = spec.settings, spec.app_name
     sessions = [get_actor(name, settings.namespace) for name in actor_names(app_name, "session", settings.session_shards)]
     limiter = get_actor(limiter_name(app_name), settings.namespace) if settings.model_limits else None
-    core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter, spec.wires)
+    core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter, wires.options)
     processes = RayProcesses(spec.tree, core, wires, spec.artifact_store, partial(host_name, app_name), settings, spec.logs)
     directory = RayDirectory(spec.tree, processes, settings)
     environment = RunnerEnvironment(

@@ -159,9 +159,7 @@ class RayEngine(DeployedEngine):
     def _start_runner(self, shard: Shard, tree: PackedTree, plans: Mapping[str, bytes]) -> Handle:
         deployment, settings = self._deployment, self._settings
         plugins = pickled("the plugins cannot travel to the Runner", deployment.tree.plugins)
-        spec = RunnerSpec(
-            deployment.app_name, shard, tree, deployment.artifact_store, plugins, settings, self._logs, self._reached_by
-        )
+        spec = RunnerSpec(deployment.app_name, shard, tree, deployment.artifact_store, plugins, settings, self._logs)
         content = (
             partial(build_runner, spec),
             plans,

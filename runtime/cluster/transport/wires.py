@@ -47,11 +47,14 @@ class WireOptions:
 class Wires:
     """Makes the links of one process to actors in others. They belong to one event loop.
 
+    Attributes:
+        options: those of the deployment.
+
     Create it in a process that is connected to Ray. It raises ClusterError when Ray's certificates cannot be used.
     """
 
     def __init__(self, options: WireOptions) -> None:
-        self._transport = options.transport
+        self.options = options
         self._peers: set[Peer] = set()
         self._connections: Connections | None = None
         if options.transport == "direct":
@@ -81,10 +84,10 @@ class Wires:
             accepted: of its Listener, if it listens.
         """
         if self._connections is None:
-            return ConnectionFigures(transport=self._transport)
+            return ConnectionFigures(transport=self.options.transport)
         made = self._connections.statistics()
         return ConnectionFigures(
-            transport=self._transport,
+            transport=self.options.transport,
             made=made.connections,
             accepted=accepted.connections if accepted is not None else 0,
             reconnects=made.reconnects,
