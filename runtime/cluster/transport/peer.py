@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 
 from actors.errors import ClusterError
 from actors.messages.protocol.base import UnreachedPeer
+from runtime.cluster.transport.detour import Detour
 from runtime.cluster.transport.direct.channel import Channel
 from runtime.cluster.transport.direct.connections import Connections
 from runtime.cluster.transport.direct.endpoint import Endpoint
@@ -16,9 +16,6 @@ from runtime.cluster.transport.link import Handle, ProcessReplacedError, deliver
 from runtime.cluster.transport.outage import BUSY_S, Outage
 
 logger = logging.getLogger(__name__)
-
-BY_RAY_S = 60.0
-"""How long messages go over Ray when no connection can be made, until one is tried again."""
 
 PATIENCE_S = 60.0
 """How long a process that lives may be out of reach, where a link has no patience with restarts. Servers keep replies so long."""
@@ -58,9 +55,6 @@ class DirectLink:
 class Peer:
     """The process of a Ray actor: where it listens, and the messages to it.
 
-    Attributes:
-        unreached: set while no connection to it can be made.
-
     Args:
         handle: of the Ray actor.
         name: of the actor, or of the process, for statistics.
@@ -68,14 +62,18 @@ class Peer:
     """
 
     def __init__(self, handle: Handle, name: str, connections: Connections) -> None:
-        self.unreached: UnreachedPeer | None = None
         self._handle = handle
         self._name = name
         self._connections = connections
         self._channel: Channel | None = None
         self._asking: asyncio.Task[Channel | None] | None = None
         self._outage: Outage | None = None
-        self._by_ray_until_s = 0.0
+        self._detour: Detour | None = None
+
+    @property
+    def unreached(self) -> UnreachedPeer | None:
+        """Set while no connection to it can be made."""
+        return self._detour.unreached if self._detour is not None and not self._detour.is_over else None
 
     def listens_at(self, endpoint: Endpoint) -> None:
         """Where the process listens, as it has said itself: Ray need not be asked."""
@@ -103,17 +101,18 @@ class Peer:
             ray.exceptions.RayActorError: as Ray says of the actor.
             HandlerFailedError: the host failed.
         """
-        if self._by_ray_until_s and asyncio.get_running_loop().time() < self._by_ray_until_s:
-            return await over_ray(self._handle, raw, slot)
+        if self._detour is not None:
+            self._detour.look()
+            if not self._detour.is_over:
+                return await over_ray(self._handle, raw, slot)
+            self._detour = None
         channel = self._channel or await self._found()
         if channel is None:
             return await over_ray(self._handle, raw, slot)
         with channel.call(raw, slot) as call:
             while True:
                 try:
-                    reply = await call.reply()
-                    self.unreached = None
-                    return reply
+                    return await call.reply()
                 except ConnectionLostError as error:
                     found = await self._found()
                     if found is not channel or error.loss.is_final:
@@ -128,6 +127,8 @@ class Peer:
 
     def forget(self) -> None:
         """The process is ended: nothing is kept for it."""
+        if self._detour is not None:
+            self._detour.give_up()
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -138,10 +139,13 @@ class Peer:
         return self._outage
 
     def _go_by_ray(self, error: ConnectionLostError) -> None:
-        logger.warning("messages go over Ray, since there is no direct connection: %s", error)
-        self._by_ray_until_s = asyncio.get_running_loop().time() + BY_RAY_S
-        since_s = self.unreached.since_s if self.unreached is not None else time.time()
-        self.unreached = UnreachedPeer(peer=self._name, since_s=since_s, reason=str(error))
+        if self._detour is None:
+            logger.warning("messages go over Ray, since there is no direct connection: %s", error)
+            self._detour = Detour(self._name, str(error), self._connects)
+
+    async def _connects(self) -> bool:
+        channel = await self._found()
+        return channel is not None and await channel.connects()
 
     async def _found(self) -> Channel | None:
         """The channel to where Ray says that the process listens; None where it does not. Many may ask at the same time."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
@@ -17,12 +17,13 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import Link
 from runtime.cluster.transport import outage, wires
+from runtime.cluster.transport.detour import PAUSE_S
 from runtime.cluster.transport.direct.channel import MAX_CUTS, Channel
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import ConnectionLostError, Loss
 from runtime.cluster.transport.direct.server import Server
 from runtime.cluster.transport.link import ProcessUnreachableError
-from runtime.cluster.transport.peer import BY_RAY_S, PATIENCE_S, QUIET_S
+from runtime.cluster.transport.peer import PATIENCE_S, QUIET_S
 from runtime.cluster.transport.wires import WireOptions, Wires
 from tests.support.cutting_proxy import Cut, CuttingProxy
 from tests.support.direct_fixture import until
@@ -196,28 +197,66 @@ async def test_without_an_endpoint_messages_go_over_ray(network: Network) -> Non
 
 
 async def test_where_no_connection_can_be_made_messages_go_over_ray_and_the_log_says_so_once(
-    network: Network, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
     process = network.process()
     handle = RayHandle(await process.server.start())
     to_it = network.link(handle)
     await process.server.close()
-    assert await to_it.send(b"one") == b"over Ray"
+    assert set(await asyncio.gather(to_it.send(b"one"), to_it.send(b"one"))) == {b"over Ray"}
     asked = handle.asked
     assert await to_it.send(b"two") == b"over Ray"
-    assert (handle.asked, [raw for raw, _ in handle.got]) == (asked, [b"one", b"two"])
+    assert (handle.asked, [raw for raw, _ in handle.got]) == (asked, [b"one", b"one", b"two"])
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "messages go over Ray, since there is no direct connection"
     ]
     assert network.unreached() == ["a process"]
-    # After a while a connection is tried again.
-    another = network.process()
-    handle.says = await another.server.start()
-    loop = asyncio.get_running_loop()
-    now_s = loop.time
-    monkeypatch.setattr(loop, "time", lambda: now_s() + BY_RAY_S, raising=False)
-    assert await to_it.send(b"three") == b"three"
+
+
+async def test_a_connection_is_tried_again_after_a_while_and_no_message_waits_for_it(network: Network, clock: Clock) -> None:
+    process = network.process()
+    handle, proxy = await network.behind_proxy(process)
+    to_it = network.link(handle)
+    with proxy.frozen():
+        sending = asyncio.create_task(to_it.send(b"one"))
+        await clock.run_until(sending.done)
+        assert (await sending, network.unreached()) == (b"over Ray", ["a process"])
+        for text in (b"two", b"three"):
+            clock.skip(PAUSE_S)
+            tried = len(proxy.recorded)
+            began_s = asyncio.get_running_loop().time()
+            assert await to_it.send(text) == b"over Ray"
+            assert asyncio.get_running_loop().time() - began_s < 1
+            await clock.run_until(lambda: len(proxy.recorded) > tried)  # noqa: B023
+            clock.skip(PAUSE_S)
+            await until(lambda: not dialing())
+    assert network.unreached() == ["a process"]
+    clock.skip(PAUSE_S)
+    assert await to_it.send(b"four") == b"over Ray"
+    await until(lambda: not network.unreached())
+    assert await to_it.send(b"five") == b"five"
+    assert [raw for raw, _ in process.got] == [b"five"]
+
+
+async def test_a_process_that_ends_while_a_connection_to_it_is_tried_again_leaves_nothing(network: Network, clock: Clock) -> None:
+    process = network.process()
+    handle, proxy = await network.behind_proxy(process)
+    links = network.wires.peer(cast(Any, handle), "a process")
+    to_it = links.link("agent 'a'")
+    with proxy.frozen():
+        sending = asyncio.create_task(to_it.send(b"one"))
+        await clock.run_until(sending.done)
+        clock.skip(PAUSE_S)
+        assert await to_it.send(b"two") == b"over Ray"
+        await clock.run_until(lambda: len(proxy.recorded) > 1)
+        links.forget()
+        await until(lambda: not dialing())
     assert network.unreached() == []
+
+
+def dialing() -> list[asyncio.Task[Any]]:
+    """The tasks that try a connection."""
+    return [task for task in asyncio.all_tasks() if "Detour._try" in repr(task.get_coro())]
 
 
 async def test_who_cannot_be_reached_is_told_with_the_time_and_the_reason_until_it_is_ended(network: Network) -> None:

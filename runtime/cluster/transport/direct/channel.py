@@ -68,6 +68,14 @@ class Channel:
         """A request that can be waited on beyond the loss of connections."""
         return Call(raw, slot, self._submit, self._abandon)
 
+    async def connects(self) -> bool:
+        """Try once to make a connection, although nothing is to be sent. Returns whether there is one."""
+        if self._connection is None and self._end is None:
+            if self._connecting is None:
+                self._connecting = self._loop.create_task(self._connect_once())
+            await asyncio.shield(self._connecting)
+        return self._connection is not None
+
     def close(self) -> None:
         """End the connection. What waits gets a ConnectionLostError, and the server drops the replies."""
         if self._connecting is not None:
@@ -140,6 +148,13 @@ class Channel:
             self._tell(self._end)
         elif self._connecting is None and self._calls.are_awaited:
             self._connecting = self._loop.create_task(self._make_connection())
+
+    async def _connect_once(self) -> None:
+        try:
+            await self._dial()
+        finally:
+            self._connecting = None
+            self._connect()
 
     async def _make_connection(self) -> None:
         try:
