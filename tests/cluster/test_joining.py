@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from tests.support.postgres_server import short_folder
 
 
 class Head(msgspec.Struct):
-    """A Ray of its own that asks for a token: its address, and the environment of programs that have the token."""
+    """A Ray of its own: its address, and the environment of programs that have its token."""
 
     address: str
     environment: dict[str, str]
@@ -39,24 +39,32 @@ def free_port() -> int:
         return int(other.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def head() -> Iterator[Head]:
+@contextmanager
+def started(mode: str) -> Iterator[Head]:
+    """A Ray of its own, in a home that has a token, with RAY_AUTH_MODE set for the cluster only."""
     # Ray has sockets in its folder, whose paths may not be long.
     with short_folder() as folder:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         environment |= {"HOME": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
         address = f"127.0.0.1:{free_port()}"
         ray = str(Path(sys.executable).with_name("ray"))
-        with_token = {**environment, "RAY_AUTH_MODE": "token", "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
-        subprocess.run([ray, "get-auth-token", "--generate"], env=with_token, check=True, capture_output=True, timeout=60)
+        with_mode = {**environment, "RAY_AUTH_MODE": mode, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
+        token = [ray, "get-auth-token", "--generate"]
+        subprocess.run(token, env={**with_mode, "RAY_AUTH_MODE": "token"}, check=True, capture_output=True, timeout=60)
         options = ["--node-ip-address=127.0.0.1", f"--port={address.partition(':')[2]}", f"--temp-dir={folder}/ray"]
         start = [ray, "start", "--head", "--block", *options, "--include-dashboard=false", "--num-cpus=2"]
-        with subprocess.Popen(start, env=with_token, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        with subprocess.Popen(start, env=with_mode, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             assert process.stdout is not None
             assert any("Ray runtime started" in line for line in process.stdout)
             yield Head(address, environment, folder)
             process.terminate()
             process.stdout.read()
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Head]:
+    with started("token") as head:
+        yield head
 
 
 def test_one_program_deploys_and_another_one_joins_with_nothing_but_the_address(head: Head) -> None:
@@ -75,3 +83,9 @@ def test_a_program_that_cannot_join_says_soon_what_is_missing(head: Head) -> Non
     assert no_ray.startswith(f"the Ray at {mute!r} cannot be joined: what listens there has not answered as Ray does within 2 s")
     (wrong,) = head.run("try", head.address, RAY_AUTH_TOKEN="0" * 64)
     assert wrong.startswith(f"the Ray at {head.address!r} cannot be joined: it does not accept the token")
+
+
+def test_a_program_that_has_a_token_uses_a_cluster_that_wants_none() -> None:
+    with started("disabled") as head:
+        (address,) = head.run("start", head.address)
+        assert head.run("join", address) == ["hello True", "True"]

@@ -1,4 +1,4 @@
-"""Session actors, Runners and agents on three nodes; a node is added and another one dies, while many sessions talk."""
+"""Session actors, Runners and agents on three nodes: nodes that come and go under load, and one behind a firewall."""
 
 from __future__ import annotations
 
@@ -23,4 +23,16 @@ def test_all_turns_are_answered_although_nodes_come_and_go(experts: int, session
         "wrong answers []",
         "flaws of logs []",
         "listed True",
+    ], log
+
+
+@pytest.mark.timeout(120)
+def test_a_node_behind_a_firewall_is_reached_by_ray() -> None:
+    with open_folder() as folder:
+        told, log = run_program("firewall", folder, timeout_s=100)
+    assert told == [
+        "wrong answers []",
+        "reached by Ray only are those behind the firewall True 3",
+        "why {'it does not answer (no answer in 5 s)'}",
+        "logs with gaps [] 20",
     ], log

@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 
 from actors.errors import ClusterError
 from runtime.cluster.deployment.forks import Forks
-from runtime.cluster.deployment.joining import prepare_joining
+from runtime.cluster.deployment.joining import MODE, prepare_joining, use_mode
 from runtime.cluster.deployment.local_ray import without_idle_processes
 from runtime.cluster.deployment.noise import hide_noise
 from runtime.settings import Settings
@@ -44,6 +44,7 @@ class RayConnection:
     """
 
     _users: ClassVar[int] = 0
+    _mode_before: ClassVar[str | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, settings: Settings, address: str | None, *, may_start: bool = True) -> None:
@@ -69,7 +70,12 @@ class RayConnection:
             )
         with self._lock:
             if not ray.is_initialized():
-                self._connect()
+                RayConnection._mode_before = os.environ.get(MODE)
+                try:
+                    self._connect()
+                except BaseException:
+                    use_mode(self._mode_before)
+                    raise
                 RayConnection._users = 0
             elif not RayConnection._users:
                 # The program itself has connected before any Runtime did.
@@ -86,6 +92,8 @@ class RayConnection:
             RayConnection._users -= 1
             if not RayConnection._users:
                 ray.shutdown()
+                # Whether the next Ray wants a token is another question.
+                use_mode(self._mode_before)
 
     def _connect(self) -> None:
         # Without an address, Ray would use the cluster that was started last on this machine: another user's perhaps, or gone.

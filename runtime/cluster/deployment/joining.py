@@ -9,7 +9,6 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple
@@ -31,9 +30,8 @@ REACH_S = 2.0
 
 
 class _Cluster(NamedTuple):
-    """What a Ray says of itself: its id in hex, and the versions of its Ray and its Python."""
+    """What a Ray says of itself: the versions of its Ray and its Python."""
 
-    id: str
     ray_version: str
     python_version: str
 
@@ -41,10 +39,11 @@ class _Cluster(NamedTuple):
 def prepare_joining(address: str) -> None:
     """Check that the Ray at `host:port` can be joined, and have this process use its token if it wants one.
 
-    With RAY_AUTH_MODE the user has decided. Without it, a token is used where one is found and the cluster asks for it.
+    With RAY_AUTH_MODE the user has decided. Without it, a token is used where one is found and the cluster asks for it, and the
+    variable says so until the caller sets it back.
 
     Raises:
-        ClusterError: the Ray cannot be joined, with the reason.
+        ClusterError: the Ray cannot be joined, with the reason. The variable may be set all the same.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "://" in address:
@@ -53,26 +52,29 @@ def prepare_joining(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=REACH_S).close()
     except OSError as error:
         raise ClusterError(f"no Ray at {address!r} can be used: nothing can be reached there ({error})") from error
+    _check_versions(address, _asked(address))
+
+
+def _asked(address: str) -> _Cluster:
+    """What a Ray says, asked with a token if it wants one and RAY_AUTH_MODE leaves that open."""
     mode = os.environ.get(MODE)
-    cluster = _with_token(address) if mode is None and _has_token() else _asked(address, _missing_token(mode))
-    _check_versions(address, cluster)
-
-
-def _with_token(address: str) -> _Cluster:
-    """Ask with the token that was found, and then whether it is needed: a program with a token fails in a cluster without."""
-    _use_mode("token")
-    cluster = None
     try:
-        cluster = _asked(address, f"it does not accept the token that was found in {PLACES}: give the token of that cluster")
-    finally:
-        if cluster is None:
-            _use_mode(None)
-    _use_mode(None)
+        cluster = _ask(address)
+    except AuthenticationError as error:
+        # Not looked for before: Ray keeps a token that it has found, and uses it whatever the mode is.
+        if mode is not None or not _has_token():
+            raise _refused(address, _missing_token(mode)) from error
+    else:
+        if mode is None:
+            # Ray itself would use any token that it finds, and fail in a cluster without.
+            use_mode("disabled")
+        return cluster
+    use_mode("token")
     try:
-        _within(address, lambda: _ask(address, cluster.id))
-    except AuthenticationError:
-        _use_mode("token")
-    return cluster
+        return _ask(address)
+    except AuthenticationError as error:
+        refusal = f"it does not accept the token that was found in {PLACES}: give the token of that cluster"
+        raise _refused(address, refusal) from error
 
 
 def _has_token() -> bool:
@@ -89,8 +91,8 @@ def _missing_token(mode: str | None) -> str:
     return f"it wants a token, and {MODE}={mode} keeps this program from sending one: unset {MODE}"
 
 
-def _use_mode(mode: str | None) -> None:
-    """Have Ray send a token or not, in this process and in its children."""
+def use_mode(mode: str | None) -> None:
+    """Have Ray send a token or not, in this process and in its children; with None, Ray decides."""
     if mode is None:
         os.environ.pop(MODE, None)
     else:
@@ -98,29 +100,15 @@ def _use_mode(mode: str | None) -> None:
     Config.initialize("")
 
 
-def _asked(address: str, refusal: str) -> _Cluster:
-    try:
-        return _within(address, lambda: _ask(address))
-    except AuthenticationError as error:
-        raise _refused(address, refusal) from error
-    except RayError as error:
-        raise _refused(address, f"what listens there is no Ray that runs ({error})") from error
-
-
-def _ask(address: str, cluster_id: str | None = None) -> _Cluster:
-    client = GcsClient(address, cluster_id)
-    raw = client.internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster", timeout=REACH_S)
-    told = json.loads(raw) if raw else {}
-    return _Cluster(client.cluster_id.hex(), told.get("ray_version", ""), told.get("python_version", ""))
-
-
-def _within(address: str, ask: Callable[[], _Cluster]) -> _Cluster:
-    """Ask in a thread: Ray's client waits half a minute for what is no Ray."""
+def _ask(address: str) -> _Cluster:
+    """Ask in a thread: Ray's client waits half a minute for what is no Ray. Raises AuthenticationError, ClusterError."""
     replies: SimpleQueue[_Cluster | RayError] = SimpleQueue()
 
     def put_reply() -> None:
         try:
-            replies.put(ask())
+            raw = GcsClient(address).internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster", timeout=REACH_S)
+            told = json.loads(raw) if raw else {}
+            replies.put(_Cluster(told.get("ray_version", ""), told.get("python_version", "")))
         except RayError as error:
             replies.put(error)
 
@@ -129,8 +117,10 @@ def _within(address: str, ask: Callable[[], _Cluster]) -> _Cluster:
         reply = replies.get(timeout=REACH_S)
     except Empty:
         raise _refused(address, f"what listens there has not answered as Ray does within {REACH_S:g} s") from None
-    if isinstance(reply, RayError):
+    if isinstance(reply, AuthenticationError):
         raise reply
+    if isinstance(reply, RayError):
+        raise _refused(address, f"what listens there is no Ray that runs ({reply})") from reply
     return reply
 
 
