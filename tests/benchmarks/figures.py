@@ -19,7 +19,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         benchmark: the name of the benchmark.
         name: what was measured.
         unit: `ms` or `s` for times, anything with `/s` for rates.
-        reference: the same measurement of the reference, in the same run; by default the raw Ray floor.
+        reference: the same measurement of the reference, in the same run; by default the floor, bare connections.
         at: what it depends on, if that is what charts show and peers are measured at: events of history, sessions at once, turns.
             At most one figure of a benchmark has each.
         peers: the same of other projects, in the same run, by their names.

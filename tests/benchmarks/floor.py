@@ -83,7 +83,7 @@ class _Store:
         self._connection.execute("COMMIT")
 
 
-Wire = Literal["Ray", "bare connections"]
+Wire = Literal["bare connections", "bare Ray calls"]
 """How the messages of a floor travel."""
 
 Call = Callable[[bytes], Awaitable[bytes]]
@@ -180,7 +180,7 @@ class Floor:
         StaleFloorError: on entering, when our own turns are not what the floor makes.
     """
 
-    def __init__(self, folder: Path | None = None, wire: Wire = "Ray") -> None:
+    def __init__(self, folder: Path | None = None, wire: Wire = "bare connections") -> None:
         self._path = str(folder / f"floor {wire}.db") if folder is not None else None
         self._wire = wire
         self._clients: tuple[BareClient, BareClient] | None = None
@@ -197,7 +197,7 @@ class Floor:
         self._session = _start(_Session, self._recorded, self._path)
         self._agent = _start(_Agent, self._recorded, self._session)
         self._runner = _start(_Runner, self._recorded, self._session, self._agent)
-        if self._wire != "Ray":
+        if self._wire != "bare Ray calls":
             self._sockets = TemporaryDirectory(prefix="rg")
             session, agent, runner = (f"{self._sockets.name}/{name}" for name in ("session", "agent", "runner"))
             ray.get(self._session.listen.remote(session))
@@ -211,7 +211,7 @@ class Floor:
             self._loop.close()
         for actor in (self._runner, self._agent, self._session):
             ray.kill(actor)
-        if self._wire != "Ray":
+        if self._wire != "bare Ray calls":
             self._sockets.cleanup()
 
     async def leave(self) -> None:
@@ -242,7 +242,7 @@ class Floor:
 
     async def _calls(self) -> tuple[Call, Call]:
         """`start` of the Runner and `poll` of the Session."""
-        if self._wire == "Ray":
+        if self._wire == "bare Ray calls":
             return self._runner.start.remote, self._session.poll.remote
         async with self._connecting:
             if self._clients is None:

@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         stored: turns whose size on disk is measured.
         desks: of a tree whose agents are all in use again and again.
         topics: turns of that tree.
-        topics_at_once: how many of those run side by side.
+        topics_at_once: how many of those run side by side: an ordinary load, and one with many users.
         call_s: how long its model takes.
     """
 
@@ -77,7 +77,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stored: int = 1_000
     desks: int = 16
     topics: int = 200
-    topics_at_once: int = 20
+    topics_at_once: tuple[int, ...] = (20, 200)
     call_s: float = 0.05
 
     @property
@@ -140,7 +140,7 @@ TINY = Plan(
     remembered=2,
     desks=1,
     topics=2,
-    topics_at_once=2,
+    topics_at_once=(2,),
     call_s=0.001,
 )
 """For the smoke test."""

@@ -19,32 +19,43 @@ from tests.support.waiting_model import GatedModel
 
 NAME = "recovery"
 
-VICTIMS: dict[str, Callable[[RuntimeStatistics], list[int]]] = {
-    "the agent": lambda seen: [seen.agents[ROOT].pid],
-    "the Runner, and with it the agent": lambda seen: [seen.runner.pid],
-    "the Session actor": lambda seen: [seen.session.pid],
+Pids = Callable[[RuntimeStatistics], list[int]]
+
+
+def _agent(seen: RuntimeStatistics) -> list[int]:
+    return [seen.agents[ROOT].pid]
+
+
+VICTIMS: dict[str, tuple[Pids, int]] = {
+    "the agent, a process ready": (_agent, 1),
+    "the agent, none ready": (_agent, 0),
+    "the Runner, and with it the agent": (lambda seen: [seen.runner.pid], 1),
+    "the Session actor": (lambda seen: [seen.session.pid], 1),
 }
+"""By what is killed: the processes, and how many others stand ready for agents meanwhile."""
 
 
 def measure(plan: Plan) -> list[Figure]:
     """Turns whose model is waited for when the process is killed. Not for the local engine, which has none to kill."""
     return [
-        Figure(benchmark=NAME, name=f"kill {who}: next event, median", value=median(_all(plan, pids)), unit="ms")
-        for who, pids in VICTIMS.items()
+        Figure(benchmark=NAME, name=f"kill {who}: next event, median", value=median(_all(plan, pids, ready)), unit="ms")
+        for who, (pids, ready) in VICTIMS.items()
     ]
 
 
-def _all(plan: Plan, pids: Callable[[RuntimeStatistics], list[int]]) -> list[float]:
+def _all(plan: Plan, pids: Pids, ready: int) -> list[float]:
     with TemporaryDirectory() as folder:
         model = GatedModel(Path(folder), "ok")
         root: Agent = LlmAgent(name=ROOT, model=model)
-        with runtime(plan, root, Path(folder)) as rt:
-            return [_one(rt, model, pids) for _ in range(plan.losses)]
+        with runtime(plan, root, Path(folder), spare_hosts=ready) as rt:
+            return [_one(rt, model, pids, ready) for _ in range(plan.losses)]
 
 
-def _one(rt: Runtime, model: GatedModel, pids: Callable[[RuntimeStatistics], list[int]]) -> float:
+def _one(rt: Runtime, model: GatedModel, pids: Pids, ready: int) -> float:
     turn = rt.run(user_id="ada", session_id="s", message="go")
     model.wait_until_called()
+    while len(rt.statistics().runner.spare_pids) < ready:
+        time.sleep(0.1)
     victims = pids(rt.statistics())
     is_called_again = rt.statistics().session.pid not in victims
     began_s = time.perf_counter()

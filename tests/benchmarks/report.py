@@ -38,9 +38,9 @@ A turn is one message of the user, of 100 characters, to one agent whose model a
 answer; everything is on disk by then, in SQLite. Ratios are made of figures of the same run and say how many times worse the
 first is, so below 1 it is better; a peer's ratio is against {OURS}. Figures of other runs, even on one machine, compare badly.
 
-**floor** is the same number of bare Ray calls with as many bytes, between actors without any logic, and as many commits to SQLite
-with full sync (`floor.py`). A Ray call between processes is what an actor model pays for agents that are lost, placed and scaled
-one by one, so this is what {OURS} can reach at best.
+**floor** is the same messages with as many bytes, between processes without any logic, and as many commits to SQLite with full
+sync (`floor.py`). They go over bare connections, which nothing makes trustworthy (`bare.py`): what {OURS} can reach at best. The
+same as **bare Ray calls** is beside it: what an actor model pays whose messages are calls of Ray's.
 
 **Peers** run in one process each, without Ray, in an environment made from a lock file in `locks/`. Each does the same turn by
 its own interface for models, and keeps its sessions on disk as it does by default: google-adk with `DatabaseSessionService` on

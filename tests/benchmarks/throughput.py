@@ -60,7 +60,7 @@ def talk(rt: Runtime) -> Turn:
 def _figures(sessions: int, ours: list[LoadResult], bare: Mapping[Wire, list[LoadResult]]) -> list[Figure]:
     rate = median([each.rate for each in ours])
     floors = {wire: median([each.rate for each in loads]) for wire, loads in bare.items()}
-    floor = floors.pop("Ray", None)
+    floor = floors.pop("bare connections", None)
     latencies_ms = [latency for each in ours for latency in each.latencies_ms]
     at = f"{sessions} sessions"
     return [

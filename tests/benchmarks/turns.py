@@ -18,10 +18,10 @@ NAME = "turn"
 EVENTS_A_TURN = 2
 
 FLOORS: Mapping[str, tuple[bool, Wire]] = {
-    "floor": (False, "Ray"),
-    "floor with commits": (True, "Ray"),
-    "bare connections": (False, "bare connections"),
-    "bare connections with commits": (True, "bare connections"),
+    "floor": (False, "bare connections"),
+    "floor with commits": (True, "bare connections"),
+    "bare Ray calls": (False, "bare Ray calls"),
+    "bare Ray calls with commits": (True, "bare Ray calls"),
 }
 """By name: whether it has commits, and how its messages travel."""
 

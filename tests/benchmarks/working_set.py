@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -84,14 +84,14 @@ class Rotation(msgspec.Struct, frozen=True):
 
     Attributes:
         cold_s: of the first topics, when no agent lives.
-        rate: topics a second, when all agents have been spoken to.
+        rates: topics a second, when all agents have been spoken to, by how many run side by side.
         activations: of all agents, by agent.
         processes: with agents.
         stop_s: how long leaving takes.
     """
 
     cold_s: float
-    rate: float
+    rates: Mapping[int, float]
     activations: float
     processes: int
     stop_s: float
@@ -104,7 +104,10 @@ def measure(plan: Plan) -> list[Figure]:
     agents = _agents(plan)
     return [
         _beside(f"{COLD} topics, none of {agents} agents lives", ours.cold_s, "s", local.cold_s),
-        _beside(f"{plan.topics_at_once} topics at once, {agents} agents", ours.rate, "topics/s", local.rate),
+        *(
+            _beside(f"{at_once} topics at once, {agents} agents", ours.rates[at_once], "topics/s", local.rates[at_once])
+            for at_once in plan.topics_at_once
+        ),
         Figure(benchmark=NAME, name="activations by agent", value=ours.activations, unit=""),
         Figure(benchmark=NAME, name="processes with agents", value=ours.processes, unit=""),
         _beside("Runtime stops", ours.stop_s, "s", local.stop_s),
@@ -122,19 +125,23 @@ def _agents(plan: Plan) -> int:
 async def _rotate(plan: Plan) -> Rotation:
     with TemporaryDirectory() as folder:
         rt = runtime(plan, tree(plan.desks, plan.call_s), Path(folder))
+        rates: dict[int, float] = {}
         await asyncio.to_thread(rt.start)
         try:
             # The root is no part of the question: how fast a single agent starts is measured elsewhere.
             cold_s = await _topics(rt, plan, range(COLD), COLD)
-            await _topics(rt, plan, range(COLD, COLD + plan.desks), plan.topics_at_once)
+            await _topics(rt, plan, range(COLD, COLD + plan.desks), plan.desks)
             began = COLD + plan.desks
-            took_s = await _topics(rt, plan, range(began, began + plan.topics), plan.topics_at_once)
+            for at_once in plan.topics_at_once:
+                topics = range(began, began + max(plan.topics, 2 * at_once))
+                rates[at_once] = len(topics) / await _topics(rt, plan, topics, at_once)
+                began = topics.stop
             seen = await rt.aio.statistics()
         finally:
             stop_s = await asyncio.to_thread(timed_ms, rt.close) / 1_000
     counts = seen.runner.counts
     activations = counts.get("activations", _agents(plan)) / _agents(plan)
-    return Rotation(cold_s, plan.topics / took_s, activations, len(seen.processes) or 1, stop_s)
+    return Rotation(cold_s, rates, activations, len(seen.processes) or 1, stop_s)
 
 
 async def _topics(rt: Runtime, plan: Plan, numbers: range, at_once: int) -> float:
