@@ -104,6 +104,6 @@ class Children:
             )
         )
 
-    async def stop(self, branch: str = "") -> None:
-        """Stop the runs on a branch, or without one all that this run has asked for; returns when they have ended."""
-        await self._runner.stop_branch(p.StopBranch(turn=self._message.turn, branch=branch))
+    async def stop(self, branch: str = "", child: str = "") -> None:
+        """Stop the runs on a branch, or of a child, or else all that this run has asked for; returns when they have ended."""
+        await self._runner.stop_branch(p.StopBranch(turn=self._message.turn, branch=branch, child=child))

@@ -152,6 +152,10 @@ class Invocation:
         """Stop every run on a branch: see SupervisorContext."""
         await self.children.stop(branch)
 
+    async def stop_child(self, name: str) -> None:
+        """Stop the run of a child: see SupervisorContext."""
+        await self.children.stop(child=name)
+
 
 def _note(progress: JsonMapping, custom_metadata: JsonObject | None = None) -> Event:
     return Event(custom_metadata=custom_metadata, actions=EventActions(agent_state=dict(progress)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import cast
 
 from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import UnknownAgentError
+from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.context import SupervisorContext
 from actors.messages.event import Event
@@ -76,7 +77,13 @@ class CustomContext:
         # The log does not tell several runs of a child apart: only the first may be one that the lost run had begun.
         resume = self._context.is_resumed and name not in self._ran
         self._ran.add(name)
-        outcome = await self._context.run_child(name, resume=resume)
+        try:
+            outcome = await self._context.run_child(name, resume=resume)
+        except asyncio.CancelledError:
+            # Where this run is being stopped itself, the child is as well.
+            with suppress(FencedError):
+                await self._context.stop_child(name)
+            raise
         if isinstance(outcome, Paused):
             self.waiting = (*self.waiting, *outcome.call_ids)
         return outcome

@@ -90,6 +90,8 @@ class InvocationContext(RunFacts, Protocol):
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run an agent directly below this one, and return how its run ended.
 
+        Who stops waiting, by `asyncio.timeout` for example, stops that run.
+
         When that is Paused, the agent waits for the answer to a long-running call: return, and the turn is paused. With the
         answer `run` begins again; events that it yielded before are not stored again, and an agent that has finished is not run
         again.
@@ -201,6 +203,10 @@ class SupervisorContext(Context, Protocol):
 
     async def stop_branch(self, branch: str) -> None:
         """Stop every run on a branch that this agent began, or below it; returns when they have ended."""
+        ...
+
+    async def stop_child(self, name: str) -> None:
+        """Stop the run of a child, and all below it; returns when they have ended. Raises FencedError."""
         ...
 
 

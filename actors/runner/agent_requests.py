@@ -34,7 +34,7 @@ class AgentRequests:
         await _require_going_on(message.turn, parent)
         task = asyncio.create_task(self._dispatch.child(turn, parent, message))
         try:
-            with turn.runs.waiting(task, message.branch, parent):
+            with turn.runs.waiting(task, message.branch, parent, message.child):
                 outcome = await task
         except asyncio.CancelledError:
             if is_being_cancelled():
@@ -47,7 +47,7 @@ class AgentRequests:
         return msgspec.structs.replace(outcome, state_seq=turn.state_seq)
 
     async def stop_branch(self, message: p.StopBranch) -> p.Ack:
-        """Stop the runs on a branch or below it; without a branch, all that the asking run has asked for."""
+        """Stop the runs on a branch or below it; without a branch, what the asking run has asked for."""
         turn, asking = self._asking(message.turn)
         if asking.stopped is not None:
             # It is stopped together with all that it has asked for, and must not wait for itself here.
@@ -55,6 +55,9 @@ class AgentRequests:
         if message.branch:
             runs = turn.runs.on_branch(message.branch)
             turn.runs.stop_waiting(on_branch=message.branch)
+        elif message.child:
+            runs = turn.runs.serving(asking, message.child)
+            turn.runs.stop_waiting(below=asking, asked=message.child)
         else:
             runs = [run for run in turn.runs.below(asking) if run is not asking]
             turn.runs.stop_waiting(below=asking)

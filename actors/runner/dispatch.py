@@ -49,10 +49,10 @@ class Dispatch:
         """Run an agent for its supervisor, or for the agent that has it as a tool. Raises FencedError, StoreError."""
         user_event = message.user_event or turn.message.stored
         if message.work is not None:
-            run = Run(message.child, message.branch, user_event, parent, notes=message.notes)
+            run = Run(message.child, message.branch, user_event, parent, notes=message.notes, asked=message.child)
             return await self._invoker.invoke(turn, run, resume=False, work=message.work)
         agents = self._routing.entries(turn, message.child, scope=message.child)
-        runs = [Run(agent, message.branch, user_event, parent, notes=message.notes) for agent in agents]
+        runs = [Run(agent, message.branch, user_event, parent, notes=message.notes, asked=message.child) for agent in agents]
         return await self._run_each(turn, runs, scope=message.child, resume=message.resume)
 
     async def _run_each(self, turn: RunningTurn, runs: Sequence[Run], *, scope: str | None, resume: bool) -> p.AnyOutcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from actors.interfaces.transport import Link
 from actors.messages.protocol import AnyOutcome, Note, StoredEvent
@@ -19,6 +20,7 @@ class Run:
         branch: the parallel branch it runs on.
         user_event: what the agent is asked.
         parent: the run that asked for it; None: the Runner itself.
+        asked: the agent that `parent` has asked for: this one, or one that has transferred to it; "" without a parent.
         transfer_seq: the seq of the transfer by which the agent got the floor; None: it had it from the beginning.
         notes: see RunChild.
         number: names the run in everything that it writes; 0 until it has begun.
@@ -34,6 +36,7 @@ class Run:
         parent: Run | None,
         transfer_seq: int | None = None,
         notes: Sequence[Note] = (),
+        asked: str = "",
     ) -> None:
         self.agent = agent
         self.branch = branch
@@ -41,21 +44,28 @@ class Run:
         self.parent = parent
         self.transfer_seq = transfer_seq
         self.notes = notes
+        self.asked = asked
         self.number = 0
         self.link: Link | None = None
         self.stopped: asyncio.Event | None = None
 
     def transferred(self, to: str, seq: int) -> Run:
         """The run of the agent that this one has transferred to, with the event at `seq`."""
-        return Run(to, self.branch, self.user_event, self.parent, seq)
+        return Run(to, self.branch, self.user_event, self.parent, seq, asked=self.asked)
 
     def repeated(self) -> Run:
         """The same run by another actor."""
-        return Run(self.agent, self.branch, self.user_event, self.parent, self.transfer_seq, self.notes)
+        return Run(self.agent, self.branch, self.user_event, self.parent, self.transfer_seq, self.notes, self.asked)
 
     def is_below(self, other: Run) -> bool:
         """True when it is the other one, or was asked for by that one or by a run below it."""
         return self is other or (self.parent is not None and self.parent.is_below(other))
+
+    def serves(self, parent: Run, asked: str) -> bool:
+        """True when it is what `parent` has asked for by that name, or is below that."""
+        if self.parent is parent:
+            return self.asked == asked
+        return self.parent is not None and self.parent.serves(parent, asked)
 
 
 class Runs:
@@ -64,7 +74,7 @@ class Runs:
     def __init__(self) -> None:
         self._by_number: dict[int, Run] = {}
         self._last_number = 0
-        self._waiting: dict[asyncio.Task[AnyOutcome], tuple[str | None, Run]] = {}
+        self._waiting: dict[asyncio.Task[AnyOutcome], _Wait] = {}
 
     def begin(self, run: Run) -> None:
         """Number a run that begins."""
@@ -100,20 +110,42 @@ class Runs:
         """A run, and all that it has asked for."""
         return [each for each in self._by_number.values() if each.is_below(run)]
 
+    def serving(self, run: Run, asked: str) -> list[Run]:
+        """What a run has asked for by the name of one agent, and all below that."""
+        return [each for each in self._by_number.values() if each.serves(run, asked)]
+
     @contextmanager
-    def waiting(self, task: asyncio.Task[AnyOutcome], branch: str | None, parent: Run) -> Iterator[None]:
-        """Inside the block `parent` waits for the task, which runs an agent below it on `branch`."""
-        self._waiting[task] = (branch, parent)
+    def waiting(self, task: asyncio.Task[AnyOutcome], branch: str | None, parent: Run, asked: str) -> Iterator[None]:
+        """Inside the block `parent` waits for the task, which runs the agent `asked` on `branch`."""
+        self._waiting[task] = _Wait(branch, parent, asked)
         try:
             yield
         finally:
             del self._waiting[task]
 
-    def stop_waiting(self, *, on_branch: str | None = None, below: Run | None = None) -> None:
-        """Cancel the tasks that wait for runs on a branch, or for runs that `below` has asked for; with neither, all."""
-        for task, (branch, parent) in self._waiting.items():
-            if (on_branch is None or is_below_branch(branch, on_branch)) and (below is None or parent.is_below(below)):
+    def stop_waiting(self, *, on_branch: str | None = None, below: Run | None = None, asked: str = "") -> None:
+        """Cancel the tasks that wait for runs on a branch, or for runs that `below` has asked for; with neither, all.
+
+        Args:
+            asked: only those that `below` has asked for by this name.
+        """
+        for task, wait in self._waiting.items():
+            if on_branch is not None and not is_below_branch(wait.branch, on_branch):
+                continue
+            if below is None or (wait.serves(below, asked) if asked else wait.parent.is_below(below)):
                 task.cancel()
+
+
+class _Wait(NamedTuple):
+    """What a task waits for: the run of an agent on a branch, for a parent that has asked for it by a name."""
+
+    branch: str | None
+    parent: Run
+    asked: str
+
+    def serves(self, run: Run, asked: str) -> bool:
+        """See Run.serves."""
+        return self.asked == asked if self.parent is run else self.parent.serves(run, asked)
 
 
 def numbers(runs: Collection[Run]) -> tuple[int, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from actors import Event, Finished, LlmAgent, LongRunningFunctionTool, Paused, RunConfig
 from actors.errors import AgentFailedError, UnknownAgentError
-from actors.testing import ScriptedModel
+from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import ChildRunner, StateAdder, StateReader
+from tests.support.conversation_agents import ChildRunner, Impatient, StateAdder, StateReader
 from tests.support.conversation_callbacks import greet, note_run, sign
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.workflow_agents import answer
@@ -57,6 +60,34 @@ def test_a_child_that_it_does_not_have_fails_it(deploy: Deploy) -> None:
         with pytest.raises(UnknownAgentError, match=r"'frist'.*first"):
             run_turn(rt, "go")
         assert shown(stored(rt)[1:]) == [("root", "UnknownAgentError")]
+
+
+def test_a_child_that_it_gives_up_is_stopped_and_another_one_goes_on(deploy: Deploy, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+
+    async def hold() -> None:
+        """Hold the line."""
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            note.write_text("stopped")
+            raise
+
+    async def nap() -> str:
+        """Sleep for a while."""
+        await asyncio.sleep(3)
+        return "slept"
+
+    below = LlmAgent(name="below", model=PatternModel([("", {"call": "hold"})]), tools=[hold])
+    slow = LlmAgent(name="slow", model=PatternModel([("", {"transfer": "below"})]), sub_agents=[below])
+    other = LlmAgent(name="other", model=PatternModel([("tool:", "rested"), ("", {"call": "nap"})]), tools=[nap])
+    with deploy(Impatient(name="root", patience_s=1.5, sub_agents=[slow, other])) as rt:
+        told = []
+        for event in rt.run(user_id="ada", session_id="s1", message="go"):
+            if event.text:
+                told.append((event.author, event.text, note.exists()))
+    assert told == [("root", "slow was given up", True), ("other", "rested", True)]
+    assert note.read_text() == "stopped"
 
 
 def test_model_calls_of_children_count_for_the_turn(deploy: Deploy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pydantic
@@ -53,6 +54,21 @@ class ChildRunner(CustomAgent):
             if isinstance(outcome, Paused):
                 return
             yield Event(content=Content.of_text(f"{child}: {type(outcome).__name__}", role="model"))
+
+
+class Impatient(CustomAgent):
+    """Runs its children `slow` and `other` side by side, and gives `slow` up after a while."""
+
+    patience_s: float
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        other = asyncio.create_task(context.run_agent("other"))
+        try:
+            async with asyncio.timeout(self.patience_s):
+                await context.run_agent("slow")
+        except TimeoutError:
+            yield Event(content=Content.of_text("slow was given up", role="model"))
+        await other
 
 
 class StateReader(CustomAgent):

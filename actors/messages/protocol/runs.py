@@ -88,10 +88,15 @@ class RunChild(Message, frozen=True, kw_only=True):
 
 
 class StopBranch(Message, frozen=True, kw_only=True):
-    """Stop every run on a branch or below it; without a branch, every run that the asking run has asked for."""
+    """Stop every run on a branch or below it; without a branch, every run that the asking run has asked for.
+
+    Attributes:
+        child: without a branch, only what it has asked of this agent.
+    """
 
     turn: TurnRef
     branch: str = ""
+    child: str = ""
 
 
 class TakeLlmCall(Message, frozen=True, kw_only=True):

@@ -128,6 +128,19 @@ def test_the_runs_below_one_are_found_and_those_on_its_branches() -> None:
     assert runs.all() == [top, left, right, below]
 
 
+def test_what_serves_a_request_is_found_through_transfers_and_by_the_name_that_was_asked_for() -> None:
+    runs = turn().runs
+    top = run("top")
+    asked = Run("a", None, ASKED, top, asked="a")
+    moved = asked.transferred("b", 4)
+    below, other = Run("c", None, ASKED, moved, asked="c"), Run("d", None, ASKED, top, asked="d")
+    for each in (top, asked, moved, below, other, moved.repeated()):
+        runs.begin(each)
+    assert [each.agent for each in runs.serving(top, "a")] == ["a", "b", "c", "b"]
+    assert [each.agent for each in runs.serving(moved, "c")] == ["c"]
+    assert runs.serving(top, "b") == []
+
+
 async def test_waiting_ends_for_a_branch_or_below_a_run_or_altogether() -> None:
     runs = turn().runs
     top = run("top")
@@ -137,15 +150,18 @@ async def test_waiting_ends_for_a_branch_or_below_a_run_or_altogether() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def waits(branch: str | None, parent: Run) -> None:
+    async def waits(branch: str | None, parent: Run, asked: str) -> None:
         task = asyncio.create_task(for_ever())
-        with runs.waiting(task, branch, parent):
+        with runs.waiting(task, branch, parent, asked):
             await asyncio.wait([task])
 
-    on_branch, under, other = (asyncio.create_task(waits(*each)) for each in (("p.a", top), (None, below), (None, run("other"))))
+    waiting = (("p.a", top, "left"), (None, top, "late"), (None, below, "deep"), (None, run("other"), "late"))
+    on_branch, late, under, other = (asyncio.create_task(waits(*each)) for each in waiting)
     await settled()
     runs.stop_waiting(on_branch="p")
     await on_branch
+    runs.stop_waiting(below=top, asked="late")
+    await late
     assert not under.done()
     runs.stop_waiting(below=top)
     await under
