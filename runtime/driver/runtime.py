@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.definitions.agents import Agent, Plugin
+from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
@@ -68,7 +68,7 @@ class Runtime(ContextManager, TurnMethods):
 
     def __init__(
         self,
-        root_agent: Agent | Flow | None,
+        root_agent: BaseAgent | Flow | None,
         *,
         app_name: str,
         engine: Literal["ray", "local"] = "ray",
@@ -235,7 +235,7 @@ class Runtime(ContextManager, TurnMethods):
         self,
         objective: str | Task,
         *,
-        agents: Sequence[Agent | str] | None = None,
+        agents: Sequence[BaseAgent | str] | None = None,
         user_id: str = USER,
         session_id: str | None = None,
         message: Any = None,
