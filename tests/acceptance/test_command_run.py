@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def raygrove(*arguments: str, stdin: str | None = None) -> Result:
 def answer_to(result: Result, value: str) -> str:
     """The argument of --answer that a paused turn has printed, with another value."""
     assert result.exit_code == 3
-    command = result.stderr.splitlines()[-1].split()
+    command = shlex.split(result.stderr.splitlines()[-1])
     return f"{command[-1].partition('=')[0]}={value}"
 
 
@@ -158,7 +159,7 @@ def test_the_local_engine_answers_without_what_it_does_not_need(tmp_path: Path) 
         "import sys; sys.argv = ['raygrove', 'run', 'hello_r.py', 'hi']\n"
         "from runtime.console.cli import main\n"
         "try:\n    main()\nexcept SystemExit: pass\n"
-        "print([name for name in ('ray', 'google.genai', 'rich', 'dotenv', 'grpc') if name in sys.modules])"
+        "print([name for name in ('ray', 'google.genai', 'rich', 'grpc') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
     assert done.stdout.splitlines() == ["Hello, my friend!", "[]"]
@@ -169,10 +170,10 @@ def test_agents_on_ray_import_the_app_s_own_modules(app: str, tmp_path: Path) ->
     done = subprocess.run(program(app, "it is late", "--ray", "--json"), capture_output=True, text=True, timeout=55, check=True)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     (result,) = (
-        part["function_response"]["response"]
+        part["functionResponse"]["response"]
         for event in events
         for part in (event.get("content") or {}).get("parts", ())
-        if (part.get("function_response") or {}).get("name") == "lookup_order"
+        if part.get("functionResponse", {}).get("name") == "lookup_order"
     )
     assert (result["status"], result["key"]) == ("late", "secret")
     assert result["pid"] != os.getpid()
