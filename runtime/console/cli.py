@@ -10,6 +10,7 @@ import typer
 from actors.errors import RaygroveError, RequestError
 from runtime.console import sessions, stores, users
 from runtime.console.apps.chat import chat
+from runtime.console.apps.evaluation import evaluate_sets
 from runtime.console.apps.run import run
 from runtime.console.output import print_error
 
@@ -19,6 +20,7 @@ FAILED, WRONG_USAGE = 1, 2
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
 app.command()(run)
 app.command()(chat)
+app.command("eval")(evaluate_sets)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(users.app, name="users")
 app.add_typer(stores.app, name="store")
