@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from actors.definitions.agents import AgentTool
-from actors.definitions.agents.base import Agent
+from actors.definitions.agents.base import BaseAgent
 from actors.definitions.flows import Flow
 from actors.errors import DefinitionError, RequestError
 from actors.errors.suggestions import did_you_mean
@@ -37,7 +37,7 @@ class LoadedApp:
         is_importable: other processes can import the module, with the folder on their path.
     """
 
-    root: Agent | Flow
+    root: BaseAgent | Flow
     name: str
     folder: str
     variables: Mapping[str, str]
@@ -74,9 +74,9 @@ def load_app(given: str) -> LoadedApp:
     return LoadedApp(_root(place, module), name, str(place.folder), variables, module, is_importable)
 
 
-def as_root(given: object, where: str) -> Agent | Flow:
+def as_root(given: object, where: str) -> BaseAgent | Flow:
     """What Runtime takes as its root, out of what an app's code has. Raises DefinitionError."""
-    if isinstance(given, Agent | Flow):
+    if isinstance(given, BaseAgent | Flow):
         return given
     if is_adk(given):
         raise DefinitionError(
@@ -92,8 +92,8 @@ def is_adk(given: object) -> bool:
     return any(each.__name__ in ("BaseAgent", "App") for each in classes)
 
 
-def _root(place: Place, module: ModuleType) -> Agent | Flow:
-    found = {name: value for name, value in vars(module).items() if isinstance(value, Agent | Flow) or is_adk(value)}
+def _root(place: Place, module: ModuleType) -> BaseAgent | Flow:
+    found = {name: value for name, value in vars(module).items() if isinstance(value, BaseAgent | Flow) or is_adk(value)}
     if place.attribute:
         if not hasattr(module, place.attribute):
             hint = did_you_mean(place.attribute, list(found)) or f" Agents in it: {', '.join(found) or 'none'}."
