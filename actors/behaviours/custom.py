@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import cast
 
@@ -20,10 +21,11 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run the generator to its end, and store each of its events as it comes.
 
     A lost run begins again, because where its code was is not known; the first events that it yields then are taken for those
-    that the log has, and are not stored again.
+    that the log has, and are not stored again. Those of a generator that goes on by itself are all new.
     """
     definition = cast(CustomAgent, spec.definition)
-    stored_before = deque(event for event in context.done if event.content is not None)
+    told = () if definition.goes_on else context.done
+    stored_before = deque(event for event in told if event.content is not None)
     given = CustomContext(spec, context)
     outcome: AnyOutcome = Finished()
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.
@@ -67,6 +69,10 @@ class CustomContext:
     def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event."""
         return self._context.state
+
+    async def events(self) -> Sequence[Event]:
+        """Return the session's events: see InvocationContext."""
+        return await self._context.events()
 
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run a child: see InvocationContext."""

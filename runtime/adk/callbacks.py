@@ -48,10 +48,10 @@ class Source:
         now = self._now()
         for name, value in self._fields.items():
             if now[name] is not value and now[name] != value:
-                setattr(self.agent, name, value) if name != "tools" else None
+                if name != "tools":
+                    setattr(self.agent, name, value)
                 raise DefinitionError(
-                    f"a callback or tool has set {name!r} of agent {self.agent.name!r}: definitions do not change while they run. "
-                    "Change the request in a before_model_callback, or make the instruction a function"
+                    f"a callback or tool has set {name!r} of agent {self.agent.name!r}: definitions do not change. Change the request in a before_model_callback, or make the instruction a function"
                 )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -113,6 +113,7 @@ class BeforeModel(_Converted):
         planner: ADK's planner, or None.
         code_executor: ADK's built-in code executor, or None.
         tools: the agent's tools, by name.
+        config_tools: tools of the service that stand in generate_content_config.
     """
 
     def __init__(
@@ -124,17 +125,24 @@ class BeforeModel(_Converted):
         planner: Any = None,
         code_executor: Any = None,
         tools: dict[str, BaseTool] | None = None,
+        config_tools: Sequence[Any] = (),
     ) -> None:
         super().__init__(source, functions)
         self._static = static
         self._planner = planner
         self._code_executor = code_executor
         self._tools = tools or {}
+        self._config_tools = list(config_tools)
 
     async def __call__(self, ours: CallbackContext, request: LlmRequest) -> LlmResponse | None:
         """Change the request; the response is what a callback returned in place of the call."""
         if self._static:
             request.system_instruction = "\n\n".join(filter(None, (self._static, request.system_instruction)))
+        if self._config_tools:
+            dumped = [tool.model_dump(mode="json", exclude_none=True) for tool in self._config_tools]
+            request.config = {**request.config, "tools": [*request.config.get("tools", ()), *dumped]}
+        if not self._functions and self._planner is None and self._code_executor is None:
+            return None
         context = self._context(ours)
         view = RequestView(request, self._tools)
         if self._planner is not None:

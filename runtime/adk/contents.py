@@ -78,9 +78,9 @@ class LazyList(list[Any]):
     def __eq__(self, other: object) -> bool:
         return self.all() == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
-    def __add__(self, other: list[Any]) -> list[Any]:  # type: ignore[override]
+    def __add__(self, other: list[Any]) -> list[Any]:
         return [*self, *other]
 
     def __radd__(self, other: list[Any]) -> list[Any]:

@@ -45,9 +45,15 @@ class StateCopy(dict[str, Any]):
         super().__setitem__(key, value)
         self._own.add(key)
 
+    def reset(self, state: Mapping[str, Any]) -> None:
+        """Take over the state as it is now."""
+        self.clear()
+        self._own.clear()
+        self.update(state)
+
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or the default."""
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401 - dict.get would not copy
 
     @property
     def _own(self) -> set[str]:

@@ -112,10 +112,12 @@ class Sessions(BaseSessionService):  # type: ignore[misc]
 
     Attributes:
         session: the session.
+        run: the run of a BaseAgent to which it belongs; None for the contexts of callbacks and tools.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.run: Any = None
 
     async def get_session(self, *, session_id: str, **_: Any) -> Session | None:
         """The run's own session."""
