@@ -44,7 +44,7 @@ class LazyList(list[Any]):
         self._convert = convert
 
     def raw(self) -> Iterator[Any]:
-        """The elements as they are: converted where somebody has looked at them."""
+        """The elements as they are: converted where user code has looked at them."""
         return super().__iter__()
 
     def all(self) -> list[Any]:

@@ -20,7 +20,7 @@ _OWN_FIELDS = {"system_instruction", "tools", "response_schema", "response_json_
 class RequestView:
     """A request of raygrove as ADK's, and back.
 
-    Its contents are converted when somebody looks at them: most callbacks read none, or the last, of a long conversation.
+    Its contents are converted when user code looks at them: most callbacks read none, or the last, of a long conversation.
 
     Args:
         ours: the request.

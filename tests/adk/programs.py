@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class Scripted(BaseLlm):
     """
 
     model: str = "scripted"
-    steps: list[Any] = ["ok"]
+    steps: Sequence[Any] = ("ok",)
     log: str = ""
 
     async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
@@ -69,13 +69,14 @@ def noted(log: str, line: str) -> None:
 
 
 def agent(name: str, *steps: Any, **fields: Any) -> LlmAgent:
-    return Agent(name=name, model=Scripted(steps=list(steps) or ["ok"]), **fields)
+    # The name is one of Gemini's, since ADK gives built-in tools to no other.
+    return Agent(name=name, model=Scripted(model="gemini-2.5-flash", steps=list(steps) or ["ok"]), **fields)
 
 
 # Tools.
 
 
-def get_weather(city: str, unit: str = "C") -> dict:
+def get_weather(city: str, unit: str = "C") -> dict[str, str]:
     """Tell the weather.
 
     Args:
@@ -94,7 +95,7 @@ async def remember(what: str, tool_context: Any) -> str:
     return f"{tool_context.agent_name} kept {found.text} in {names[0]}"
 
 
-def ask_boss(amount: int) -> dict | None:
+def ask_boss(amount: int) -> dict[str, str] | None:
     """Ask for consent."""
     return None if amount > 100 else {"status": "approved"}
 
@@ -104,7 +105,7 @@ def delete_all() -> str:
     return "deleted"
 
 
-class Doubler(BaseTool):
+class Doubler(BaseTool):  # type: ignore[misc]
     """A BaseTool of the user's own, which also says something in the request."""
 
     def __init__(self) -> None:
@@ -131,9 +132,7 @@ keeper = agent("keeper", ("remember", {"what": "milk"}), "show:last", tools=[Fun
 doubler = agent("doubler", ("double", {"n": 21}), "show:last", tools=[Doubler()])
 doubler_says = agent("doubler_says", "show:instruction", tools=[Doubler()])
 expenses = agent("expenses", ("ask_boss", {"amount": 500}), "show:last", tools=[LongRunningFunctionTool(func=ask_boss)])
-careful = agent(
-    "careful", ("delete_all", {}), "show:last", tools=[FunctionTool(func=delete_all, require_confirmation=True)]
-)
+careful = agent("careful", ("delete_all", {}), "show:last", tools=[FunctionTool(func=delete_all, require_confirmation=True)])
 searcher = agent("searcher", "show:tools", tools=[google_search, get_weather])
 coder = agent("coder", "show:tools", code_executor=BuiltInCodeExecutor())
 
@@ -147,12 +146,8 @@ def instruct(context: Any) -> str:
 templated = agent("templated", "show:instruction", instruction="Say {greeting?} to them.", static_instruction="Never lie.")
 provided = agent("provided", "show:instruction", instruction=instruct)
 planner = agent("planner", "/*PLANNING*/ think /*FINAL_ANSWER*/ done", planner=PlanReActPlanner())
-thinker = agent(
-    "thinker", "show:thinking", planner=BuiltInPlanner(thinking_config=types.ThinkingConfig(thinking_budget=7))
-)
-configured = agent(
-    "configured", "show:temperature", generate_content_config=types.GenerateContentConfig(temperature=0.25)
-)
+thinker = agent("thinker", "show:thinking", planner=BuiltInPlanner(thinking_config=types.ThinkingConfig(thinking_budget=7)))
+configured = agent("configured", "show:temperature", generate_content_config=types.GenerateContentConfig(temperature=0.25))
 
 # Callbacks.
 
@@ -180,14 +175,14 @@ async def sign(callback_context: Any) -> types.Content:
     return types.Content(role="model", parts=[types.Part(text=f"signed by {callback_context.agent_name}")])
 
 
-def adapt_args(args: dict[str, Any], tool: BaseTool, tool_context: Any) -> dict | None:
+def adapt_args(args: dict[str, Any], tool: BaseTool, tool_context: Any) -> dict[str, str] | None:
     if args["city"] == "Atlantis":
         return {"report": f"{tool.name} does not know it"}
     args["unit"] = "F"
     return None
 
 
-def add_source(tool: BaseTool, args: dict, tool_context: Any, tool_response: dict) -> None:
+def add_source(tool: BaseTool, args: dict[str, Any], tool_context: Any, tool_response: dict[str, Any]) -> None:
     tool_response["source"] = f"events: {len(tool_context.session.events) >= 0}"
 
 
@@ -248,12 +243,11 @@ expert = agent("expert", '{"text": "42", "score": 9}', description="Knows all.",
 asker = agent("asker", ("expert", {"topic": "life"}), "show:last", tools=[AgentTool(agent=expert)])
 
 
-class Conditional(BaseAgent):
+class Conditional(BaseAgent):  # type: ignore[misc]
     """Runs its second child only if the first one's output says so, as the storyflow sample does."""
 
     first: LlmAgent
     second: SequentialAgent
-    model_config = {"arbitrary_types_allowed": True}
 
     def __init__(self, name: str, first: LlmAgent, second: SequentialAgent) -> None:
         super().__init__(name=name, first=first, second=second, sub_agents=[first, second])
@@ -282,7 +276,7 @@ story = Conditional(
 )
 
 
-class Checker(BaseAgent):
+class Checker(BaseAgent):  # type: ignore[misc]
     """Ends a loop, as the checkers of the samples do."""
 
     async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Event, None]:
@@ -327,11 +321,13 @@ mortal = Agent(
 )
 
 
-class Router(BaseAgent):
+class Router(BaseAgent):  # type: ignore[misc]
     """Runs the child that the message names, as `name: text`."""
 
     async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Event, None]:
-        name = ctx.user_content.parts[0].text.partition(":")[0]
+        # The message that goes on after a pause is the answer to a call.
+        said = [event.content.parts[0].text for event in ctx.session.events if event.author == "user"]
+        name = [text for text in said if text][-1].partition(":")[0]
         child = next(each for each in self.sub_agents if each.name == name)
         async for event in child.run_async(ctx):
             yield event

@@ -1,17 +1,18 @@
-"""Programs of google-adk, unmodified, on both engines. One deployment has them all: the root runs the one that a message names."""
+"""Programs of google-adk, unmodified, on both engines. One deployment has them all: the root runs the one that is named."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
-from actors import Content, Event, FunctionResponse, Part
+from actors import Content, Event, FunctionResponse, Part, RunConfig, Session
 from runtime import Runtime
 from tests.adk import programs
 
@@ -42,11 +43,14 @@ class Turn:
     def __init__(self, rt: Runtime, message: Any, session: str = "", **options: Any) -> None:
         self.session = session or uuid.uuid4().hex
         self.events: list[Event] = list(rt.run(user_id=self.session, session_id=self.session, message=message, **options))
-        self.state = rt.sessions.get(user_id=self.session, session_id=self.session).state
+        self.stored = cast(Session, rt.sessions.get(user_id=self.session, session_id=self.session))
+        self.state = self.stored.state
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        return [(event.author, event.text) for event in self.events if event.text and not event.partial and event.author != "user"]
+        return [
+            (event.author, event.text) for event in self.events if event.text and not event.partial and event.author != "user"
+        ]
 
     @property
     def last(self) -> str:
@@ -166,23 +170,22 @@ def test_a_base_agent_runs_its_children_in_their_actors_and_their_events_are_sto
     said = ("story", "['negative'] negative True")
     assert turn.texts == [("toner", "negative"), said, ("rewriter", "a better one")]
     assert turn.state["mid"] == "negative"
-    stored = rt.sessions.get(user_id=turn.session, session_id=turn.session).events
-    assert [event.author for event in stored if event.text and event.author != "user"] == ["toner", "story", "rewriter"]
+    assert [event.author for event in turn.stored.events if event.text and event.author != "user"] == [
+        "toner",
+        "story",
+        "rewriter",
+    ]
     assert {"router", "story", "toner", "rewriter"} <= set(rt.statistics().agents)
 
 
 def test_responses_are_streamed(rt: Runtime) -> None:
-    from actors import RunConfig
-
     turn = Turn(rt, "signed: hi", run_config=RunConfig(streaming="sse"))
     assert [event.text for event in turn.events if event.partial] == ["he", "llo"]
 
 
 def test_a_turn_whose_process_is_killed_in_a_tool_goes_on_where_it_was(
-    rt: Runtime, request: pytest.FixtureRequest, tmp_path: Path
+    rt: Runtime,
 ) -> None:
-    import os
-
     turn = Turn(rt, "mortal: hi")
     lines = Path(os.environ["ADK_TEST_LOG"]).read_text().split("\n")[:-1]
     killed = os.environ["ADK_TEST_MAY_DIE"] == "1"
