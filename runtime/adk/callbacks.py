@@ -51,7 +51,8 @@ class Source:
                 if name != "tools":
                     setattr(self.agent, name, value)
                 raise DefinitionError(
-                    f"a callback or tool has set {name!r} of agent {self.agent.name!r}: definitions do not change. Change the request in a before_model_callback, or make the instruction a function"
+                    f"a callback or tool has set {name!r} of agent {self.agent.name!r}: definitions do not change. "
+                    "Change the request in a before_model_callback, or make the instruction a function"
                 )
 
     def __getstate__(self) -> dict[str, Any]:

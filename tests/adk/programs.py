@@ -17,7 +17,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 
-class Scripted(BaseLlm):
+class Scripted(BaseLlm):  # type: ignore[misc]
     """A model without a network: its n-th step comes after the n-th tool response. It may show what it was sent.
 
     A step is a text, a call as (name, args), or "show:…" for a part of the request.
