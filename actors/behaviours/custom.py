@@ -21,11 +21,10 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run the generator to its end, and store each of its events as it comes.
 
     A lost run begins again, because where its code was is not known; the first events that it yields then are taken for those
-    that the log has, and are not stored again. Those of a generator that goes on by itself are all new.
+    that the log has, and are not stored again.
     """
     definition = cast(CustomAgent, spec.definition)
-    told = () if definition.goes_on else context.done
-    stored_before = deque(event for event in told if event.content is not None)
+    stored_before = deque(event for event in context.done if event.content is not None)
     given = CustomContext(spec, context)
     outcome: AnyOutcome = Finished()
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.

@@ -48,13 +48,12 @@ class Adapted:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) -> Adapted:
+def from_adk(agent_or_app: Any, *, app_name: str = "") -> Adapted:
     """Make a tree of actors of an agent, or an App, of google-adk. What its users wrote stays as it is.
 
     Args:
         agent_or_app: the root agent, or the App. It is not changed, and not needed any more.
         app_name: what ADK's contexts call the app; by default the App's name, or the root agent's.
-        islands: run what has no counterpart inside of one actor by ADK's own code; by default that is refused.
 
     Raises:
         DefinitionError: something in it would behave differently without saying so; the message names it.
@@ -66,17 +65,16 @@ def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) ->
             f"{type(root).__name__} is no tree of agents: give an LlmAgent, SequentialAgent, ParallelAgent, LoopAgent or a "
             "subclass of BaseAgent of google-adk"
         )
-    converter = _Converter(app_name or (agent_or_app.name if is_app else root.name), islands=islands)
+    converter = _Converter(app_name or (agent_or_app.name if is_app else root.name))
     if is_app:
         converter.check_app(agent_or_app)
     return Adapted(converter.top(root), (), tuple(converter.notes))
 
 
 class _Converter:
-    def __init__(self, app_name: str, *, islands: bool) -> None:
+    def __init__(self, app_name: str) -> None:
         self.notes: list[str] = []
         self._app_name = app_name
-        self._islands = islands
         self._asked: dict[int, Agent] = {}
 
     def check_app(self, app: App) -> None:

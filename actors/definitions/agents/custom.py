@@ -15,14 +15,9 @@ class CustomAgent(Agent):
 
     The instance is pickled to the agent's actor, so its fields must be plain data. One instance serves many sessions at once:
     keep what belongs to a run in `context.state`, not in the instance.
-
-    Attributes:
-        goes_on: set it to True in a class whose `run`, when it is called again, reads from `context.events()` how far it was, and
-            yields only what is new; default False.
     """
 
     kind: ClassVar[Literal["custom"]] = "custom"
-    goes_on: ClassVar[bool] = False
 
     def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         """Do the agent's work, as an async generator of events.
