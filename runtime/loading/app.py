@@ -29,7 +29,7 @@ class LoadedApp:
     """An app, as its code defines it.
 
     Attributes:
-        root: the root agent, or a flow.
+        root: the root agent, or a flow; or what google.adk has as one.
         name: for `app_name`: that of the folder, the file or the module.
         folder: where its code is imported from.
         variables: those of its `.env`.
@@ -37,7 +37,7 @@ class LoadedApp:
         is_importable: other processes can import the module, with the folder on their path.
     """
 
-    root: BaseAgent | Flow
+    root: object
     name: str
     folder: str
     variables: Mapping[str, str]
@@ -74,15 +74,10 @@ def load_app(given: str) -> LoadedApp:
     return LoadedApp(_root(place, module), name, str(place.folder), variables, module, is_importable)
 
 
-def as_root(given: object, where: str) -> BaseAgent | Flow:
+def as_root(given: object, where: str) -> object:
     """What Runtime takes as its root, out of what an app's code has. Raises DefinitionError."""
-    if isinstance(given, BaseAgent | Flow):
+    if isinstance(given, BaseAgent | Flow) or is_adk(given):
         return given
-    if is_adk(given):
-        raise DefinitionError(
-            f"{where} is an ADK agent: {type(given).__name__} of {type(given).__module__}. Define it with the same class of "
-            "`actors`, which takes the same arguments"
-        )
     raise DefinitionError(f"{where} must be an agent or a flow, not {type(given).__name__}")
 
 
@@ -92,7 +87,7 @@ def is_adk(given: object) -> bool:
     return any(each.__name__ in ("BaseAgent", "App") for each in classes)
 
 
-def _root(place: Place, module: ModuleType) -> BaseAgent | Flow:
+def _root(place: Place, module: ModuleType) -> object:
     found = {name: value for name, value in vars(module).items() if isinstance(value, BaseAgent | Flow) or is_adk(value)}
     if place.attribute:
         if not hasattr(module, place.attribute):
