@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -11,6 +10,7 @@ from actors.agent.partials import PartialEvents
 from actors.agent.session_reader import SessionReader
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.lifecycle import callback_context
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError
@@ -155,7 +155,7 @@ class EventWriter:
             # User code may catch its cancellation and go on, while the turn around it is not fenced.
             raise FencedError(self._turn.invocation_id, self._turn.epoch)
 
-    async def _shown_to(self, hooks: Sequence[Callable[..., Any]], context: Context, event: Event) -> Event:
+    async def _shown_to(self, hooks: Sequence[UserCallback], context: Context, event: Event) -> Event:
         """Return the event, or what a plugin puts in its place."""
         event = self.addressed(event)
         actions = Actions()

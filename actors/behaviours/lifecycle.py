@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from actors.behaviours.callbacks import as_content, first_result
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
@@ -41,9 +42,7 @@ async def run_lifecycle(
     return outcome
 
 
-async def emit_content_of(
-    functions: Sequence[Callable[..., Any]], context: Context, keep_output: KeepOutput | None = None
-) -> bool:
+async def emit_content_of(functions: Sequence[UserCallback], context: Context, keep_output: KeepOutput | None = None) -> bool:
     """Call callbacks, and emit what they return or change. Returns True if one returned content."""
     if not functions:
         return False

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Never
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from actors.definitions.agents.callback import signature_of
 from actors.definitions.agents.fields import refuse_unnamed
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.validation import problems
@@ -84,13 +85,15 @@ class BaseAgent(ShownByChanges, BaseModel):
         after_agent_callback: called with a CallbackContext after each run. If it returns a Content or a text, that becomes one
             more event.
         placement: where the agent's actor runs; by default in a process of the pool.
+        callback_points: of its class, the fields that hold functions of the user which the agent's run calls.
 
     Raises:
-        DefinitionError: a field is missing, unknown or wrong; the message names it.
+        DefinitionError: a field is missing, unknown or wrong, or a callback cannot be called; the message names it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     kind: ClassVar[Literal["custom", "flow", "llm", "sequential", "parallel", "loop"]]
+    callback_points: ClassVar[Sequence[str]] = ("before_agent_callback", "after_agent_callback")
 
     name: str
     description: str = ""
@@ -110,6 +113,15 @@ class BaseAgent(ShownByChanges, BaseModel):
     def _is_a_kind(self) -> BaseAgent:
         if not hasattr(type(self), "kind"):
             raise ValueError("use one of the kinds of agents: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent or LoopAgent")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _has_callbacks_that_can_be_called(self) -> BaseAgent:
+        for point in self.callback_points:
+            for function in callbacks(getattr(self, point)):
+                # An instruction may be a text.
+                if callable(function):
+                    signature_of(function, point)
         return self
 
     def alone(self) -> BaseAgent:

@@ -58,6 +58,17 @@ class LlmAgent(BaseAgent):
     """
 
     kind: ClassVar[Literal["llm"]] = "llm"
+    callback_points: ClassVar[Sequence[str]] = (
+        *BaseAgent.callback_points,
+        "before_model_callback",
+        "after_model_callback",
+        "on_model_error_callback",
+        "before_tool_callback",
+        "after_tool_callback",
+        "on_tool_error_callback",
+        "instruction",
+        "global_instruction",
+    )
 
     model: Any = ""
     instruction: Instruction = ""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from actors.definitions.agents.base import BaseAgent, callbacks
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.llm import Instruction
 from actors.definitions.agents.plugin import Plugin, hooks
-from actors.errors.user_code import UserFunction
 from actors.interfaces.model import Model
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.rules.prompt.transfer_menu import TransferMenu
@@ -50,6 +50,7 @@ class AgentSpec:
         """The targets as the agent's model sees them."""
         return TransferMenu(self.name, self.targets, self.children, self.limits.max_listed_targets)
 
-    def hooks(self, name: str) -> Sequence[UserFunction]:
-        """The functions to call at a point such as `before_agent_callback`: the plugins' first, then the agent's own."""
-        return [*hooks(self.plugins, name), *callbacks(getattr(self.definition, name, None))]
+    def hooks(self, name: str) -> Sequence[UserCallback]:
+        """The callbacks of a point such as `before_agent_callback`: the plugins' first, then the agent's own."""
+        own = callbacks(getattr(self.definition, name, None))
+        return [*hooks(self.plugins, name), *[UserCallback(function, name) for function in own]]
