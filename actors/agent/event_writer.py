@@ -16,7 +16,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError
 from actors.interfaces.context import Context
 from actors.messages import protocol as p
-from actors.messages.codec import encode, plain
+from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
@@ -24,6 +24,7 @@ from actors.messages.json_types import StateDelta
 from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
+from actors.rules.checks.state_values import stored_delta
 
 _KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow")
 """Fields that a plugin's replacement of an event cannot change."""
@@ -105,7 +106,7 @@ class EventWriter:
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event that plugins do not see: otherwise like `emit`."""
         self._refuse_if_stopped()
-        changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
+        changed = stored_delta(event.actions.state_delta) if event.actions.state_delta else {}
         temp = only_temp(changed) if changed else {}
         if changed:
             actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))

@@ -73,8 +73,9 @@ def facts_for_user_code(context: Context) -> dict[str, Any]:
     return {
         "agent_name": context.agent_name,
         "invocation_id": context.invocation_id,
-        "user_id": context.user_id,
-        "session_id": context.session_id,
+        "log": context.log,
+        "branch": context.branch,
+        "run_config": context.run_config,
         "user_content": context.user_content,
         "state": context.state,
     }
