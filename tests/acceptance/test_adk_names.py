@@ -12,6 +12,7 @@ from actors import (
     AgentTool,
     BaseAgent,
     CallbackContext,
+    CustomAgent,
     FunctionTool,
     LlmAgent,
     LlmRequest,
@@ -29,6 +30,7 @@ from actors.errors import DefinitionError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.conversation_tools import Gate
 from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.tool_contexts import tool_context
 
 
 def look_up(order: str) -> dict[str, str]:
@@ -248,3 +250,80 @@ def test_a_callback_that_blocks_holds_up_no_other_session_and_its_turns_timeout_
 
 def test_neither_does_an_instruction_that_blocks(local: Deploy, tmp_path: Path) -> None:
     check_others_go_on(local, tmp_path, "instruction")
+
+
+class Newsroom(CustomAgent):
+    """An agent that is never run."""
+
+    longest: int = 40
+
+
+def test_a_definition_says_how_to_make_another_one_instead_of_changing_it() -> None:
+    agent = Agent(name="root", model="m", tools=[look_up])
+    with pytest.raises(
+        DefinitionError, match=r"'root' is fixed .*: model cannot be set. agent.model_copy\(update={'model': …}\)"
+    ):
+        agent.model = "other"
+    with pytest.raises(DefinitionError, match="longest cannot be set"):
+        Newsroom(name="news").longest = 3
+    for tools in (agent.tools, Agent(name="bare").tools):
+        with pytest.raises(AttributeError, match=r"agent.model_copy\(update={'tools': \[\*agent.tools, …\]}\)"):
+            tools.append(ask_boss)  # type: ignore[attr-defined]
+
+
+def test_a_copy_with_other_fields_is_checked_like_a_new_definition() -> None:
+    agent = Agent(name="root", model="m", tools=[look_up], description="Helps.")
+    other = agent.model_copy(update={"tools": [*agent.tools, ask_boss], "name": "other"})
+    assert [tool.name for tool in other.tools] == ["look_up", "ask_boss"]
+    assert (agent.name, len(agent.tools), other.name, other.description) == ("root", 1, "other", "Helps.")
+    assert agent.model_copy() == agent
+    assert Newsroom(name="news").model_copy(update={"longest": 3}).longest == 3
+    for wrong in ({"name": "a b"}, {"instructions": "typo"}, {"tools": [3]}):
+        with pytest.raises(DefinitionError, match=f"'(root|a b)'.*{next(iter(wrong))}"):
+            agent.model_copy(update=wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("find_agent", r"AgentTree\(root\).find\(name\)"),
+        ("parent_agent", r"AgentTree\(root\).topology"),
+        ("clone", "agent.model_copy"),
+        ("run_async", r"rt.run\(…\)"),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_what_only_adks_agents_have_is_named_with_what_to_do_instead(name: str, instead: str) -> None:
+    assert not hasattr(Newsroom(name="news"), name)
+    with pytest.raises(AttributeError, match=f"{name}.*{instead}|{instead}"):
+        getattr(Agent(name="root"), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("_invocation_context", r"context\.session"),
+        ("request_credential", "long-running tool"),
+        ("request_confirmation", "require_confirmation=True"),
+        ("nonsense", "'nonsense'"),
+    ],
+)
+def test_what_only_adks_contexts_have_is_named_with_what_to_do_instead(name: str, instead: str) -> None:
+    context = tool_context()
+    assert not hasattr(context, name)
+    with pytest.raises(AttributeError, match=f"ToolContext has no attribute '{name}'.*{instead}|{instead}"):
+        getattr(context, name)
+
+
+@pytest.mark.parametrize("name", ["my agent", "my-agent", "user", ""])
+def test_a_name_that_is_none_is_refused_at_definition(name: str) -> None:
+    with pytest.raises(DefinitionError, match=f"LlmAgent '{name}' is not defined rightly: name: .*'{name}' is"):
+        Agent(name=name)
+
+
+def test_a_custom_agent_with_the_method_of_adks_is_refused_when_its_class_is_made() -> None:
+    with pytest.raises(DefinitionError, match=r"Story defines _run_async_impl: .* run\(self, context\)"):
+
+        class Story(CustomAgent):
+            async def _run_async_impl(self, ctx: Any) -> None:
+                """Do the work as in ADK."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal, Never
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.definitions.agents.callback import signature_of
-from actors.definitions.agents.fields import refuse_unnamed
+from actors.definitions.agents.fields import NOT_OF_AGENTS, check_agent_name, refuse_change, refuse_unnamed
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError
@@ -109,6 +109,12 @@ class BaseAgent(ShownByChanges, BaseModel):
         except ValidationError as error:
             raise DefinitionError(wrongly_defined(type(self).__name__, fields.get("name"), error)) from error
 
+    @pydantic.field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        check_agent_name(name)
+        return name
+
     @pydantic.model_validator(mode="after")
     def _is_a_kind(self) -> BaseAgent:
         if not hasattr(type(self), "kind"):
@@ -124,9 +130,40 @@ class BaseAgent(ShownByChanges, BaseModel):
                     signature_of(function, point)
         return self
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            refuse_change(self.name, name)
+        super().__setattr__(name, value)
+
+    if not TYPE_CHECKING:
+        # Type checkers are to find unknown attributes.
+        def __getattr__(self, name: str) -> object:
+            if name in NOT_OF_AGENTS:
+                raise AttributeError(f"{type(self).__name__} has no {name}: {NOT_OF_AGENTS[name]}")
+            return super().__getattr__(name)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Another agent like this one, with other values for some fields, which are checked as in a new definition.
+
+        Args:
+            update: the new values by field.
+            deep: copy the values of all other fields as well; default False.
+
+        Raises:
+            DefinitionError: a field is unknown or wrong; the message names it.
+        """
+        copied = super().model_copy(deep=deep)
+        if not update:
+            return copied
+        return type(self)(**{**{name: getattr(copied, name) for name in self.model_fields_set}, **update})
+
     def alone(self) -> BaseAgent:
         """The same definition without its children, as it is sent to the agent's actor."""
-        return self.model_copy(update={"sub_agents": ()})
+        return self.unchecked_copy(sub_agents=())
+
+    def unchecked_copy(self, **fields: object) -> Self:
+        """The same definition with other values for some fields, which are not checked: for copies that are sent to actors."""
+        return BaseModel.model_copy(self, update=fields)
 
 
 def wrongly_defined(kind: str, name: object, error: ValidationError) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -72,6 +72,22 @@ class Actions:
         )
 
 
+_SECRETS = "there is no service for users' credentials: a long-running tool can ask the user, and its answer continues the turn"
+_CONSENT = "FunctionTool(…, require_confirmation=True) asks the user before each call"
+
+NOT_OF_CONTEXTS: Mapping[str, str] = {
+    "_invocation_context": "context.session, context.branch, context.run_config and context.invocation_id say what it would",
+    "get_invocation_context": "context.session, context.branch, context.run_config and context.invocation_id say what it would",
+    "request_credential": _SECRETS,
+    "get_auth_response": _SECRETS,
+    "load_credential": _SECRETS,
+    "save_credential": _SECRETS,
+    "request_confirmation": _CONSENT,
+    "tool_confirmation": _CONSENT,
+}
+"""What ADK's contexts have and these have not, and what to do instead."""
+
+
 class ReadonlyContext:
     """The run of an agent, for instructions that are functions: it can be read but not changed.
 
@@ -110,6 +126,12 @@ class ReadonlyContext:
     def state(self) -> JsonMapping:
         """Session state of all scopes, by prefixed keys."""
         return MappingProxyType(self._state) if isinstance(self._state, dict) else self._state
+
+    if not TYPE_CHECKING:
+        # Type checkers are to find unknown attributes.
+        def __getattr__(self, name: str) -> object:
+            instead = f": {NOT_OF_CONTEXTS[name]}" if name in NOT_OF_CONTEXTS else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{instead}", name=name, obj=self)
 
     @cached_property
     def session(self) -> RunSession:

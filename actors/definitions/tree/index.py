@@ -9,8 +9,6 @@ from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.workflow import Controller
 from actors.errors import AgentTreeError
-from actors.messages.event import USER
-from actors.rules.checks.ids import MAX_ID
 from actors.rules.routing.transfer import FIND_TOOL
 
 
@@ -31,7 +29,7 @@ class AgentIndex:
         searchers: LLM agents that bring along a tool called `find_agents`.
 
     Raises:
-        AgentTreeError: a name is not allowed or given twice, or an agent has two parents; the message names the agent.
+        AgentTreeError: a name is given twice, or an agent has two parents; the message names the agent.
     """
 
     def __init__(self, root: BaseAgent) -> None:
@@ -66,7 +64,6 @@ class AgentIndex:
                 self.asked_by[asked.name] = owner.name
 
     def _add(self, agent: BaseAgent, parent: BaseAgent | None, asked_by: str = "") -> None:
-        _check_name(agent.name)
         self._check_new(agent, parent, asked_by)
         self._put(agent, parent)
         for tool in getattr(agent, "tools", ()):
@@ -100,15 +97,6 @@ def _place(parent: str | None, asked_by: str) -> str:
     if parent is not None:
         return f"a child of {parent!r}"
     return f"a tool of {asked_by!r}" if asked_by else "the root"
-
-
-def _check_name(name: str) -> None:
-    if name == USER:
-        raise AgentTreeError(f"an agent is called {name!r}, which is the author of the user's messages")
-    if not name.isidentifier():
-        raise AgentTreeError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
-    if len(name) > MAX_ID:
-        raise AgentTreeError(f"the name {name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")
 
 
 def _walk(root: BaseAgent) -> Iterator[tuple[BaseAgent, BaseAgent | None]]:

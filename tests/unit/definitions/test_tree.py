@@ -120,12 +120,6 @@ def cycle() -> BaseAgent:
         (shared, ["'both'", "'left'", "'right'", "two parents"]),
         (twice, ["'same'", "twice"]),
         (cycle, ["'root'"]),
-        (lambda: llm("user"), ["'user'"]),
-        (lambda: llm("root", llm("user")), ["'user'"]),
-        (lambda: llm("my-agent"), ["'my-agent'", "identifier"]),
-        (lambda: llm(""), ["''", "identifier"]),
-        (lambda: llm("1st"), ["'1st'", "identifier"]),
-        (lambda: llm("a b"), ["'a b'", "identifier"]),
     ],
 )
 def test_what_is_no_tree_is_refused_and_the_agent_is_named(root: Any, words: list[str]) -> None:
@@ -257,6 +251,12 @@ LOOP: Any = LoopAgent
         (lambda: LoopAgent(name="l", max_iterations=-1), ["max_iterations"]),
         (lambda: LOOP(name="l", on_escalate="stop"), ["on_escalate"]),
         (lambda: BaseAgent(name="a"), ["one of the kinds"]),
+        (lambda: llm("user"), ["name", "'user'"]),
+        (lambda: llm("my-agent"), ["name", "'my-agent'", "identifier"]),
+        (lambda: llm(""), ["name", "''", "identifier"]),
+        (lambda: llm("1st"), ["name", "'1st'", "identifier"]),
+        (lambda: SequentialAgent(name="a b"), ["name", "'a b'", "identifier"]),
+        (lambda: llm("a" * 257), ["name", "257 characters"]),
         (lambda: LLM(name="a", sub_agents=["b"]), ["sub_agents"]),
     ],
 )
@@ -268,7 +268,7 @@ def test_a_wrong_definition_is_refused_at_once_and_names_the_field(define: Any, 
 
 
 def test_definitions_are_frozen() -> None:
-    with pytest.raises(pydantic.ValidationError):
+    with pytest.raises(DefinitionError, match="'a' is fixed"):
         llm("a").name = "b"
     with pytest.raises(pydantic.ValidationError):
         Placement().num_cpus = 1
