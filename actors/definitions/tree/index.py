@@ -13,7 +13,7 @@ from actors.rules.routing.transfer import FIND_TOOL
 
 
 class AgentIndex:
-    """The agents of the tree, then the agents that are tools with those below them, then the controller of flows.
+    """The agents of the tree, then the agents that only are tools with those below them, then the controller of flows.
 
     Parents come before their children, and an agent that has another one as a tool comes before that one.
 
@@ -25,7 +25,7 @@ class AgentIndex:
         parents: the name of each agent's parent; None for the root, for tool agents and for the controller.
         tops: for every agent the one without a parent that it is or stands below.
         tool_agents: for every agent that has others as tools: those, in order.
-        asked_by: for every agent that is a tool: the first agent that has it.
+        asked_by: for every agent beside the tree that is a tool: the first agent that has it.
         searchers: LLM agents that bring along a tool called `find_agents`.
 
     Raises:
@@ -46,16 +46,14 @@ class AgentIndex:
         self._put(Controller(), None)
 
     def _add_tool_agents(self) -> None:
-        """Add the agents that are tools and those below them, each once, however many agents have it."""
+        """Add the agents that are tools and not in the tree, and those below them, each once, however many agents have it."""
         in_tree = set(self.agents)
         owners = list(self.agents.values())
         # The list grows while it is walked: tool agents may have tool agents.
         for owner in owners:
             for asked in self.tool_agents.get(owner.name, ()):
                 if asked.name in in_tree and self.agents[asked.name] is asked:
-                    raise AgentTreeError(
-                        f"agent {asked.name!r} is in the tree and a tool of {owner.name!r}: make one object for each"
-                    )
+                    continue
                 if asked.name in self.asked_by and self.agents[asked.name] is asked:
                     continue
                 for agent, parent in _walk(asked):

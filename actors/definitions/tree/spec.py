@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from actors.definitions.agents.base import BaseAgent, callbacks
@@ -49,6 +49,12 @@ class AgentSpec:
     def transfer_menu(self) -> TransferMenu:
         """The targets as the agent's model sees them."""
         return TransferMenu(self.name, self.targets, self.children, self.limits.max_listed_targets)
+
+    @cached_property
+    def as_tool(self) -> AgentSpec:
+        """The same agent when it is asked as a tool: it may only transfer to its own children."""
+        targets = tuple(target for target in self.targets if target.name in self.children)
+        return self if targets == self.targets else replace(self, targets=targets)
 
     def hooks(self, name: str) -> Sequence[UserCallback]:
         """The callbacks of a point such as `before_agent_callback`: the plugins' first, then the agent's own."""

@@ -23,6 +23,7 @@ class Invoke(Message, frozen=True, kw_only=True):
         closes: the agent selected for the turn, when the end of this run is the end of the turn: then the run's last event may
             carry that end. "" when another run waits for this one.
         branch: the parallel branch it runs on.
+        as_tool: it is asked as a tool, so it may transfer to its own children only.
         user_event: what the agent is asked: the user's event of this turn, or the request of the agent that has it as a tool.
         fresh: `user_event` is the newest event of the log, and `state` is current.
         state: the session's state, all scopes, encoded; empty unless `fresh`.
@@ -42,6 +43,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     agent: str
     closes: str = ""
     branch: str | None = None
+    as_tool: bool = False
     user_event: StoredEvent
     fresh: bool = False
     state: bytes = b""

@@ -314,10 +314,20 @@ def test_an_agent_travels_with_its_tools_but_not_with_what_is_behind_them() -> N
     assert travels.declaration() == AgentTool(expert).declaration()
 
 
-def test_an_agent_cannot_be_in_the_tree_and_a_tool_nor_share_its_name() -> None:
+def test_an_agent_may_be_in_the_tree_and_a_tool() -> None:
+    a = llm("a", llm("deep"))
+    tree = AgentTree(llm("root", a, llm("b", tools=[AgentTool(a)]), tools=[AgentTool(a)], model="m"))
+    assert [agent.name for agent in tree if agent.name != CONTROLLER] == ["root", "a", "b", "deep"]
+    assert not tree.topology.is_beside("a")
+    assert tree.topology["b"].tool_agents == ("a",)
+    spec = tree.spec("a")
+    assert [target.name for target in spec.targets] == ["deep", "root", "b"]
+    assert [target.name for target in spec.as_tool.targets] == ["deep"]
+    assert tree.spec("deep").as_tool.targets == ()
+
+
+def test_two_agents_cannot_share_a_name() -> None:
     a = llm("a")
-    with pytest.raises(AgentTreeError, match="'a' is in the tree and a tool of 'root'"):
-        AgentTree(llm("root", a, tools=[AgentTool(a)]))
     with pytest.raises(AgentTreeError, match="the name 'a' is given twice, to a child of 'root' and to a tool of 'root'"):
         AgentTree(llm("root", a, tools=[AgentTool(llm("a"))]))
     with pytest.raises(AgentTreeError, match=r"the name 'a' is given twice, to the root and to a child of 'a': .*rename one"):
