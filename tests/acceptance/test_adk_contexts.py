@@ -21,6 +21,7 @@ from actors import (
     Event,
     EventActions,
     InvocationContext,
+    LoopAgent,
     ParallelAgent,
     Part,
     Plugin,
@@ -93,6 +94,30 @@ def test_all_ways_to_write_state_count_as_changes(local: Deploy) -> None:
         assert state(rt) == {**before, **changed}
         run_turn(rt, "go")
         assert state(rt)["cart"] == ["sugar", "tea", "milk", "tea", "milk"]
+
+
+def act(action: str, tool_context: ToolContext) -> dict[str, str]:
+    """Set an action of the tool's event."""
+    if action == "transfer":
+        tool_context.actions.transfer_to_agent = "helper"
+    elif action == "skip":
+        tool_context.actions.skip_summarization = True
+    else:
+        tool_context.actions.escalate = True
+    return {"id": tool_context.function_call_id}
+
+
+def test_tools_set_the_actions_of_their_event(local: Deploy) -> None:
+    helper = Agent(name="helper", model=PatternModel([], default="I help."))
+    calls = [{"call": "act", "id": action, "args": {"action": action}} for action in ("skip", "transfer", "escalate")]
+    asker = Agent(name="asker", model=ScriptedModel([*calls, "enough"]), tools=[act], sub_agents=[helper])
+    with local(LoopAgent(name="root", sub_agents=[asker], max_iterations=5)) as rt:
+        events = run_turn(rt, "go")
+        answers = [(event.actions, answer) for event in events for answer in event.function_responses() if answer.name == "act"]
+        assert [answer.response for _, answer in answers] == [{"id": "skip"}, {"id": "transfer"}, {"id": "escalate"}]
+        assert [actions.skip_summarization for actions, _ in answers] == [True, None, None]
+        # The helper answers in the second round, and the third is the last.
+        assert [text for text in author_texts(events) if text[1]] == [("helper", "I help."), ("asker", "enough")]
 
 
 class Looking:
