@@ -45,4 +45,4 @@ class FlowAgent(Controller):
 
     def alone(self) -> BaseAgent:
         """The same definition without its children and without the flow, of which the actor is given the plan."""
-        return self.model_copy(update={"sub_agents": (), "flow": None})
+        return self.unchecked_copy(sub_agents=(), flow=None)

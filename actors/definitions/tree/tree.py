@@ -34,7 +34,7 @@ class AgentTree:
         process_groups: by agent, for those that cannot live in just any process of the pool.
 
     Raises:
-        AgentTreeError: the agents form no tree, or a name is not allowed; the message names the agent.
+        AgentTreeError: the agents form no tree; the message names the agent.
         DefinitionError: there is no root, or a plugin is none.
     """
 
