@@ -4,6 +4,7 @@ from __future__ import annotations
 
 END_TURN = "end_turn"
 CREATE_TASKS = "create_tasks"
+ASK_USER = "ask_user"
 _SUCCEED = "succeed_"
 _FAIL = "fail_"
 
