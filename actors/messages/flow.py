@@ -124,6 +124,7 @@ class Work(_Value, frozen=True, kw_only=True):
         tasks: the tasks that the agent works on.
         peers: the other agents that may work on them.
         begins: the round is the first of a turn.
+        only_open_calls: the agent runs the calls that a lost round left open, and does not call its model.
     """
 
     definition: str
@@ -132,3 +133,4 @@ class Work(_Value, frozen=True, kw_only=True):
     tasks: tuple[str, ...]
     peers: tuple[str, ...] = ()
     begins: bool = False
+    only_open_calls: bool = False

@@ -11,6 +11,7 @@ import msgspec
 
 from actors.definitions.flows import Flow
 from actors.errors import RequestError
+from actors.messages.config import RunConfig
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.shown import Shown
 from actors.rules.flow.tool_names import ASK_USER
@@ -45,12 +46,14 @@ class TaskRun:
         flow: the flow.
         turn: its turn.
         on_question: answers questions; None leaves the turn at the first.
+        run_config: options of the turn, which also hold for what comes after an answer.
     """
 
-    def __init__(self, flow: Flow, turn: Turn, on_question: OnQuestion | None) -> None:
+    def __init__(self, flow: Flow, turn: Turn, on_question: OnQuestion | None, run_config: RunConfig | None) -> None:
         self._flow = flow
         self._turn = turn
         self._on_question = on_question
+        self._run_config = run_config
         self._interactive = {node.name for node in flow.plan.nodes if node.interactive}
         self._known: dict[str, Question] = {}
 
@@ -64,7 +67,7 @@ class TaskRun:
                 answers[question.call_id] = _checked(
                     question, asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
                 )
-            self._turn = self._turn.answer(answers)
+            self._turn = self._turn.answer(answers, run_config=self._run_config)
             result = self._turn.result()
         return last_result(self._flow, result.tasks)
 
@@ -76,7 +79,7 @@ class TaskRun:
             for question in asked:
                 answer = await asyncio.to_thread(self._answer, question)
                 answers[question.call_id] = _checked(question, await answer if inspect.isawaitable(answer) else answer)
-            self._turn = self._turn.answer(answers)
+            self._turn = self._turn.answer(answers, run_config=self._run_config)
             result = await self._turn
         return last_result(self._flow, result.tasks)
 

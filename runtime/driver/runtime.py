@@ -301,7 +301,7 @@ class Runtime(ContextManager, TurnMethods):
             run_config=run_config,
             state_delta=state_delta,
         )
-        return TaskRun(flow, turn, on_question)
+        return TaskRun(flow, turn, on_question, run_config)
 
     def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
         """The agents of the deployment: names, kinds, descriptions, models, tools. `print` it for a drawing.

@@ -29,7 +29,8 @@ from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.flow.board import Board, last_tasks
 from actors.rules.flow.turn_order import Assignment, TurnRules, next_rounds, peers
 from actors.rules.flow.until import Facts
-from actors.rules.prompt.task_briefing import result_text
+from actors.rules.prompt import instructions
+from actors.rules.prompt.task_briefing import result_text, shortened
 from actors.rules.routing.resumption import is_failure
 
 DEFINITION = "definition"
@@ -67,6 +68,7 @@ class _FlowRun:
         self._waiting: dict[str, tuple[str, ...]] = {}
         self._rounds_begun = 0
         self._is_held_back = False
+        self._to_finish: tuple[str, ...] = ()
 
     async def run(self) -> AnyOutcome:
         """The run from where it is to its end, or to where it waits for the user."""
@@ -98,6 +100,7 @@ class _FlowRun:
             for author, mark in await self._context.marks(self._run, self._progress[SINCE]):
                 self._board.add(author, mark)
         self._rounds_begun = self._board.rounds
+        self._to_finish = tuple(self._board.turns)
         if self._board.nodes:
             nodes = tuple(self._board.nodes.values())
             mark = FlowMark(
@@ -123,7 +126,9 @@ class _FlowRun:
         """Run rounds until none is under way and none can begin; or return the outcome of a round that ends the flow."""
         while True:
             await self._record_consequences()
-            if not self._is_stopped():
+            if self._is_stopped():
+                self._finish_lost_rounds()
+            else:
                 await self._begin_rounds()
             if not self._rounds:
                 return None
@@ -138,9 +143,17 @@ class _FlowRun:
                 elif not isinstance(outcome, Finished):
                     return outcome
 
+    def _finish_lost_rounds(self) -> None:
+        """Have the calls run that were open when the controller was lost: a flow that stops early finishes its rounds."""
+        agents, self._to_finish = self._to_finish, ()
+        for agent in agents:
+            lost = Assignment(agent, self._board.turns[agent], begins=False)
+            self._begin_round(lost, None, only_open_calls=True)
+
     async def _begin_rounds(self) -> None:
         """Begin the rounds that can begin, and store what has changed by what is known now."""
         board = self._board
+        self._to_finish = ()
         self._is_held_back = False
         begun: list[Assignment] = []
         for assigned in next_rounds(self._rules, board, seeded_draw, list(self._rounds.values()), self._waiting.keys()):
@@ -171,7 +184,7 @@ class _FlowRun:
         if changes:
             await self._context.record(self._event(FlowMark(run=self._run, changes=changes)))
 
-    def _begin_round(self, assigned: Assignment, note: Event | None) -> None:
+    def _begin_round(self, assigned: Assignment, note: Event | None, *, only_open_calls: bool = False) -> None:
         self._rounds_begun += 1
         work = Work(
             definition=self._progress[DEFINITION],
@@ -180,6 +193,7 @@ class _FlowRun:
             tasks=assigned.tasks,
             peers=peers(self._board, assigned.agent, assigned.tasks),
             begins=assigned.begins,
+            only_open_calls=only_open_calls,
         )
         self._rounds[asyncio.create_task(self._context.work_round(assigned.agent, work, note))] = assigned
 
@@ -243,10 +257,11 @@ class _FlowRun:
         found: dict[str, str] = {}
         for task in tasks:
             objective = self._board.nodes[task].objective
-            if task not in self._plan.results or "{" not in objective:
+            if task not in self._plan.results or "{" not in objective or instructions.artifact_names(objective):
+                # Artifacts may be large, and their store away: an objective that shows one stays a template.
                 continue
             try:
-                found[task] = await templates.filled_in(objective)
+                found[task] = shortened(await templates.filled_in(objective))
             except TemplateError:
                 # The state that the agents were given it with is gone.
                 continue

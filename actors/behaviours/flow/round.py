@@ -97,7 +97,8 @@ class _Round:
         before = [event for event in self._context.done if self._is_of_round(event)]
         if before and is_failure(before[-1]):
             return stored_failure(before[-1])
-        outcome = await self._run_open_calls() or (Finished() if before else await self._call_model())
+        is_done = bool(before) or self._work.only_open_calls
+        outcome = await self._run_open_calls() or (Finished() if is_done else await self._call_model())
         mark = _merged([event.flow for event in before if event.flow is not None], self._mark())
         if mark.ends_turn or any(change.status in COMPLETE for change in mark.changes.values()):
             await emit_content_of(self._spec.hooks("after_agent_callback"), self._context)

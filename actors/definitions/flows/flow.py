@@ -97,14 +97,13 @@ class Flow(ShownByChanges, BaseModel):
     @cached_property
     def plan(self) -> FlowPlan:
         """The flow in the form in which it is sent to actors. Raises ValueError when tasks and agents do not fit together."""
-        tasks = self._by_name
-        nodes = tuple(self._node(name, task) for name, task in tasks.items())
-        _refuse_cycles(nodes)
-        names = tuple(self.members)
-        for node in nodes:
-            _refuse_clashes(tasks[node.name], [self.members[agent] for agent in node.agents])
+        tasks, names = self._by_name, tuple(self.members)
         if tasks and not names:
             raise ValueError("it has tasks but no agents: give agents to the flow or to its tasks")
+        nodes = tuple(self._node(name, task) for name, task in tasks.items())
+        _refuse_cycles(nodes)
+        for node in nodes:
+            _refuse_clashes(tasks[node.name], [self.members[agent] for agent in node.agents])
         moderator = _name(self.moderator) if self.moderator is not None else ""
         if moderator and moderator not in names:
             raise ValueError(f"the moderator {moderator!r} is none of its agents.{did_you_mean(moderator, names)}")

@@ -109,6 +109,15 @@ def _rules(briefs: Sequence[Brief], peers: Sequence[str]) -> str:
     return " ".join(sentences)
 
 
+OBJECTIVE_LENGTH = 2_000
+"""Characters of an objective that later tasks are shown."""
+
+
+def shortened(objective: str) -> str:
+    """An objective without what is more than OBJECTIVE_LENGTH: state that is filled in may be long."""
+    return objective if len(objective) <= OBJECTIVE_LENGTH else f"{objective[:OBJECTIVE_LENGTH]}…"
+
+
 def result_text(result: JsonValue) -> str:
     """A task's result, or another value, as a text; "" for None."""
     if result is None:

@@ -16,10 +16,11 @@ from actors.messages.content import Content, FunctionCall, FunctionResponse, Par
 from actors.messages.event import USER, Event
 from actors.messages.flow import FlowMark
 from actors.rules.flow.board import Board, last_tasks
-from actors.rules.flow.tool_names import is_controllers
+from actors.rules.flow.tool_names import ASK_USER, is_controllers
 from actors.rules.prompt.arrange import IncludeContents, arrange
 from actors.rules.prompt.compiler import Compiler, Warn
 from actors.rules.prompt.history import History
+from actors.rules.prompt.task_briefing import shortened
 
 
 class Origin(NamedTuple):
@@ -45,10 +46,15 @@ def is_relevant(origin: Origin, agent: str, run: str, upstream: Set[str]) -> boo
 
 
 class TaskCompiler(Compiler):
-    """Turns events into entries for an agent that works in a flow: others' calls and the flows' own tools are left out."""
+    """Turns events into entries for an agent that works in a flow: others' calls and the flows' own tools are left out.
+
+    Questions to the user are not: their answers say little without them.
+    """
 
     def _is_quoted(self, event: Event, part: Part) -> bool:
-        if part.function_call is not None or not super()._is_quoted(event, part):
+        if part.function_call is not None:
+            return event.flow is not None and part.function_call.name == ASK_USER
+        if not super()._is_quoted(event, part):
             return False
         return part.function_response is None or event.flow is None or not is_controllers(part.function_response.name)
 
@@ -109,7 +115,7 @@ class TaskHistory(History):
         """The last event of a run, preceded by what its last tasks were: their results alone say nothing to later tasks."""
         board = self.board(mark.run)
         lines = [
-            f"The task `{task}` was {board.status[task]}: {mark.objectives.get(task, board.nodes[task].objective)}"
+            f"The task `{task}` was {board.status[task]}: {mark.objectives.get(task) or shortened(board.nodes[task].objective)}"
             for task in last_tasks(board)
         ]
         said = event.content.parts if event.content is not None else ()
