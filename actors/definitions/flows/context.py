@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 from pydantic import BaseModel
 
@@ -34,6 +34,9 @@ def checked_value(key: object, value: object) -> JsonValue:
             raise ValueError(
                 f"{key!r} has a {type(inner).__name__} in it: only values are shown, and tasks that are values themselves"
             )
+        if isinstance(inner, set | frozenset):
+            # Another program has the items in another order, and a flow that it gives again would be another flow.
+            raise ValueError(f"{key!r} has a set in it: give a list, which has an order")
     try:
         found = plain(value)
         if (wrong := flaw([found], is_finite=True)) is not None:
@@ -56,7 +59,9 @@ def _parts(value: object) -> Iterator[object]:
         yield found
         if isinstance(found, Mapping):
             waiting += found.values()
-        elif isinstance(found, list | tuple | set | frozenset):
+        elif isinstance(found, list | tuple):
             waiting += found
         elif isinstance(found, BaseModel):
             waiting += vars(found).values()
+        elif is_dataclass(found):
+            waiting += (getattr(found, field.name, None) for field in fields(found))
