@@ -38,7 +38,7 @@ RUN = "run"
 SINCE = "since"
 AGENTS = "agents"
 """Keys of the controller's notes: the name of the flow's definition, the id of the run, the place in the log after which it
-began, and while it waits for the user, the agents that wait."""
+began, and once it has waited for the user, the agents that have waited last."""
 
 
 async def run_flow(spec: AgentSpec, context: ControllerContext, plans: PlanSource) -> AnyOutcome:
@@ -109,7 +109,9 @@ class _FlowRun:
         else:
             mark = FlowMark(run=self._run, goal=self._plan.goal, created=self._plan.nodes)
             self._board.add(self._spec.name, mark)
-        await self._context.record(self._event(mark, self._progress))
+        # The agents that have waited are noted on: if the Runner is lost now, the answers to them still lead to the flow.
+        waited = {AGENTS: self._context.progress[AGENTS]} if AGENTS in self._context.progress else {}
+        await self._context.record(self._event(mark, {**self._progress, **waited}))
 
     def _changes_so_far(self) -> dict[str, TaskChange]:
         board = self._board

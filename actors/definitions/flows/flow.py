@@ -21,7 +21,6 @@ from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.flow import TaskNode
 from actors.rules.flow.task_graph import cycle
-from actors.rules.flow.tool_names import ASK_USER
 from actors.rules.flow.turn_order import Strategy, TurnRules
 from actors.rules.flow.until import Condition, NamedTask
 
@@ -257,14 +256,6 @@ def _refuse_agent(agent: Agent) -> None:
 
 def _refuse_clashes(task: Task, agents: Sequence[Agent | None]) -> None:
     """Check that no agent of a task has another tool with the name of one that the task brings along."""
-    if task.interactive:
-        given = [("it", task.tools), *((f"its agent {agent.name!r}", getattr(agent, "tools", ())) for agent in agents if agent)]
-        for owner, tools in given:
-            if any(tool.name == ASK_USER for tool in tools):
-                raise ValueError(
-                    f"task {task.name or task.objective!r} is interactive, so its agents get a tool {ASK_USER!r}, and {owner} "
-                    "has another one: rename that, or leave interactive out"
-                )
     for brought in task.tools:
         for agent in agents:
             own = [tool for tool in getattr(agent, "tools", ()) if tool.name == brought.name]

@@ -42,6 +42,11 @@ class FlowPlan:
     context: Mapping[str, TaskContext] = field(default_factory=dict)
     until: Condition | None = None
 
+    @property
+    def asking_agents(self) -> tuple[str, ...]:
+        """The agents of interactive tasks."""
+        return tuple(dict.fromkeys(agent for node in self.nodes if node.interactive for agent in node.agents))
+
     def result_type(self, node: TaskNode) -> ResultType:
         """The type of a task's result. A task that was created while the flow ran has labels, or else a text as its result."""
         known = self.results.get(node.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Never
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import Agent, wrongly_defined
@@ -17,7 +17,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.tasks import refuse_taken_name
 from actors.errors import DefinitionError
 from actors.messages.flow import MAX_CALLS_OF_A_TASK
-from actors.rules.flow.tool_names import NAME_LENGTH
+from actors.rules.flow.tool_names import ASK_USER, NAME_LENGTH
 
 
 class Task(ShownByChanges, BaseModel):
@@ -94,6 +94,14 @@ class Task(ShownByChanges, BaseModel):
     @classmethod
     def _is_plain(cls, given: Mapping[str, object]) -> Mapping[str, object]:
         return {key: value if isinstance(value, Task) else checked_value(key, value) for key, value in given.items()}
+
+    @model_validator(mode="after")
+    def _asks_in_one_way(self) -> Task:
+        if self.interactive and any(tool.name == ASK_USER for tool in self.tools):
+            raise ValueError(
+                f"it is interactive, so its agents get a tool {ASK_USER!r}: rename the one in tools, or leave one out"
+            )
+        return self
 
     @field_validator("tools")
     @classmethod

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from actors import AgentTool, AnyComplete, Flow, FlowAgent, LlmAgent, SequentialAgent, Task, create_tasks, exit_loop
+from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
 from actors.testing import ScriptedModel
 
@@ -104,13 +105,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         "completion_agents names 'b', which is none of its agents. .*Its agents: a$",
     ),
     (lambda: Flow([Task("x", completion_agents=[agent()])]), "no agents"),
+    (lambda: Task("x", interactive=True, tools=[ask_user]), "it is interactive, so its agents get a tool 'ask_user': rename"),
     (
-        lambda: Flow([Task("x", name="t", interactive=True, tools=[ask_user])], agents=[agent()]),
-        "'t' is interactive.* and it has",
-    ),
-    (
-        lambda: Flow([Task("x", name="t", interactive=True)], agents=[agent(tools=[ask_user])]),
-        "task 't' is interactive, so its agents get a tool 'ask_user', and its agent 'a' has another one: rename that",
+        lambda: AgentTree(FlowAgent(Flow([Task("x", interactive=True)], agents=[agent(tools=[ask_user])]))),
+        "agent 'a' works on an interactive task and gets a tool 'ask_user', but has another one: rename that",
     ),
     (lambda: Flow([Task("x")], agents=[agent()], until=3), "until: .*it is a condition such as AnyComplete.*, not 3"),
     (
