@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import pytest
 
-from actors import Flow, LlmAgent, LlmRequest, LlmResponse, Paused, RunConfig, Task
+from actors import AnyComplete, Flow, LlmAgent, LlmRequest, LlmResponse, MaxLLMCalls, Paused, RunConfig, Task
 from actors.errors import DefinitionError, RequestError, TaskFailedError
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply, responses
@@ -266,3 +266,13 @@ def test_an_interactive_task_on_ray_survives_the_kill_of_agent_and_runner(tmp_pa
         assert session is not None
         calls = [call.name for event in session.events for call in event.function_calls()]
         assert calls == ["ask_user", "ask_user", "succeed_play"]
+        # A program that has joined asks and stops in the same ways.
+        tasks = [Task("Play.", name=name, interactive=True, context={"game": "rps"}) for name in ("one", "two")]
+        with Runtime.connect("test") as joined:
+            assert joined.run_task(tasks[0], on_question=User()) == "x x"
+            flow = Flow(tasks, agents=["root"], until=AnyComplete(tasks=[tasks[0]]) | MaxLLMCalls(9))
+            turn = joined.run_flow(flow, **ME)
+            while isinstance(turn.result().outcome, Paused):
+                turn = turn.answer(turn.pending[0], "y")
+            result = turn.result()
+        assert (result.tasks["one"].result, result.tasks["two"].status, bool(result.stopped)) == ("y y", "skipped", True)

@@ -151,4 +151,4 @@ def test_later_tasks_of_a_session_see_earlier_objectives_with_their_results(loca
         # Another session is not seen.
         thinker.model.replies.append(succeed("task_1", "x"))
         rt.run_task("Begin anew.", agents=["thinker"], session_id="s2")
-        assert "Solve it." not in str(asked(thinker)[3].contents)
+        assert "Solve it." not in "".join(content.text for content in asked(thinker)[3].contents)
