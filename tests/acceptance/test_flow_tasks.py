@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors import Flow, LlmAgent, Task
+from actors import Flow, LlmAgent, Part, Task, ToolContext
 from actors.testing import ScriptedModel
 from tests.support.flow_agents import ME, Person, asked, states, succeed, worker
 from tests.support.runtimes import Deploy
@@ -124,6 +124,25 @@ def test_an_agent_that_may_end_one_of_its_tasks_gets_the_tools_of_that_one(local
     with local(flow) as rt:
         assert states(rt.run(**ME, message="go")) == {"mine": "successful", "hers": "successful"}
     assert tools_of(helper) == {"succeed_mine", "fail_mine", "end_turn"}
+
+
+def test_of_an_earlier_objective_only_what_is_short_is_seen(local: Deploy) -> None:
+    """A template that shows an artifact stays one, for artifacts may be large; state that is long is cut."""
+
+    async def note(tool_context: ToolContext) -> str:
+        """Save a note."""
+        await tool_context.save_artifact("note.txt", Part(text="gold"))
+        return "saved"
+
+    root = worker("root", {"call": "note"}, *(succeed("task_1", str(number)) for number in range(4)), tools=[note])
+    with local(root) as rt:
+        for objective in ("Write a note.", "Read {artifact.note.txt}", "Remember {long}", "Say {gone?}"):
+            rt.run_task(objective, session_id="s1", state_delta={"long": "x" * 5_000})
+    seen = "\n".join(content.text for content in asked(root)[-1].contents)
+    assert "Read gold" in asked(root)[2].system_instruction
+    assert "was successful: Read {artifact.note.txt}" in seen
+    assert f"was successful: Remember {'x' * 1_000}" in seen
+    assert "x" * 2_000 not in seen
 
 
 def test_later_tasks_of_a_session_see_earlier_objectives_with_their_results(local: Deploy) -> None:
