@@ -148,9 +148,10 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
 
 def _settings_of(request: LlmRequest) -> JsonObject:
     """The request without its contents, by the SDK's names."""
-    settings: JsonObject = {"automatic_function_calling": {"disable": True}}
-    if request.system_instruction:
-        settings["system_instruction"] = request.system_instruction
+    settings: JsonObject = {
+        "automatic_function_calling": {"disable": True},
+        "system_instruction": request.system_instruction or None,
+    }
     if request.output_schema is not None:
         settings["response_json_schema"] = request.output_schema
         settings["response_mime_type"] = "application/json"

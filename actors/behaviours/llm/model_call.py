@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import cast
 
 import msgspec
 
 from actors.behaviours.callbacks import as_response, first_result
 from actors.behaviours.lifecycle import KeepOutput, callback_context
 from actors.behaviours.llm.prompt import Prompt
+from actors.behaviours.llm.request import RequestBuilder
 from actors.behaviours.llm.tool_calls import ToolCalls
-from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import is_cancellation
@@ -20,6 +19,7 @@ from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
+from actors.messages.llm.drafts import draft_of_response
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.rules.checks import model_answer, user_message
 
@@ -52,10 +52,9 @@ class ModelCall:
     ) -> None:
         self._spec = spec
         self._model = model
-        self._asked_name: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
         self._model_name = name_of(spec.model)
         self._context = context
-        self._prompt = prompt
+        self._requests = RequestBuilder(spec, prompt, tools)
         self._tools = tools
         self._keep_output = keep_output
 
@@ -68,7 +67,7 @@ class ModelCall:
         """
         actions = Actions()
         context = callback_context(self._context, actions)
-        request = await self._request(context)
+        request = await self._requests.build(context)
         response = await self._response(request, context)
         if response.content is None and response.error_code is None:
             if actions.freeze() != NO_ACTIONS:
@@ -76,27 +75,10 @@ class ModelCall:
             return None
         return await self._with_large_data_saved(self._event(await self._with_unique_ids(response), actions))
 
-    async def _request(self, context: CallbackContext) -> LlmRequest:
-        agent = cast(LlmAgent, self._spec.definition)
-        tools = self._tools.by_name.values()
-        request = LlmRequest(
-            model=self._asked_name,
-            agent=self._spec.name,
-            contents=await self._prompt.contents(),
-            system_instruction=await self._prompt.system_instruction(),
-            tools=[tool.declaration() for tool in tools],
-            config=dict(agent.generate_content_config),
-            output_schema=agent.output_json_schema,
-        )
-        for tool in tools:
-            await tool.process_request(request, context)
-        if not self._prompt.has_output_schema:
-            request.output_schema = None
-        return request
-
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         """Return the model's response, or what callbacks put in its place."""
         replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
+        self._requests.settle(request)
         if replaced is not None:
             return self._replacement(replaced)
         await self._context.take_llm_call()
@@ -109,8 +91,12 @@ class ModelCall:
             if replaced is None:
                 raise
             response = self._replacement(replaced)
-        replaced = await first_result(self._spec.hooks("after_model_callback"), context, response)
-        return response if replaced is None else self._replacement(replaced)
+        after = self._spec.hooks("after_model_callback")
+        if not after:
+            return response
+        draft = draft_of_response(response)
+        replaced = await first_result(after, context, draft)
+        return self._replacement(draft if replaced is None else replaced)
 
     async def _generate(self, request: LlmRequest) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
@@ -154,6 +140,7 @@ class ModelCall:
             error_code=response.error_code,
             error_message=response.error_message,
             usage=response.usage,
+            grounding_metadata=response.grounding_metadata,
             custom_metadata=response.custom_metadata,
             long_running_tool_ids=self._tools.long_running_ids(response.content),
         )
