@@ -51,7 +51,7 @@ class LlmRequest(Shown, msgspec.Struct, kw_only=True, dict=True):
 
     model: str = ""
     agent: str = ""
-    contents: Sequence[Content] = ()
+    contents: list[Content] = []
     tools: Sequence[FunctionDeclaration] = ()
     config: JsonValue = {}
     output_schema: JsonObject | None = None

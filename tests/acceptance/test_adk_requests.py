@@ -190,7 +190,7 @@ def test_a_model_may_yield_contents_of_google_genai(local: Deploy) -> None:
 
 
 def say_nonsense(context: CallbackContext, request: LlmRequest) -> None:
-    request.contents.append("and this")  # type: ignore[attr-defined]
+    request.contents.append("and this")  # type: ignore[arg-type]
 
 
 def instruct_nonsense(context: CallbackContext, request: LlmRequest) -> None:

@@ -33,11 +33,11 @@ class RequestBuilder:
         self._tools = tools
         self._changing = [tool for tool in tools.own.values() if type(tool).process_request is not Tool.process_request]
         # Others are not copied: a long conversation stands in one list for all requests.
-        self._is_changed = bool(self._changing or spec.hooks("before_model_callback"))
+        self._is_changed = bool(self._changing or self._agent.planner or spec.hooks("before_model_callback"))
 
     async def build(self, context: CallbackContext) -> LlmRequest:
         """Return the request as callbacks get it. It has to be settled when they have changed it."""
-        agent, tools = self._agent, self._tools.own
+        agent, tools, schema = self._agent, self._tools.own, self._agent.output_type
         declared = {name: declaration for name, tool in tools.items() if (declaration := tool.declaration()) is not None}
         request = LlmRequest(
             model=self._model,
@@ -45,9 +45,13 @@ class RequestBuilder:
             contents=await self._prompt.contents(),
             tools=list(declared.values()),
             config=GenerateContentConfig(agent.generate_content_config),
-            output_schema=agent.output_json_schema if self._prompt.has_output_schema else None,
+            output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
         )
         request.system_instruction = await self._prompt.system_instruction()
+        if agent.planner is not None:
+            agent.planner.process_request(request, context)
+        if agent.code_executor is not None:
+            agent.code_executor.process_request(request)
         if not self._is_changed:
             return request
         request.contents = ContentDrafts(request.contents)

@@ -6,20 +6,37 @@ from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyC
 from actors.definitions.tools.exit_loop import exit_loop
 from actors.definitions.tools.function import FunctionTool, LongRunningTool, tool
 from actors.definitions.tools.memory import load_memory
+from actors.definitions.tools.requests.built_in import (
+    BuiltInCodeExecutor,
+    BuiltInTool,
+    code_execution,
+    google_search,
+    url_context,
+)
+from actors.definitions.tools.requests.examples import Example, ExampleTool
+from actors.definitions.tools.requests.preload_memory import preload_memory
 from actors.definitions.tools.tasks import create_tasks
 
 __all__ = [
     "Actions",
+    "BuiltInCodeExecutor",
+    "BuiltInTool",
     "CallbackContext",
+    "Example",
+    "ExampleTool",
     "FunctionTool",
     "LongRunningTool",
     "ReadonlyContext",
     "State",
     "Tool",
     "ToolContext",
+    "code_execution",
     "create_tasks",
     "exit_loop",
+    "google_search",
     "load_artifacts",
     "load_memory",
+    "preload_memory",
     "tool",
+    "url_context",
 ]
