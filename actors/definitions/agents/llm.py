@@ -186,4 +186,6 @@ def as_tool(given: object) -> Tool:
         return known
     if callable(given):
         return FunctionTool(given)
+    if hasattr(given, "model_dump"):
+        raise ValueError("a tool must be a Tool or a function: google-genai's Tool goes into generate_content_config.tools")
     raise ValueError(f"a tool must be a Tool or a function, not {type(given).__name__}")
