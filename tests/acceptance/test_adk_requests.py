@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from actors import CallbackContext, Content, Event, FunctionTool, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig
+from actors import (
+    CallbackContext,
+    Content,
+    Event,
+    FunctionTool,
+    GenerateContentConfig,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    Part,
+    RunConfig,
+)
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
@@ -119,6 +130,20 @@ def test_the_configuration_of_a_request_has_attributes_and_is_its_own(local: Dep
         }
 
 
+def test_a_configuration_needs_no_google_genai(local: Deploy) -> None:
+    model = ScriptedModel(["one"])
+    given = GenerateContentConfig(temperature=0.2, labels={"team": "blue"})
+    with local(LlmAgent(name="root", model=model, generate_content_config=given)) as rt:
+        run_turn(rt, "hi")
+    assert (model.requests[0].config.temperature, model.requests[0].config.labels.team) == (0.2, "blue")
+    request = LlmRequest(config=types.GenerateContentConfig(top_k=3, tools=None))
+    assert (request.config.top_k, request.config) == (3, {"top_k": 3})
+    del request.config.top_k
+    assert request.config == {}
+    with pytest.raises(TypeError, match="a config must be a GenerateContentConfig or a dictionary of its fields, not int"):
+        LlmRequest(config=3)
+
+
 def configure_anew(context: CallbackContext, request: LlmRequest) -> None:
     request.config = types.GenerateContentConfig(temperature=0.3, system_instruction="Be new.")
 
@@ -172,12 +197,13 @@ def test_a_callback_changes_a_response_in_place(local: Deploy) -> None:
 
 
 class TheirContents:
-    """A model that yields contents of google-genai."""
+    """A model that yields objects of google-genai."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         for text in ("hel", "lo") if stream else ():
             yield LlmResponse(content=self._content(text), partial=True)
-        yield LlmResponse(content=self._content("hello"))
+        found: Any = types.GroundingMetadata(web_search_queries=["hello"])
+        yield LlmResponse(content=self._content("hello"), grounding_metadata=found, finish_reason=types.FinishReason.STOP)
 
     def _content(self, text: str) -> Any:
         return types.Content(role="model", parts=[types.Part(text=text)])
@@ -187,6 +213,7 @@ def test_a_model_may_yield_contents_of_google_genai(local: Deploy) -> None:
     with local(LlmAgent(name="root", model=TheirContents())) as rt:
         events = run_turn(rt, "hi", run_config=RunConfig(streaming="sse"))
         assert [(event.text, bool(event.partial)) for event in events] == [("hel", True), ("lo", True), ("hello", False)]
+        assert (events[-1].grounding_metadata, events[-1].finish_reason) == ({"webSearchQueries": ["hello"]}, "STOP")
 
 
 def say_nonsense(context: CallbackContext, request: LlmRequest) -> None:

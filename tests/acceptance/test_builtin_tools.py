@@ -72,8 +72,7 @@ def test_geminis_own_tools_go_over_the_wire_and_what_a_search_found_is_in_the_lo
             *others, functions = request.body["tools"]
             assert others == own
             assert [each["name"] for each in functions["functionDeclarations"]] == ["look_up"]
-    assert config.tools is not None
-    assert len(config.tools) == 1
+    assert root.generate_content_config == {"tools": [{"google_maps": {}}]}
 
 
 def test_code_that_gemini_ran_is_in_the_answer_and_goes_back_to_it(local: Deploy) -> None:

@@ -61,7 +61,9 @@ class GenerateContentConfig(Fields):
         if isinstance(given, Mapping):
             fields = dict(given)
         elif given is None or hasattr(given, "model_fields_set"):
-            fields = {name: getattr(given, name) for name in getattr(given, "model_fields_set", ())}
+            fields = {
+                name: value for name in getattr(given, "model_fields_set", ()) if (value := getattr(given, name)) is not None
+            }
         else:
             raise TypeError(f"a config must be a GenerateContentConfig or a dictionary of its fields, not {type(given).__name__}")
         converted = {name: as_json(value) for name, value in fields.items() if name != _INSTRUCTION}

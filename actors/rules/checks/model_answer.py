@@ -97,6 +97,9 @@ def checked_response(response: object, model: str, warn: Callable[[str], None]) 
         if content is not None:
             content = Content(role="model", parts=_parts(own_content(content).parts, warn))
             response = msgspec.structs.replace(response, content=None if content.is_empty() else content)
+        dump = getattr(response.grounding_metadata, "model_dump", None)
+        if dump is not None:
+            response = msgspec.structs.replace(response, grounding_metadata=dump(mode="json", by_alias=True, exclude_none=True))
         return decode(encode(response), LlmResponse)
     except _MALFORMED as error:
         # Constructors check no types, so any attribute may be anything.
