@@ -16,6 +16,7 @@ from actors import (
     FunctionCall,
     LlmAgent,
     Part,
+    PreloadMemoryTool,
     RunConfig,
     code_execution,
     google_search,
@@ -190,6 +191,6 @@ def test_memory_is_shown_without_being_asked_for(local: Deploy) -> None:
 
 
 def test_memory_that_the_app_has_not_fails_the_run(local: Deploy) -> None:
-    root = LlmAgent(name="root", model=ScriptedModel(["x"]), tools=[preload_memory])
+    root = LlmAgent(name="root", model=ScriptedModel(["x"]), tools=[PreloadMemoryTool()])
     with local(root, memory_store=None) as rt, pytest.raises(NoMemoryError):
         run_turn(rt, "hi")

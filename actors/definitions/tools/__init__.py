@@ -14,7 +14,7 @@ from actors.definitions.tools.requests.built_in import (
     url_context,
 )
 from actors.definitions.tools.requests.examples import Example, ExampleTool
-from actors.definitions.tools.requests.preload_memory import preload_memory
+from actors.definitions.tools.requests.preload_memory import PreloadMemoryTool, preload_memory
 from actors.definitions.tools.tasks import create_tasks
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "ExampleTool",
     "FunctionTool",
     "LongRunningTool",
+    "PreloadMemoryTool",
     "ReadonlyContext",
     "State",
     "Tool",
