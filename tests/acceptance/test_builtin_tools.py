@@ -44,6 +44,11 @@ def look_up(order: str) -> str:
     return order
 
 
+def roll(sides: int) -> int:
+    """Roll a die."""
+    return sides
+
+
 def grounded(reply: str) -> dict[str, Any]:
     made = text(reply)
     made["candidates"][0]["groundingMetadata"] = FOUND
@@ -109,7 +114,7 @@ def test_other_models_ignore_geminis_tools_and_a_call_of_one_is_made_up(local: D
     [
         [types.Tool(function_declarations=[types.FunctionDeclaration(name="f")])],
         [{"function_declarations": [{"name": "f"}]}],
-        [look_up.function],
+        [roll],
     ],
 )
 def test_functions_in_the_configuration_belong_elsewhere(tools: list[Any]) -> None:
