@@ -127,7 +127,7 @@ def own_content(given: object) -> Content:
         if type(given) is _ContentDraft and _are_all(_PartDraft, given.parts or ()):
             return _content(_encode(given))
         return Content(role=given.role, parts=[each if type(each) is Part else own_part(each) for each in given.parts or ()])
-    if hasattr(given, "model_dump"):
+    if hasattr(given, "model_dump") and hasattr(given, "parts"):
         return _from_genai(Content, given)
     if isinstance(given, dict):
         return Content.from_dict(given)
@@ -138,7 +138,7 @@ def own_part(given: object) -> Part:
     """A part of ours, a draft, one of google-genai, or its dictionary, as a message. Raises what `own_content` raises."""
     if isinstance(given, Part):
         return _part(_encode(given))
-    if hasattr(given, "model_dump"):
+    if hasattr(given, "model_dump") and hasattr(given, "text"):
         return _from_genai(Part, given)
     if isinstance(given, dict):
         return Content.from_dict({"parts": [cast(JsonObject, given)]}).parts[0]
