@@ -17,18 +17,28 @@ from actors.definitions.agents import (
     Supervision,
 )
 from actors.definitions.flows import Flow, FlowAgent, Task
+from actors.definitions.planners import BasePlanner, BuiltInPlanner, PlanReActPlanner
 from actors.definitions.tools import (
+    BuiltInCodeExecutor,
+    BuiltInTool,
     CallbackContext,
+    Example,
+    ExampleTool,
     FunctionTool,
     LongRunningFunctionTool,
+    PreloadMemoryTool,
     ReadonlyContext,
     Tool,
     ToolContext,
+    code_execution,
     create_tasks,
     exit_loop,
+    google_search,
     load_artifacts,
     load_memory,
+    preload_memory,
     tool,
+    url_context,
 )
 from actors.interfaces.context import InvocationContext
 from actors.interfaces.model import Model
@@ -37,6 +47,7 @@ from actors.messages.content import Blob, Content, FileData, FunctionCall, Funct
 from actors.messages.event import Event, EventActions, Usage
 from actors.messages.flow import FlowMark, TaskChange, TaskNode
 from actors.messages.limits import ModelLimits
+from actors.messages.llm.fields import GenerateContentConfig
 from actors.messages.memory import MemoryEntry
 from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
 from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
@@ -50,13 +61,19 @@ __all__ = [
     "AnyComplete",
     "AnyFailed",
     "BaseAgent",
+    "BasePlanner",
     "Blob",
+    "BuiltInCodeExecutor",
+    "BuiltInPlanner",
+    "BuiltInTool",
     "CallbackContext",
     "Cancelled",
     "Content",
     "CustomAgent",
     "Event",
     "EventActions",
+    "Example",
+    "ExampleTool",
     "Failed",
     "FileData",
     "Finished",
@@ -67,6 +84,7 @@ __all__ = [
     "FunctionDeclaration",
     "FunctionResponse",
     "FunctionTool",
+    "GenerateContentConfig",
     "InvocationContext",
     "LlmAgent",
     "LlmRequest",
@@ -83,7 +101,9 @@ __all__ = [
     "Part",
     "Paused",
     "Placement",
+    "PlanReActPlanner",
     "Plugin",
+    "PreloadMemoryTool",
     "ReadonlyContext",
     "RunConfig",
     "SequentialAgent",
@@ -96,9 +116,13 @@ __all__ = [
     "ToolContext",
     "Transfer",
     "Usage",
+    "code_execution",
     "create_tasks",
     "exit_loop",
+    "google_search",
     "load_artifacts",
     "load_memory",
+    "preload_memory",
     "tool",
+    "url_context",
 ]

@@ -100,7 +100,7 @@ class Callbacks:
         self.called: list[tuple[str, tuple[type, ...]]] = []
 
     def keep(self, point: str, *args: Any) -> None:
-        self.called.append((point, tuple(type(arg) for arg in args)))
+        self.called.append((point, tuple(LlmResponse if isinstance(arg, LlmResponse) else type(arg) for arg in args)))
 
     def before_agent(self, callback_context: CallbackContext) -> None:
         self.keep("before_agent", callback_context)

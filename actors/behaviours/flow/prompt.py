@@ -46,7 +46,7 @@ class TaskPrompt:
         contents = (await self._context.task_view()).contents_for(self._work.run, self._work.tasks)
         if not contents or contents[-1].role != USER:
             contents.append(Content.of_text(GO_ON))
-        return contents
+        return await self._templates.placed_in(contents)
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, and the briefing."""

@@ -68,11 +68,16 @@ class ToolCalls:
         spec: the agent, whose hooks are called.
         context: the run.
         by_name: the tools.
+
+    Attributes:
+        own: the same tools.
+        by_name: those that the newest response may call: callbacks may have added some to its request.
     """
 
     def __init__(self, spec: AgentSpec, context: Context, by_name: Mapping[str, Tool]) -> None:
         self._spec = spec
         self._context = context
+        self.own = by_name
         self.by_name = by_name
 
     def may_wait(self, call: FunctionCall) -> bool:

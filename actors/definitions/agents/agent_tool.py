@@ -7,6 +7,7 @@ import copy
 import pydantic
 
 from actors.definitions.agents.base import BaseAgent
+from actors.definitions.agents.output_type import output_type
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.function import without_unknown
@@ -37,8 +38,8 @@ class AgentTool(Tool):
 
     Args:
         agent: the agent to ask; the tool takes its name and description. With an `input_schema` the tool takes those arguments
-            and passes them on as JSON; without, it takes one text, `request`. With an `output_schema` the result is an object
-            of that schema; without, it is a text.
+            and passes them on as JSON; without, it takes one text, `request`. With an `output_schema` the result is a value
+            of that type; without, it is a text.
         skip_summarization: True makes the result the end of the asking agent's run; default False.
 
     Raises:
@@ -53,7 +54,8 @@ class AgentTool(Tool):
         self.description = agent.description
         self.skip_summarization = skip_summarization
         self._input: type[pydantic.BaseModel] = getattr(agent, "input_schema", None) or _Request
-        self._output: type[pydantic.BaseModel] | None = getattr(agent, "output_schema", None)
+        schema = getattr(agent, "output_schema", None)
+        self._output = output_type(schema) if schema is not None else None
 
     def alone(self) -> AgentTool:
         """The same tool without the agents below its agent, as it is sent to the actor of the agent that has it."""
@@ -108,6 +110,6 @@ class AgentTool(Tool):
         if self._output is None:
             return answer
         try:
-            return self._output.model_validate_json(answer).model_dump(mode="json", exclude_none=True)
-        except pydantic.ValidationError as error:
-            raise ToolAgentError(self.name, f"its answer does not fit its output_schema: {problems(error)}") from error
+            return self._output.value_of(answer)
+        except ValueError as error:
+            raise ToolAgentError(self.name, f"its answer does not fit its output_schema: {error}") from error

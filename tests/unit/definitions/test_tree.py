@@ -246,7 +246,7 @@ LOOP: Any = LoopAgent
         (lambda: LlmAgent(name="a", tools=["lookup"]), ["tool", "str"]),
         (lambda: LlmAgent(name="a", tools=[Nameless()]), ["needs a name"]),
         (lambda: LlmAgent(name="a", generate_content_config=3), ["generate_content_config", "int"]),
-        (lambda: LlmAgent(name="a", generate_content_config={"tools": []}), ["generate_content_config.tools", "tools"]),
+        (lambda: LlmAgent(name="a", generate_content_config={"tools": [lookup]}), ["generate_content_config.tools", "tools"]),
         (lambda: LlmAgent(name="a", generate_content_config={"system_instruction": "x"}), ["instruction"]),
         (lambda: LoopAgent(name="l", max_iterations=-1), ["max_iterations"]),
         (lambda: LOOP(name="l", on_escalate="stop"), ["on_escalate"]),
