@@ -96,7 +96,10 @@ def plan_name(plan: FlowPlan, turn: TurnKey) -> str:
     key, invocation_id = turn
     schemas = {name: None if result.is_none else result.schema for name, result in plan.results.items()}
     tools = {task: [tool.name for tool in given] for task, given in plan.tools.items()}
-    content = (key.user, key.session, invocation_id, plan.nodes, plan.goal, plan.rules, schemas, tools, plan.context, plan.until)
+    content = [key.user, key.session, invocation_id, plan.nodes, plan.goal, plan.rules, schemas, tools]
+    if plan.context or plan.until is not None:
+        # Without them a flow keeps the name under which older logs have it.
+        content += [plan.context, plan.until]
     return f"{plan.name}/{hashlib.sha256(encode(plain(content))).hexdigest()[:32]}"
 
 
