@@ -32,6 +32,10 @@ from actors.runner.turns.running_turn import RunningTurn, TurnKey
 logger = logging.getLogger(__name__)
 
 
+_HOOKS = ("on_user_message_callback", "before_run_callback", "after_run_callback")
+"""The hooks that the Runner calls."""
+
+
 class _Asked(NamedTuple):
     """The facts of a turn that its hooks get."""
 
@@ -57,11 +61,11 @@ class PluginHooks:
     """
 
     def __init__(self, environment: RunnerEnvironment) -> None:
-        self._plugins = environment.plugins
+        self._hooks = {name: hooks(environment.plugins, name) for name in _HOOKS}
         self._session = environment.session
         self._artifacts = environment.artifacts
-        self.has_message_hooks = bool(hooks(self._plugins, "on_user_message_callback"))
-        self.has_end_hooks = bool(hooks(self._plugins, "after_run_callback"))
+        self.has_message_hooks = bool(self._hooks["on_user_message_callback"])
+        self.has_end_hooks = bool(self._hooks["after_run_callback"])
 
     async def on_user_message(self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn) -> tuple[Content, Actions]:
         """The message as the plugins leave it, and the actions that they took.
@@ -88,7 +92,7 @@ class PluginHooks:
         Raises:
             PluginFailedError: a hook raised.
         """
-        if not hooks(self._plugins, "before_run_callback"):
+        if not self._hooks["before_run_callback"]:
             return None
         # A turn that was recovered comes without its state.
         state = decode(turn.state, dict) if turn.state else await self._state(turn.ref.key)
@@ -140,7 +144,7 @@ class PluginHooks:
         )
         try:
             with in_run(RunFacts(asked.agent, key.user, key.session, invocation_id)):
-                result = await first_result(hooks(self._plugins, hook), context, *args)
+                result = await first_result(self._hooks[hook], context, *args)
             content = as_content(result) if result is not None and hook != "after_run_callback" else None
             actions.state_delta = stored_delta(actions.state_delta)
         except BaseException as error:

@@ -88,6 +88,7 @@ class BaseAgent(ShownByChanges, BaseModel):
         callback_points: of its class, the fields that hold functions of the user which the agent's run calls.
 
     Raises:
+        AgentTreeError: no agent can have that name.
         DefinitionError: a field is missing, unknown or wrong, or a callback cannot be called; the message names it.
     """
 
@@ -108,12 +109,9 @@ class BaseAgent(ShownByChanges, BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise DefinitionError(wrongly_defined(type(self).__name__, fields.get("name"), error)) from error
-
-    @pydantic.field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: str) -> str:
-        check_agent_name(name)
-        return name
+        # The controller of flows has a name that no agent of a user can have.
+        if "name" in fields or self.kind != "flow":
+            check_agent_name(self.name)
 
     @pydantic.model_validator(mode="after")
     def _is_a_kind(self) -> BaseAgent:

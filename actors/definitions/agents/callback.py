@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from actors.errors import DefinitionError
 from actors.errors.user_code import UserFunction, UserResult, in_thread
@@ -65,19 +65,20 @@ class Signature:
             _check_order(function, point, signature, given)
 
 
-@lru_cache(maxsize=1_000)
-def _cached(function: UserFunction, point: str) -> Signature:
-    # Thousands of agents may share a function, and inspecting its signature takes 20 us each time.
-    return Signature(function, point)
+_SIGNATURES: WeakKeyDictionary[UserFunction, dict[str, Signature]] = WeakKeyDictionary()
+"""How to call each function, as long as it is there. Thousands of agents may share one, and an inspection takes 20 us."""
 
 
 def signature_of(function: UserFunction, point: str) -> Signature:
     """How to call a callback: see Signature. Raises DefinitionError."""
     try:
-        return _cached(function, point)
+        known = _SIGNATURES.setdefault(function, {})
     except TypeError:
-        # An object that cannot be hashed.
+        # An object that cannot be hashed, or has no weak references.
         return Signature(function, point)
+    if point not in known:
+        known[point] = Signature(function, point)
+    return known[point]
 
 
 class UserCallback:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Never
 
 from actors.definitions.tools.base import Tool
-from actors.errors import DefinitionError
+from actors.errors import AgentTreeError, DefinitionError
 from actors.messages.event import USER
 from actors.messages.shown import shown
 from actors.rules.checks.ids import MAX_ID
@@ -61,10 +61,10 @@ def refuse_change(agent: str, field: str) -> Never:
 
 
 def check_agent_name(name: str) -> None:
-    """Check the name of an agent. Raises ValueError."""
+    """Check the name of an agent. Raises AgentTreeError."""
     if name == USER:
-        raise ValueError(f"{name!r} is the author of the user's messages: choose another name")
+        raise AgentTreeError(f"an agent is called {name!r}, which is the author of the user's messages")
     if not name.isidentifier():
-        raise ValueError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
+        raise AgentTreeError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
     if len(name) > MAX_ID:
-        raise ValueError(f"{name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")
+        raise AgentTreeError(f"the name {name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")

@@ -58,5 +58,12 @@ class AgentSpec:
 
     def hooks(self, name: str) -> Sequence[UserCallback]:
         """The callbacks of a point such as `before_agent_callback`: the plugins' first, then the agent's own."""
-        own = callbacks(getattr(self.definition, name, None))
-        return [*hooks(self.plugins, name), *[UserCallback(function, name) for function in own]]
+        found = self._hooks.get(name)
+        if found is None:
+            own = [UserCallback(function, name) for function in callbacks(getattr(self.definition, name, None))]
+            found = self._hooks[name] = [*hooks(self.plugins, name), *own]
+        return found
+
+    @cached_property
+    def _hooks(self) -> dict[str, Sequence[UserCallback]]:
+        return {}

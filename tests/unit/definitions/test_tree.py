@@ -251,18 +251,32 @@ LOOP: Any = LoopAgent
         (lambda: LoopAgent(name="l", max_iterations=-1), ["max_iterations"]),
         (lambda: LOOP(name="l", on_escalate="stop"), ["on_escalate"]),
         (lambda: BaseAgent(name="a"), ["one of the kinds"]),
-        (lambda: llm("user"), ["name", "'user'"]),
-        (lambda: llm("my-agent"), ["name", "'my-agent'", "identifier"]),
-        (lambda: llm(""), ["name", "''", "identifier"]),
-        (lambda: llm("1st"), ["name", "'1st'", "identifier"]),
-        (lambda: SequentialAgent(name="a b"), ["name", "'a b'", "identifier"]),
-        (lambda: llm("a" * 257), ["name", "257 characters"]),
         (lambda: LLM(name="a", sub_agents=["b"]), ["sub_agents"]),
     ],
 )
 def test_a_wrong_definition_is_refused_at_once_and_names_the_field(define: Any, words: list[str]) -> None:
     with pytest.raises(DefinitionError) as raised:
         define()
+    for word in words:
+        assert word in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("user", ["'user'"]),
+        ("my-agent", ["'my-agent'", "identifier"]),
+        ("", ["''", "identifier"]),
+        ("1st", ["'1st'", "identifier"]),
+        ("a b", ["'a b'", "identifier"]),
+        (CONTROLLER, [f"'{CONTROLLER}'", "identifier"]),
+        ("a" * 257, ["257 characters"]),
+    ],
+)
+@pytest.mark.parametrize("kind", [LlmAgent, LoopAgent])
+def test_a_name_that_no_agent_can_have_is_refused_at_once(kind: Any, name: str, words: list[str]) -> None:
+    with pytest.raises(AgentTreeError, match=r"^failed to create agent tree: ") as raised:
+        kind(name=name)
     for word in words:
         assert word in str(raised.value)
 
