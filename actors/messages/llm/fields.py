@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
 from actors.messages.json_types import JsonObject, JsonValue
 
@@ -88,7 +89,7 @@ def instruction_text(given: object) -> str:
 
 
 def as_json(value: object) -> JsonValue:
-    """A copy of a value with pydantic models in it as JSON objects, None left out, keys as in Python."""
+    """A copy of a value with pydantic models in it as JSON objects without None, and enums as values."""
     dump = getattr(value, "model_dump", None)
     if dump is not None and not isinstance(value, type):
         return dump(mode="json", exclude_none=True)
@@ -96,7 +97,7 @@ def as_json(value: object) -> JsonValue:
         return {key: as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(each) for each in value]
-    return value
+    return value.value if isinstance(value, Enum) else value
 
 
 def _camel(name: str) -> str:

@@ -11,7 +11,7 @@ from google.genai import types
 from actors.errors import InvalidMessageError, NotEncodableError
 from actors.messages.content import Blob, Content, FunctionCall, Part
 from actors.messages.llm.drafts import ContentDrafts, draft_of_content, draft_of_response, own_content
-from actors.messages.llm.fields import Fields
+from actors.messages.llm.fields import Fields, GenerateContentConfig
 from actors.messages.model import LlmResponse
 
 CALL = Content(
@@ -94,3 +94,22 @@ def test_the_metadata_of_a_response_has_attributes_in_either_case() -> None:
     assert metadata == {**found, "webSearchQueries": ["r"]}
     with pytest.raises(AttributeError, match="Fields has no attribute '_x'"):
         _ = Fields()._x
+
+
+def test_a_configuration_of_google_genai_becomes_plain_data() -> None:
+    theirs = types.GenerateContentConfig(
+        media_resolution=types.MediaResolution.MEDIA_RESOLUTION_LOW,
+        response_modalities=["TEXT"],
+        thinking_config=types.ThinkingConfig(thinking_level=types.ThinkingLevel.LOW),
+        tools=[types.Tool(google_search=types.GoogleSearch())],
+        seed=None,
+    )
+    ours = GenerateContentConfig.of(theirs)
+    assert ours == {
+        "media_resolution": "MEDIA_RESOLUTION_LOW",
+        "response_modalities": ["TEXT"],
+        "thinking_config": {"thinking_level": "LOW"},
+        "tools": [{"google_search": {}}],
+    }
+    # An enum of google-genai would load the SDK into each agent's process.
+    assert type(ours["media_resolution"]) is str
