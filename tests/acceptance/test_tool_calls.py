@@ -54,7 +54,7 @@ def test_what_a_tool_did_wrong_or_was_given_wrongly_is_told_to_the_model(deploy:
             ("order", "string"),
             ("ValueError", "kaput"),
             ("numbers", "object"),
-            ("put_nonsense", "object"),
+            ("state['bad']", "object"),
         ],
         strict=True,
     ):

@@ -7,15 +7,17 @@ list. So it is refused when it is written. A tuple is the one exception: it come
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import NamedTuple
 
 from actors.errors import NotEncodableError
-from actors.messages.codec import plain
+from actors.errors.user_code import error_text
+from actors.messages.codec import MAX_DEPTH, plain
 from actors.messages.json_types import JsonMapping, StateDelta
+from actors.messages.shown import shown
 
 _PLAIN = (str, bool, int, float, bytes, type(None))
 
@@ -33,23 +35,32 @@ _OTHERWISE = "does not come back: store texts, numbers, booleans, None, bytes, l
 
 
 class _Flaw(NamedTuple):
-    """A value that would not come back as it is: its type, where it stands, and what to do instead."""
+    """A value that would not come back as it is: its type, what to do instead, and the keys on the way to it, last one first."""
 
     kind: str
-    where: str
     instead: str
+    way: tuple[object, ...] = ()
+    is_key: bool = False
+
+    def inside(self, key: object) -> _Flaw:
+        """The same, seen from the list or dictionary that has the value at `key`."""
+        return self._replace(way=(*self.way, key))
 
 
 def check_value(key: object, value: object) -> None:
-    """Check a value that is put into the state.
+    """Check a value that is put into the state. How deep it is nested is checked with its event.
 
     Raises:
         NotEncodableError: the value, or one inside of it, would come back as another one; the message says what to store instead.
     """
-    if type(value) in _PLAIN:
-        return
-    for flaw in _flaws(f"state[{key!r}]", value, ()):
-        raise NotEncodableError(flaw.kind, f"{flaw.where} {flaw.instead}")
+    try:
+        flaw = _flaw(value, set())
+    except BaseException as error:
+        # The value may be of a user's own class, which may raise anything; nothing is awaited, so it is no cancellation.
+        raise NotEncodableError(type(value).__name__, error_text(error)) from error
+    if flaw is not None:
+        where = "state" + "".join(f"[{shown(step)}]" for step in (key, *reversed(flaw.way)))
+        raise NotEncodableError(flaw.kind, f"{'a key of ' if flaw.is_key else ''}{where} {flaw.instead}")
 
 
 def stored_delta(delta: JsonMapping) -> StateDelta:
@@ -60,24 +71,34 @@ def stored_delta(delta: JsonMapping) -> StateDelta:
     return stored
 
 
-def _flaws(where: str, value: object, around: tuple[int, ...]) -> Iterator[_Flaw]:
-    """What would be changed in a value, the value itself included. `around`: the ids of the values that it stands in."""
-    kind = type(value).__name__
-    if isinstance(value, Enum) and value.value != value:
-        yield _Flaw(kind, where, _instead(value))
-    elif isinstance(value, _PLAIN) or id(value) in around:
-        # A value that holds itself is found when the event is encoded.
-        return
-    elif isinstance(value, dict):
-        for key, each in value.items():
+def _flaw(value: object, around: set[int]) -> _Flaw | None:
+    """The first value that would be changed: this one, or one inside of it.
+
+    Args:
+        around: the ids of the lists and dictionaries that it stands in.
+    """
+    if type(value) in _PLAIN:
+        return None
+    if isinstance(value, _PLAIN):
+        return _Flaw(type(value).__name__, _instead(value)) if isinstance(value, Enum) and value.value != value else None
+    if id(value) in around or len(around) > MAX_DEPTH:
+        return None
+    if isinstance(value, dict):
+        items: Iterable[tuple[object, object]] = value.items()
+        for key in value:
             if not isinstance(key, str):
-                yield _Flaw(type(key).__name__, f"a key of {where}", f"would come back as a text: use texts as keys, not {key!r}")
-            yield from _flaws(f"{where}[{key!r}]", each, (*around, id(value)))
+                return _Flaw(type(key).__name__, f"would come back as a text: use texts as keys, not {shown(key)}", is_key=True)
     elif isinstance(value, list) or type(value) is tuple:
-        for index, each in enumerate(value):
-            yield from _flaws(f"{where}[{index}]", each, (*around, id(value)))
+        items = enumerate(value)
     else:
-        yield _Flaw(kind, where, _instead(value))
+        return _Flaw(type(value).__name__, _instead(value))
+    around.add(id(value))
+    for key, each in items:
+        flaw = _flaw(each, around)
+        if flaw is not None:
+            return flaw.inside(key)
+    around.discard(id(value))
+    return None
 
 
 def _instead(value: object) -> str:
