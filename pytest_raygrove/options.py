@@ -73,7 +73,7 @@ def options_of(node: pytest.Item | pytest.Collector, config: pytest.Config) -> O
         engines=_engines(given.pop("engines", config.getini("raygrove_engines"))),
         scope=_scope(given.pop("scope", "function")),
         timeout_s=_timeout(given.pop("timeout", config.getini("raygrove_timeout"))),
-        leaks=given.pop("leaks", True),
+        leaks=_leaks(given.pop("leaks", True)),
         runtime=given,
     )
 
@@ -99,3 +99,13 @@ def _timeout(value: object) -> float:
     if not 0 <= timeout_s < float("inf"):
         raise pytest.UsageError(f"raygrove: timeout is a number of seconds, or 0 for any time, not {value!r}")
     return timeout_s
+
+
+def _leaks(value: object) -> bool | list[str]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return list(value)
+    raise pytest.UsageError(
+        f"raygrove: leaks is True, False, or a list of threads that may stay, such as ['grpc*'], not {value!r}"
+    )

@@ -55,7 +55,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         try:
             engines = options_of(metafunc.definition, metafunc.config).engines
         except pytest.UsageError as error:
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         hidden = getattr(pytest, "HIDDEN_PARAM", None)
         ids = [hidden] if len(engines) == 1 and hidden is not None else list(engines)
         metafunc.parametrize(ENGINE, engines, ids=ids, indirect=True, scope="module")

@@ -50,6 +50,7 @@ class Watch:
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Leave what hangs. The handler of the signal, which runs in the main thread."""
+        __tracebackhide__ = True
         if self._report:
             report, self._report = self._report, ""
             pytest.fail(report)

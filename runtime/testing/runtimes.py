@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, RuntimeClosedError
 from actors.errors.suggestions import did_you_mean
 from runtime.driver.runtime import Runtime
 from runtime.settings import PREFIX, Settings
+from runtime.testing.leaks import LeakCheck
 
 SMALL: Mapping[str, Any] = {"spare_hosts": 0, "max_live_agents": 1}
 """Settings on Ray, unless the test or the environment has others: the start of a process is most of what a test costs there."""
@@ -25,18 +26,22 @@ class TestRuntimes:
         engine: "local" or "ray".
         folder: for the stores.
         options: arguments of every Runtime; `settings` may be a dictionary.
-
-    Attributes:
-        open: the Runtimes that are started and not closed, the oldest first.
+        leaks: whether to look for what they have left; a list names threads that may stay.
     """
 
     __test__ = False
 
-    def __init__(self, engine: str, folder: Path, options: Mapping[str, Any]) -> None:
+    def __init__(self, engine: str, folder: Path, options: Mapping[str, Any], leaks: bool | Sequence[str] = True) -> None:
         self.engine = engine
-        self.open: list[Runtime] = []
         self._folder = folder
         self._options = options
+        self._open: list[tuple[Runtime, Settings, bool]] = []
+        self._leaks = LeakCheck(() if leaks is True else leaks) if leaks is not False else None
+
+    @property
+    def open(self) -> list[Runtime]:
+        """The Runtimes that were started and not closed, the oldest first."""
+        return [runtime for runtime, _, _ in self._open]
 
     def start(self, root_agent: Any, **options: Any) -> Runtime:
         """Start a Runtime.
@@ -60,21 +65,34 @@ class TestRuntimes:
         given["settings"] = self._settings(given["engine"], given.get("settings"))
         runtime = Runtime(root_agent, **given)
         runtime.start()
-        self.open.append(runtime)
+        self._open.append((runtime, given["settings"], bool(given.get("detached"))))
         return runtime
 
     def close(self) -> None:
-        """Close the Runtimes that are open, the newest first. Raises what closing them raises."""
+        """Close the Runtimes that are open, the newest first, and look for what they have left.
+
+        Raises:
+            AssertionError: something is left.
+            Exception: what closing one of them has raised; the others are closed as well.
+        """
         errors: list[Exception] = []
         while self.open:
-            runtime = self.open.pop()
+            runtime, settings, is_detached = self._open.pop()
+            if self._leaks is not None:
+                self._leaks.note(runtime, settings)
             try:
-                runtime.close()
+                if is_detached:
+                    with suppress(RuntimeClosedError):
+                        runtime.shutdown()
+                else:
+                    runtime.close()
             except Exception as error:
                 # The others have to be closed as well.
                 errors.append(error)
         if errors:
             raise errors[0]
+        if self._leaks is not None:
+            self._leaks.check()
 
     def _settings(self, engine: str, given: Settings | Mapping[str, Any] | None) -> Settings:
         if isinstance(given, Settings):
@@ -90,13 +108,12 @@ def opened(
     """Runtimes that are closed at the end of the block.
 
     Args:
-        leaks: whether to look for what they have left; a list names threads that may stay.
         listed: the object is in this list until it is closed.
 
     Raises:
         AssertionError: closed Runtimes have left something.
     """
-    runtimes = TestRuntimes(engine, folder, options)
+    runtimes = TestRuntimes(engine, folder, options, leaks)
     listed.append(runtimes)
     try:
         yield runtimes

@@ -62,6 +62,7 @@ class Trajectory(Sequence[Step]):
             AssertionError: the path is another one. Its text shows both, line by line.
             DefinitionError: an expected step is none.
         """
+        __tracebackhide__ = True
         pairs = in_order(_checked(expected), self._steps)
         if len(pairs) != len(expected) or len(pairs) != len(self._steps):
             raise AssertionError(compared("the path is another one than expected", expected, self._steps, pairs, exact=True))
@@ -76,6 +77,7 @@ class Trajectory(Sequence[Step]):
         Raises:
             AssertionError, DefinitionError: see `assert_exactly`.
         """
+        __tracebackhide__ = True
         pairs = in_order(_checked(expected), self._steps)
         if len(pairs) != len(expected):
             raise AssertionError(compared("steps are missing, or in another order", expected, self._steps, pairs))
@@ -90,12 +92,14 @@ class Trajectory(Sequence[Step]):
         Raises:
             AssertionError, DefinitionError: see `assert_exactly`.
         """
+        __tracebackhide__ = True
         pairs = contains(_checked(expected), self._steps)
         if len(pairs) != len(expected):
             raise AssertionError(compared("steps are missing", expected, self._steps, pairs))
         self._assert_state(state)
 
     def _assert_state(self, expected: Mapping[str, Any] | None, surplus: Iterable[str] = ()) -> None:
+        __tracebackhide__ = True
         expected = expected or {}
         wrong = [name for name, value in expected.items() if name not in self.state or self.state[name] != value]
         lines = [f"- {name} = {expected[name]!r}" for name in wrong]
