@@ -58,7 +58,7 @@ class LeakCheck:
         with suppress(RaygroveError):
             owners = dict(_owners(runtime.statistics()))
             owners.pop(os.getpid(), None)
-            self._noted.update(_with_descendants(owners))
+            self._noted.update(with_descendants(owners))
 
     def check(self) -> None:
         """Wait until everything has ended. Raises AssertionError with what has not."""
@@ -106,7 +106,7 @@ def _owners(statistics: RuntimeStatistics) -> Iterator[tuple[int, str]]:
         yield process.pid, f"of {name}, with {', '.join(process.agents)}"
 
 
-def _with_descendants(owners: dict[int, str]) -> Iterator[tuple[Process, str]]:
+def with_descendants(owners: dict[int, str]) -> Iterator[tuple[Process, str]]:
     """The processes themselves, and what they have started."""
     there = {process.pid: process for process in processes()}
     for process in there.values():

@@ -9,6 +9,9 @@ from pathlib import Path
 
 PROC = Path("/proc")
 
+SHOWN = 200
+"""How many characters of a command are shown."""
+
 
 @dataclass(frozen=True)
 class Process:
@@ -32,7 +35,7 @@ class Process:
         return self.pid, self.started
 
     def __str__(self) -> str:
-        return f"{self.pid} ({self.command})"
+        return f"{self.pid} ({self.command[:SHOWN]})"
 
 
 def processes() -> Iterator[Process]:
@@ -47,7 +50,7 @@ def processes() -> Iterator[Process]:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
                 if fields[0] not in ("Z", "X"):
                     command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                    yield Process(int(folder.name), int(fields[1]), int(fields[19]), command[:200])
+                    yield Process(int(folder.name), int(fields[1]), int(fields[19]), command)
 
 
 def children(pid: int) -> list[Process]:

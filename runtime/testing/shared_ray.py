@@ -73,7 +73,9 @@ def _address(folder: Path, run_pid: int) -> str:
         command = [sys.executable, "-m", "runtime.testing.ray_keeper", str(run_pid), str(told)]
         with log.open("w") as output:
             # In a session of its own: Ctrl-C is for pytest, which has to close its Runtimes first.
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+            keeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+        # It outlives this process, and Python warns of processes that it believes to run.
+        keeper.returncode = 0
     until_s = time.monotonic() + START_S
     while not told.exists():
         if time.monotonic() > until_s:
