@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,11 @@ from pytest_raygrove.options import Options, options_of
 if TYPE_CHECKING:
     from actors.testing import PatternModel, ScriptedModel
     from runtime import Runtime
+    from runtime.testing.frozen_clock import FrozenClock
     from runtime.testing.runtimes import TestRuntimes
+
+CLOCK = pytest.StashKey["FrozenClock"]()
+"""The clock of the newest test that has one."""
 
 _OPEN = pytest.StashKey["list[TestRuntimes]"]()
 
@@ -58,7 +63,10 @@ def start_runtime(raygrove_engine: str, tmp_path: Path, request: pytest.FixtureR
 
     All of a test use the same stores, so that a second one finds what the first has left.
     """
-    with _runtimes(raygrove_engine, tmp_path, options_of(request.node, request.config), request.config) as runtimes:
+    options = options_of(request.node, request.config)
+    if "frozen_clock" in request.fixturenames:
+        options = replace(options, runtime={**options.runtime, "clock": request.getfixturevalue("frozen_clock")})
+    with _runtimes(raygrove_engine, tmp_path, options, request.config) as runtimes:
         yield runtimes.start
 
 
@@ -78,6 +86,10 @@ def runtime(raygrove_engine: str, request: pytest.FixtureRequest) -> Runtime:
     from runtime.testing.runtimes import own_or_shared
 
     if options_of(request.node, request.config).scope == "module":
+        if "frozen_clock" in request.fixturenames:
+            pytest.fail(
+                "frozen_clock is of one test: its Runtime cannot be that of a module, leave out scope='module'", pytrace=False
+            )
         shared: TestRuntimes = request.getfixturevalue("raygrove_module_runtimes")
         return own_or_shared(shared, request.getfixturevalue("root_agent"))
     start: Callable[..., Runtime] = request.getfixturevalue("start_runtime")
@@ -106,6 +118,17 @@ def script(scripted_model: ScriptedModel) -> Iterator[Callable[..., ScriptedMode
     restart()
     yield restart
     restart()
+
+
+@pytest.fixture
+def frozen_clock(raygrove_engine: str, request: pytest.FixtureRequest) -> FrozenClock:
+    """A clock by which the Runtimes of the test wait, and which stands still: `frozen_clock.advance(seconds)` moves it."""
+    from runtime.testing.frozen_clock import FrozenClock
+
+    if raygrove_engine != "local":
+        pytest.fail("frozen_clock is for engine 'local': on Ray each process has a clock of its own", pytrace=False)
+    clock = request.config.stash[CLOCK] = FrozenClock()
+    return clock
 
 
 @pytest.fixture

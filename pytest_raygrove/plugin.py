@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from pytest_raygrove.fixtures import (
+    frozen_clock,
     pattern_model,
     raygrove_engine,
     raygrove_module_runtimes,
@@ -21,6 +22,7 @@ from pytest_raygrove.options import add_ini_options, describe_markers, options_o
 from pytest_raygrove.watch import watched
 
 __all__ = [
+    "frozen_clock",
     "pattern_model",
     "raygrove_engine",
     "raygrove_module_runtimes",

@@ -9,14 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from runtime.testing.frozen_clock import FrozenClock
     from runtime.testing.steps import Called, Failed, Said, Transferred
     from runtime.testing.turn_path import Trajectory, trajectory
 
-__all__ = ["Called", "Failed", "Said", "Trajectory", "Transferred", "trajectory"]
+__all__ = ["Called", "Failed", "FrozenClock", "Said", "Trajectory", "Transferred", "trajectory"]
 
 _MODULES = {
     "Called": "runtime.testing.steps",
     "Failed": "runtime.testing.steps",
+    "FrozenClock": "runtime.testing.frozen_clock",
     "Said": "runtime.testing.steps",
     "Trajectory": "runtime.testing.turn_path",
     "Transferred": "runtime.testing.steps",
