@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from runtime.testing.frozen_clock import FrozenClock
     from runtime.testing.runtimes import TestRuntimes
 
-CLOCK = pytest.StashKey["FrozenClock"]()
-"""The clock of the newest test that has one."""
-
 _OPEN = pytest.StashKey["list[TestRuntimes]"]()
 
 
@@ -121,14 +118,13 @@ def script(scripted_model: ScriptedModel) -> Iterator[Callable[..., ScriptedMode
 
 
 @pytest.fixture
-def frozen_clock(raygrove_engine: str, request: pytest.FixtureRequest) -> FrozenClock:
+def frozen_clock(raygrove_engine: str) -> FrozenClock:
     """A clock by which the Runtimes of the test wait, and which stands still: `frozen_clock.advance(seconds)` moves it."""
     from runtime.testing.frozen_clock import FrozenClock
 
     if raygrove_engine != "local":
         pytest.fail("frozen_clock is for engine 'local': on Ray each process has a clock of its own", pytrace=False)
-    clock = request.config.stash[CLOCK] = FrozenClock()
-    return clock
+    return FrozenClock()
 
 
 @pytest.fixture

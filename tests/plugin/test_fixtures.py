@@ -7,7 +7,7 @@ import pytest
 from tests.plugin.conftest import Run
 
 TREE = """
-import threading, subprocess, sys, time
+import asyncio, threading, subprocess, sys, time
 import pytest
 from actors import LlmAgent, tool
 from actors.testing import PatternModel
@@ -22,6 +22,12 @@ def start(what: str) -> dict:
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(9)"])
     if what == "wait":
         wait()
+    return {}
+
+@tool
+async def sleep() -> dict:
+    "Sleep for an hour."
+    await asyncio.sleep(3600)
     return {}
 
 @tool
@@ -92,6 +98,20 @@ class TestShared:
         assert runtime is SEEN[-1]
         assert say(runtime, "x").result().text == "two"
 
+@tool
+async def nap() -> dict:
+    "Sleep for an hour."
+    import asyncio
+    await asyncio.sleep(3600)
+    return {}
+
+@pytest.mark.patterns(("nap", {"call": "nap"}))
+def test_the_clock_stands_still(start_runtime, frozen_clock, pattern_model):
+    rt = start_runtime(LlmAgent(name="b", model=pattern_model, tools=[nap]))
+    turn = say(rt, "nap")
+    frozen_clock.advance(3600)
+    trajectory(turn).assert_in_order(Called("b", "nap", result={}))
+
 async def test_on_an_event_loop(runtime, script):
     script("one")
     assert trajectory(await say(runtime, "x")).agents == ["a"]
@@ -99,7 +119,7 @@ async def test_on_an_event_loop(runtime, script):
         "-o",
         "asyncio_mode=auto",
     )
-    done.assert_outcomes(passed=8)
+    done.assert_outcomes(passed=9)
 
 
 def test_what_is_left_behind_and_what_hangs_fails_its_test_with_what_it_is(run: Run) -> None:
@@ -109,7 +129,8 @@ def test_what_is_left_behind_and_what_hangs_fails_its_test_with_what_it_is(run: 
 @pytest.fixture
 def root_agent():
     calls = [(what, {"call": "start", "args": {"what": what}}) for what in ("thread", "process", "wait")]
-    return LlmAgent(name="a", model=PatternModel([*calls, ("hold", {"call": "hold_up"})]), tools=[start, hold_up])
+    calls += [("hold", {"call": "hold_up"}), ("sleep", {"call": "sleep"})]
+    return LlmAgent(name="a", model=PatternModel(calls), tools=[start, hold_up, sleep])
 
 def test_a_thread_is_left(runtime):
     say(runtime, "thread").result()
@@ -137,13 +158,17 @@ async def test_a_tool_hangs_on_an_event_loop(runtime):
 def test_the_event_loop_is_held_up(runtime):
     say(runtime, "hold").result()
 
+@pytest.mark.raygrove(timeout=2, leaks=False)
+def test_the_clock_is_not_moved(runtime, frozen_clock):
+    say(runtime, "sleep").result()
+
 def test_goes_on_afterwards(runtime):
     say(runtime, "x").result()
 """,
         "-o",
         "asyncio_mode=auto",
     )
-    done.assert_outcomes(passed=5, failed=3, errors=2)
+    done.assert_outcomes(passed=5, failed=4, errors=2)
     done.stdout.re_match_lines_random(
         [
             r"E +thread forgotten, in wait \(.*test_project.py:\d+\)",
@@ -156,6 +181,7 @@ def test_goes_on_afterwards(runtime):
             r"E +it does not answer: not within 3 s",
             r"E +its event loop is held up in thread raygrove-test:",
             r"E +wait\(\)",
+            r"E +frozen_clock stands still: what waits goes on when the test calls .*",
         ]
     )
 
@@ -167,15 +193,20 @@ def test_what_is_wrong_is_named(run: Run) -> None:
 def test_no_tree(runtime):
     pass
 
+@pytest.mark.raygrove(scope="module")
+def test_clock_of_a_module(frozen_clock, runtime):
+    pass
+
 @pytest.mark.raygrove(timout=3)
 def test_unknown_option(start_runtime):
     start_runtime(LlmAgent(name="a", model=PatternModel([])))
 """
     )
-    done.assert_outcomes(errors=1, failed=1)
+    done.assert_outcomes(errors=2, failed=1)
     done.stdout.fnmatch_lines_random(
         [
             "the fixture `runtime` needs a tree: define a fixture `root_agent` *",
+            "frozen_clock is of one test: *",
             "E*a Runtime has no option 'timout'. Did you mean 'timeout'? *",
         ]
     )
