@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 def defined() -> set[str]:
     """The names of all classes, and of all types that are given a name, in actors and runtime."""
     names: set[str] = set()
-    for package in ("actors", "runtime"):
+    for package in ("actors", "pytest_raygrove", "runtime"):
         for path in (ROOT / package).rglob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
