@@ -31,9 +31,13 @@ def raygrove_ray(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtu
     from runtime.testing.shared_ray import own_ray, ray_of_run
 
     worker = getattr(request.config, "workerinput", None)
+    if worker is None:
+        with own_ray() as address:
+            yield address
+        return
     # A worker's folder for temporary files is in that of the run.
-    folder = tmp_path_factory.getbasetemp().parent
-    with own_ray() if worker is None else ray_of_run(folder, os.getppid(), worker["workerid"]) as address:
+    folder = tmp_path_factory.getbasetemp().parent / f"raygrove-{worker['testrunuid']}"
+    with ray_of_run(folder, os.getppid(), worker["workerid"]) as address:
         yield address
 
 

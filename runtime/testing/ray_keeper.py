@@ -7,6 +7,7 @@ as well.
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from runtime.testing.shared_ray import own_ray
 
 LOOK_S = 0.25
-"""How often it looks whether the test run has ended."""
+"""How often it looks whether the test run has ended, where the system does not tell."""
 
 
 def keep(run_pid: int, told: Path) -> None:
@@ -24,18 +25,22 @@ def keep(run_pid: int, told: Path) -> None:
         written.write_text(address)
         # Readers find the whole address or none.
         written.rename(told)
-        while _lives(run_pid):
-            time.sleep(LOOK_S)
+        wait_for_end(run_pid)
 
 
-def _lives(pid: int) -> bool:
+def wait_for_end(pid: int) -> None:
+    """Wait until a process has ended, whether or not its parent has noticed."""
     try:
-        os.kill(pid, 0)
+        if sys.platform == "linux":
+            ended = os.pidfd_open(pid)
+            select.select([ended], [], [])
+            os.close(ended)
+        else:
+            while True:
+                os.kill(pid, 0)
+                time.sleep(LOOK_S)
     except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        return
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -16,6 +15,8 @@ from runtime.testing.processes import processes
 from tests.plugin.conftest import INI, Run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "testing"
+
+pytestmark = pytest.mark.timeout(240)
 
 PATIENCE_S = 30.0
 """How long processes may take to end on a busy machine."""
@@ -32,11 +33,10 @@ pytestmark = pytest.mark.raygrove(engines="ray")
 def root_agent(scripted_model):
     return LlmAgent(name="a", model=scripted_model)
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_side_by_side(runtime, script, number, raygrove_ray):
-    script(f"I am {number}")
+def test_side_by_side(runtime, script, raygrove_ray):
+    script(raygrove_ray)
     assert runtime.address == raygrove_ray
-    trajectory(runtime.run(user_id="ada", session_id="s1", message="x")).assert_exactly(Said("a", f"I am {number}"))
+    trajectory(runtime.run(user_id="ada", session_id="s1", message="x")).assert_exactly(Said("a", raygrove_ray))
     with open(os.environ["TOLD"], "a") as told:
         print(raygrove_ray, os.environ["RAYGROVE_NAMESPACE"], os.getpid(), file=told)
 """
@@ -63,7 +63,7 @@ def test_the_example_passes_on_both_engines(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(name, raising=False)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function"]
     done = subprocess.run(
-        [*command, "-o", "raygrove_engines=local ray"], cwd=EXAMPLE, capture_output=True, text=True, timeout=110, check=False
+        [*command, "-o", "raygrove_engines=local ray"], cwd=EXAMPLE, capture_output=True, text=True, timeout=200, check=False
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "10 passed" in done.stdout
@@ -71,7 +71,7 @@ def test_the_example_passes_on_both_engines(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_processes_of_a_run_share_a_ray_that_ends_with_them(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOLD", str(tmp_path / "told"))
-    run(SHARED, "-n", "2", "--dist", "each").assert_outcomes(passed=4)
+    run(SHARED, "-n", "2", "--dist", "each").assert_outcomes(passed=2)
     told = [line.split() for line in (tmp_path / "told").read_text().splitlines()]
     addresses, namespaces, pids = map(set, zip(*told, strict=True))
     assert (len(addresses), namespaces, len(pids)) == (1, {"raygrove-gw0", "raygrove-gw1"}, 2)
@@ -85,11 +85,13 @@ def test_a_ray_of_a_run_ends_when_the_run_is_killed(
         monkeypatch.delenv(name, raising=False)
     pytester.makefile(".ini", pytest=INI)
     told = tmp_path / "told"
-    os.mkfifo(told)
     code = f"import time\ndef test_x(raygrove_ray):\n    open({str(told)!r}, 'w').write(raygrove_ray)\n    time.sleep(60)\n"
     pytester.makepyfile(test_project=code)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1"]
     running = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not told.exists() or not told.read_text():
+        assert running.poll() is None, "the run ended before its Ray had started"
+        time.sleep(0.05)
     address = told.read_text()
     assert of_ray(address)
     running.kill()

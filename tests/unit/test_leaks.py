@@ -11,6 +11,7 @@ import pytest
 
 from runtime.testing.leaks import LeakCheck, with_descendants
 from runtime.testing.processes import children
+from runtime.testing.ray_keeper import wait_for_end
 
 
 @pytest.fixture
@@ -37,3 +38,10 @@ def test_a_process_that_has_ended_is_none(sleeping: subprocess.Popen[bytes]) -> 
 
 def test_what_was_there_before_is_no_leak(sleeping: subprocess.Popen[bytes]) -> None:
     LeakCheck().check()
+
+
+def test_the_keeper_of_ray_sees_that_the_run_has_ended_before_its_parent_does(sleeping: subprocess.Popen[bytes]) -> None:
+    sleeping.kill()
+    wait_for_end(sleeping.pid)
+    assert sleeping.poll() is not None
+    wait_for_end(sleeping.pid)
