@@ -20,7 +20,7 @@ PREFIX = "RAYGROVE_"
 """How the names of settings begin in the environment."""
 
 OTHER_NAMES = ("RAYGROVE_TEST_", "RAYGROVE_VECTORS")
-"""Beginnings of variables that are no settings: those of this project's own tests."""
+"""Beginnings of variables that are no settings: those of tests."""
 
 LEAST_BYTES = 64 * KIB
 """The lowest limit for messages, events and state: an event that reports a failure must fit into it."""

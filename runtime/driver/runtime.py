@@ -34,7 +34,7 @@ from runtime.driver.turns.methods import TurnMethods
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.engine.deployment import Deployment, check_models
 from runtime.engine.flow_registry import FlowRegistry
-from runtime.engine.interface import Engine
+from runtime.engine.interface import Engine, LoopClock
 from runtime.engine.local import LocalEngine
 from runtime.engine.store_urls import DEFAULT, Default, resolve_stores
 from runtime.settings import Settings
@@ -58,6 +58,7 @@ class Runtime(ContextManager, TurnMethods):
         settings: everything else; by default from the environment.
         detached: leave the deployment running on its cluster when this program leaves it, or dies; `Runtime.connect` joins it,
             `shutdown` stops it. It needs a Ray that outlives the program, at an `address` or initialised before.
+        clock: on the local engine, the clock of a test: see runtime.testing.FrozenClock.
 
     Raises:
         DefinitionError: an argument is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
@@ -82,6 +83,7 @@ class Runtime(ContextManager, TurnMethods):
         plugins: Sequence[Plugin] = (),
         settings: Settings | None = None,
         detached: bool = False,
+        clock: LoopClock | None = None,
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
@@ -103,6 +105,7 @@ class Runtime(ContextManager, TurnMethods):
             settings=settings,
             auto_create_session=auto_create_session,
             detached=detached,
+            clock=clock,
         )
         types = {flow: plan.results for flow, plan in deployment.plans().items()}
         self._set_up(app_name, _engine(engine, deployment, address), tree, types)
