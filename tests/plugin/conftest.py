@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-pytest_plugins = ["pytester"]
-
 INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 
 Run = Callable[..., pytest.RunResult]

@@ -6,6 +6,8 @@ import pytest
 
 from tests.plugin.conftest import Run
 
+pytest_plugins = ["pytester"]
+
 TREE = """
 import asyncio, threading, subprocess, sys, time
 import pytest

@@ -14,6 +14,8 @@ import pytest
 from runtime.testing.processes import processes
 from tests.plugin.conftest import INI, Run
 
+pytest_plugins = ["pytester"]
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "testing"
 
 pytestmark = pytest.mark.timeout(240)

@@ -16,6 +16,7 @@ import actors
 import actors.definitions.tools
 import actors.testing
 import runtime
+import runtime.testing
 
 
 def test_all_is_sorted_and_complete() -> None:
@@ -103,3 +104,11 @@ def test_runtime_has_every_name_that_it_promises_and_no_other() -> None:
     assert set(runtime.__all__) <= set(dir(runtime))
     with pytest.raises(AttributeError, match="module 'runtime' has no attribute 'Runtim'"):
         runtime.Runtim  # noqa: B018
+
+
+def test_runtime_testing_has_every_name_that_it_promises_and_no_other() -> None:
+    assert runtime.testing.__all__ == sorted(runtime.testing.__all__)
+    assert [name for name in runtime.testing.__all__ if getattr(runtime.testing, name).__name__ != name] == []
+    assert [name for name in runtime.testing.__all__ if not inspect.getdoc(getattr(runtime.testing, name))] == []
+    with pytest.raises(AttributeError, match=r"module 'runtime.testing' has no attribute 'trajectories'"):
+        runtime.testing.trajectories  # noqa: B018

@@ -106,7 +106,7 @@ def scripted_model() -> ScriptedModel:
 
 
 @pytest.fixture
-def script(scripted_model: ScriptedModel) -> Iterator[Callable[..., ScriptedModel]]:
+def script(scripted_model: ScriptedModel) -> Callable[..., ScriptedModel]:
     """Gives `scripted_model` the replies of this test, before or after the Runtime was started: `script("Hello!", "Bye!")`.
 
     Replies that an earlier test has left, and the requests so far, are forgotten.
@@ -117,8 +117,7 @@ def script(scripted_model: ScriptedModel) -> Iterator[Callable[..., ScriptedMode
         return scripted_model
 
     restart()
-    yield restart
-    restart()
+    return restart
 
 
 @pytest.fixture

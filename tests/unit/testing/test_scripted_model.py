@@ -132,3 +132,18 @@ async def test_a_tools_answer_is_told_or_met_by_a_pattern_for_tools() -> None:
     model = PatternModel([("hi", "x"), ("tool:look .*7", "seven")])
     assert await one(model, user("hi"), answer) == Content.of_text("seven", "model")
     assert await one(model, user("tool:look 7")) == Content.of_text("I do not know.", "model")
+
+
+async def test_a_script_begins_anew_in_the_live_copy_too() -> None:
+    model, live = ScriptedModel(["one", "two"]), list[ScriptedModel]()
+    model.replace_by(lambda: live.append(pickle.loads(pickle.dumps(model))))
+    await ask(model)
+    model.restart(["three"])
+    assert (model.replies, model.remaining, list(model.requests)) == (["three"], 1, [])
+    assert (live[0].replies, live[0].remaining) == (["three"], 1)
+    with pytest.raises(DefinitionError, match="is no reply of a model"):
+        model.restart([7])  # type: ignore[list-item]
+    assert (model.replies, len(live)) == (["three"], 1)
+    model.replace_by(None)
+    model.restart([])
+    assert len(live) == 1
