@@ -1,0 +1,378 @@
+"""Turns: start them and wait, stream or go on; join, list and cancel them; answer the calls at which they wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from typing import Annotated, TypeVar
+
+import msgspec
+from starlette.responses import Response
+
+from actors.errors import InvocationNotFoundError, TurnError
+from actors.messages.config import OnConcurrentTurn, RunConfig, Streaming
+from actors.messages.event import Event
+from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.protocol.outcomes import Paused
+from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
+from runtime.driver.turns.turn import Turn
+from runtime.web.api.cursors import decode_cursor, encode_cursor
+from runtime.web.api.sessions import LAST_EVENT_ID, Limit, Position
+from runtime.web.call import MAX_WAIT_S, Call, json_response
+from runtime.web.operation import Operation
+from runtime.web.problems import BadRequestError, Problem
+from runtime.web.streams.response import EventStream
+from runtime.web.streams.turns import failed_end, shown, turn_frames
+
+T = TypeVar("T")
+
+START_S = 0.5
+"""How long a response waits for its turn to begin, so that an error that keeps it from starting becomes a status. One that is in
+the line of its session takes longer, and is accepted."""
+
+
+class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Options of a turn: see RunConfig. `streaming` is "sse" in a response that streams."""
+
+    streaming: Streaming = "none"
+    max_llm_calls: int = 500
+    max_transfers: int = 32
+    timeout: float | None = None
+    save_input_blobs_as_artifacts: bool = False
+    on_concurrent_turn: OnConcurrentTurn = "enqueue"
+    custom_metadata: JsonObject | None = None
+
+    def run_config(self, *, streams: bool) -> RunConfig:
+        """The options as the Runtime takes them. Raises BadRequestError when one is out of range."""
+        given = msgspec.structs.asdict(self)
+        try:
+            return RunConfig(**{**given, **({"streaming": "sse"} if streams else {})})
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+
+
+class NewTurn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A turn to start.
+
+    Attributes:
+        message: a text, or a Content such as `{"role": "user", "parts": [{"text": "hi"}]}`.
+        state_delta: changes of session state that come with the message.
+        config: options of the turn.
+        auto_create_session: create the session if there is none; null leaves it to the server.
+    """
+
+    message: str | JsonObject
+    state_delta: JsonObject | None = None
+    config: TurnOptions = TurnOptions()
+    auto_create_session: bool | None = None
+
+
+class NewAnswers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Answers to calls of a turn, by the ids of the calls; true or false for those that need confirmation."""
+
+    answers: dict[str, JsonValue]
+    config: TurnOptions = TurnOptions()
+
+
+class TurnResultView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How a turn ended.
+
+    Attributes:
+        invocation_id: the turn.
+        state: finished, paused, failed or cancelled.
+        agent: the agent that was selected for it.
+        text: of the newest final response.
+        events: its events, without the user's; none of a turn that failed or was cancelled.
+        pending: the calls at which it waits for a person.
+        error: why it failed, or was cancelled.
+    """
+
+    invocation_id: str
+    state: TurnStateName
+    agent: str = ""
+    text: str = ""
+    events: Sequence[Event] = ()
+    pending: Sequence[PendingCall] = ()
+    error: Problem | None = None
+
+
+class TurnView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a turn is, and the calls at which it waits for a person."""
+
+    turn: TurnInfo
+    pending: Sequence[PendingCall] = ()
+
+
+class TurnList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of turns, those in line first, then the one that began last; `next`: the `before` of the next page."""
+
+    turns: Sequence[TurnInfo]
+    next: str | None = None
+
+
+class PendingList(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls that wait for a person."""
+
+    calls: Sequence[PendingCall]
+
+
+class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which turns."""
+
+    state: TurnStateName | None = None
+    limit: Limit = 100
+    before: str | None = None
+
+
+class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many at most."""
+
+    limit: Limit = 100
+
+
+class JoinQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From where on a turn is followed, and with what."""
+
+    after_seq: Position = 0
+    partials: bool = True
+
+
+class WaitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many seconds to wait for the end."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0
+
+
+class PartialsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a stream has partial events."""
+
+    partials: bool = True
+
+
+async def start_turn(call: Call) -> Response:
+    """Start a turn, and wait for its end. It goes on when the client leaves.
+
+    As a stream: its events. With `Prefer: respond-async`: it is accepted, and where to join it. The same `Idempotency-Key` again
+    joins the same turn.
+    """
+    query = call.query(PartialsQuery)
+    given = await call.body(NewTurn)
+    call.principal.check_state(given.state_delta)
+    turn = call.runtime.run(
+        user_id=call.user_id,
+        session_id=call.session_id,
+        message=given.message,
+        run_config=given.config.run_config(streams=call.wants_stream() and query.partials),
+        state_delta=given.state_delta,
+        invocation_id=call.request.headers.get("idempotency-key"),
+        auto_create_session=given.auto_create_session,
+        on_leave="continue",
+    )
+    return await _followed(call, turn, call.session_id, query.partials)
+
+
+async def answer_calls(call: Call) -> Response:
+    """Answer calls at which a turn waits for a person; the turn goes on. The responses are those of starting a turn."""
+    query = call.query(PartialsQuery)
+    given = await call.body(NewAnswers)
+    waiting = await _pending(call)
+    foreign = [call_id for call_id in given.answers if call_id not in {each.call_id for each in waiting}]
+    if foreign:
+        known = ", ".join(f"{each.call_id!r} ({each.name})" for each in waiting) or "none"
+        raise BadRequestError(f"turn {call.invocation_id!r} waits for no answer to {foreign[0]!r}. Calls that wait: {known}")
+    turn = call.runtime.answer(
+        given.answers,
+        user_id=call.user_id,
+        session_id=call.session_id,
+        run_config=given.config.run_config(streams=call.wants_stream() and query.partials),
+        on_leave="continue",
+    )
+    return await _followed(call, turn, call.session_id, query.partials)
+
+
+async def _followed(call: Call, turn: Turn, session_id: str, partials: bool) -> Response:
+    """The response of a turn that was started: a stream, its result, or where it can be joined."""
+    started = asyncio.ensure_future(turn.started_async())
+    await asyncio.wait((started,), timeout=START_S)
+    if started.done():
+        place = call.url("sessions", session_id, "turns", started.result())
+    else:
+        # It is in the line of its session. An answer has the id of the turn that it continues only once it is open.
+        started.cancel()
+        place = call.url("sessions", session_id, "turns", call.invocation_id if _is_answer(call) else turn.invocation_id)
+    headers = {"Location": place, "Content-Location": f"{place.partition('?')[0]}/events"}
+    slots, tracebacks = call.served.slots, call.principal.is_admin
+    if call.wants_stream():
+        frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, tracebacks=tracebacks)
+        return EventStream(frames, slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s, headers=headers)
+    if call.prefers("respond-async"):
+        invocation_id = started.result() if started.done() and not started.cancelled() else place.rpartition("/")[2]
+        turn.detach()
+        return json_response({"invocationId": invocation_id}, 202, {**headers, "Preference-Applied": "respond-async"})
+    with slots.taken(call.principal.user_id):
+        result = await _unless_left(call, _result(turn, tracebacks=tracebacks))
+    if result is None:
+        turn.detach()
+        return Response(status_code=499)
+    return json_response(result, headers=headers)
+
+
+def _is_answer(call: Call) -> bool:
+    return "turn" in call.request.path_params
+
+
+async def _result(turn: Turn, *, tracebacks: bool) -> TurnResultView:
+    """Wait for the end of a turn. Raises why it could not start."""
+    try:
+        result = await turn.result_async()
+    except TurnError as error:
+        end = failed_end(turn.invocation_id, error)
+        return TurnResultView(invocation_id=end.invocation_id, state=end.state, agent=turn.agent, error=end.error)
+    paused = isinstance(result.outcome, Paused)
+    return TurnResultView(
+        invocation_id=result.invocation_id,
+        state="paused" if paused else "finished",
+        agent=result.agent,
+        text=result.text,
+        events=[shown(event, tracebacks=tracebacks) for event in result.events],
+        pending=await turn.pending_async() if paused else (),
+    )
+
+
+async def _unless_left(call: Call, work: Awaitable[T]) -> T | None:
+    """What comes of some work; None when the client leaves before, or the server stops."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.create_task(_until_left(call))
+    closing = asyncio.create_task(call.served.slots.wait_until_closing())
+    try:
+        await asyncio.wait((working, leaving, closing), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, leaving, closing):
+            task.cancel()
+        with suppress(Exception):
+            await asyncio.gather(working, leaving, closing, return_exceptions=True)
+
+
+async def _until_left(call: Call) -> None:
+    while (await call.request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def join_turn(call: Call) -> Response:
+    """Follow a turn: a stream of its events after a position, up to its end. The turn goes on when the client leaves."""
+    query = call.query(JoinQuery)
+    # Before the stream begins: a turn that is missing is a status, and no frame.
+    await _info(call)
+    after_seq = call.last_event_id(query.after_seq)
+    frames = turn_frames(
+        attached(call, after_seq), after_seq=after_seq, partials=query.partials, tracebacks=call.principal.is_admin
+    )
+    return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
+
+
+def attached(call: Call, after_seq: int = 0) -> Turn:
+    """The turn in the path, joined."""
+    return call.runtime.attach(
+        user_id=call.user_id, session_id=call.session_id, invocation_id=call.invocation_id, after_seq=after_seq
+    )
+
+
+async def get_turn(call: Call) -> TurnView:
+    """Where a turn is, and the calls at which it waits for a person."""
+    info = await _info(call)
+    return TurnView(turn=info, pending=await _pending(call) if info.state == "paused" else ())
+
+
+async def get_result(call: Call) -> Response:
+    """How a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
+    query = call.query(WaitQuery)
+    info = await _info(call)
+    turn = attached(call)
+    with call.served.slots.taken(call.principal.user_id):
+        result = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(query.wait or START_S):
+                result = await _unless_left(call, _result(turn, tracebacks=call.principal.is_admin))
+    if result is not None:
+        return json_response(msgspec.structs.replace(result, agent=result.agent or info.agent))
+    turn.detach()
+    return json_response(await get_turn(call), 202)
+
+
+async def _info(call: Call) -> TurnInfo:
+    return await call.runtime.aio.turns.get(call.user_id, call.session_id, call.invocation_id)
+
+
+async def _pending(call: Call) -> Sequence[PendingCall]:
+    calls = await call.runtime.aio.turns.pending(call.user_id, call.session_id)
+    return [each for each in calls if each.invocation_id == call.invocation_id]
+
+
+async def cancel_turn(call: Call) -> TurnInfo:
+    """Cancel a turn, and wait until its log is sealed."""
+    before = await _info(call)
+    turn = attached(call)
+    await turn.cancel_async()
+    turn.detach()
+    try:
+        return await _info(call)
+    except InvocationNotFoundError:
+        # It was in the line of its session, and nothing of it is stored.
+        return msgspec.structs.replace(before, state="cancelled")
+
+
+async def list_turns(call: Call) -> TurnList:
+    """List the turns of a session, of a user, or with credentials for any user of the whole app."""
+    query = call.query(TurnsQuery)
+    session_id = call.session_id if "session" in call.request.path_params else None
+    user_id = call.user_id if session_id is not None else call.any_user_id
+    before = decode_cursor(query.before) if query.before is not None else None
+    turns = await call.runtime.aio.turns.list(user_id, session_id, query.state, query.limit, before)
+    has_more = len(turns) == query.limit and turns[-1].state != "waiting"
+    return TurnList(turns=turns, next=encode_cursor(turns[-1]) if has_more else None)
+
+
+async def list_pending(call: Call) -> PendingList:
+    """List the calls that wait for a person, of a user, or with credentials for any user of the whole app."""
+    query = call.query(LimitQuery)
+    return PendingList(calls=await call.runtime.aio.turns.pending(call.any_user_id, limit=query.limit))
+
+
+_TURNS = "/v1/apps/{app}/sessions/{session}/turns"
+_TURN = f"{_TURNS}/{{turn}}"
+_STREAM = "text/event-stream"
+_PREFER = ("Prefer", "`respond-async`: answer when the turn has begun, and do not wait for its end")
+_IDEMPOTENCY = ("Idempotency-Key", "the id of the turn: the same again joins the same turn")
+
+OPERATIONS = [
+    Operation("GET", _TURNS, list_turns, query=TurnsQuery, gives=TurnList),
+    Operation(
+        "POST",
+        _TURNS,
+        start_turn,
+        query=PartialsQuery,
+        body=NewTurn,
+        gives=TurnResultView,
+        gives_media=[_STREAM],
+        headers=[_IDEMPOTENCY, _PREFER, LAST_EVENT_ID],
+    ),
+    Operation("GET", _TURN, get_turn, gives=TurnView),
+    Operation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
+    Operation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView),
+    Operation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[_STREAM], headers=[LAST_EVENT_ID]),
+    Operation(
+        "POST",
+        f"{_TURN}/answers",
+        answer_calls,
+        query=PartialsQuery,
+        body=NewAnswers,
+        gives=TurnResultView,
+        gives_media=[_STREAM],
+        headers=[_PREFER],
+    ),
+    Operation("GET", "/v1/apps/{app}/turns", list_turns, query=TurnsQuery, gives=TurnList),
+    Operation("GET", "/v1/apps/{app}/pending", list_pending, query=LimitQuery, gives=PendingList),
+]
+"""What can be done with turns."""

@@ -1,0 +1,72 @@
+"""The web application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from actors.errors import RaygroveError
+from actors.messages.limits import DEFAULT_LIMITS
+from runtime.driver.runtime import Runtime
+from runtime.web.api import sessions, turns
+from runtime.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
+from runtime.web.auth.principal import Auth
+from runtime.web.guard import Guard
+from runtime.web.problems import HttpError, problem_response
+from runtime.web.served import Served
+from runtime.web.streams.response import KEEP_ALIVE_S
+from runtime.web.streams.slots import StreamSlots
+
+MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
+"""How large the body of a request may be: base64 makes a message longer by a third."""
+
+
+def app_for(
+    *runtimes: Runtime,
+    auth: Auth | None = None,
+    allowed_hosts: Sequence[str] | None = None,
+    allowed_origins: Sequence[str] = (),
+    max_body_bytes: int = MAX_BODY_BYTES,
+    max_streams: int = 1_000,
+    max_streams_per_user: int = 64,
+    keep_alive_s: float = KEEP_ALIVE_S,
+) -> Starlette:
+    """A web application that serves apps, and that can be mounted in another one.
+
+    Args:
+        runtimes: of the apps. They have to be started before the first request; the application does not close them.
+        auth: says on whose behalf each request comes; None serves programs of the same machine only, which may do everything.
+        allowed_hosts: the names under which clients reach the server, without ports; None: any, but with `auth=None` only
+            those of the same machine.
+        allowed_origins: the sites whose pages may use the server, such as `https://desk.example.com`, besides its own.
+        max_body_bytes: how large the body of a request may be.
+        max_streams: how many streams may be open at once, and requests that wait for the end of a turn.
+        max_streams_per_user: the same for one user.
+        keep_alive_s: after so many seconds without an event a stream sends a comment.
+
+    Returns:
+        The application. `app.state.slots.close()` ends its streams when the server stops.
+
+    Raises:
+        DefinitionError: there is no Runtime, or two are of the same app.
+    """
+    if auth is None:
+        auth, allowed_hosts = LoopbackOnly(), LOOPBACK_NAMES if allowed_hosts is None else allowed_hosts
+    slots = StreamSlots(max_streams_per_user, max_streams)
+    served = Served(runtimes, auth, slots, max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s)
+    operations = [*sessions.OPERATIONS, *turns.OPERATIONS]
+    app = Starlette(
+        routes=[operation.route(served) for operation in operations],
+        middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],
+        exception_handlers={
+            RaygroveError: problem_response,
+            HttpError: problem_response,
+            HTTPException: problem_response,
+            Exception: problem_response,
+        },
+    )
+    app.state.slots = slots
+    return app

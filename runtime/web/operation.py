@@ -1,0 +1,61 @@
+"""An operation of the API: where it is, what it takes and gives. The routes and the OpenAPI document are both made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from runtime.web.call import Call, json_response
+from runtime.web.served import Served
+
+Handler = Callable[[Call], Awaitable[object]]
+"""Answers a call: with a Response, or with a value that becomes JSON."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a client can do.
+
+    Attributes:
+        method: GET, POST …
+        path: with names of parts in braces.
+        handle: does it. Its docstring says what it does.
+        query: a struct with the parameters of the query.
+        body: the type of the JSON body; None for none.
+        gives: the type of the JSON response; None for none.
+        status: of the response when it succeeds.
+        tag: under what the document lists it.
+        media: other forms of the body and of the response, by their media types, such as a stream of events.
+        headers: request headers that it reads, each with what it says.
+        is_open: it needs no credentials.
+    """
+
+    method: str
+    path: str
+    handle: Handler
+    query: Any = None
+    body: Any = None
+    gives: Any = None
+    status: int = 200
+    tag: str = ""
+    takes_media: Sequence[str] = ()
+    gives_media: Sequence[str] = ()
+    headers: Sequence[tuple[str, str]] = field(default=())
+    is_open: bool = False
+
+    def route(self, served: Served) -> Route:
+        """The route of the operation."""
+
+        async def endpoint(request: Request) -> Response:
+            call = Call(request, served, await served.auth(request))
+            answer = await self.handle(call)
+            if isinstance(answer, Response):
+                return answer
+            return Response(status_code=204) if answer is None else json_response(answer, self.status)
+
+        return Route(self.path, endpoint, methods=[self.method])
