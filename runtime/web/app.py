@@ -11,10 +11,11 @@ from starlette.middleware import Middleware
 from actors.errors import RaygroveError
 from actors.messages.limits import DEFAULT_LIMITS
 from runtime.driver.runtime import Runtime
-from runtime.web.api import sessions, turns
+from runtime.web.api import agents, artifacts, operations, sessions, turns, users
 from runtime.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.web.auth.principal import Auth
 from runtime.web.guard import Guard
+from runtime.web.openapi import openapi_route
 from runtime.web.problems import HttpError, problem_response
 from runtime.web.served import Served
 from runtime.web.streams.response import KEEP_ALIVE_S
@@ -22,6 +23,9 @@ from runtime.web.streams.slots import StreamSlots
 
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
+
+OPERATIONS = [each for module in (operations, agents, sessions, turns, artifacts, users) for each in module.OPERATIONS]
+"""All that clients can do."""
 
 
 def app_for(
@@ -57,9 +61,8 @@ def app_for(
         auth, allowed_hosts = LoopbackOnly(), LOOPBACK_NAMES if allowed_hosts is None else allowed_hosts
     slots = StreamSlots(max_streams_per_user, max_streams)
     served = Served(runtimes, auth, slots, max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s)
-    operations = [*sessions.OPERATIONS, *turns.OPERATIONS]
     app = Starlette(
-        routes=[operation.route(served) for operation in operations],
+        routes=[operation.route(served) for operation in (*OPERATIONS, openapi_route(OPERATIONS))],
         middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],
         exception_handlers={
             RaygroveError: problem_response,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from runtime.web.auth.principal import Principal
 from runtime.web.call import Call, json_response
 from runtime.web.served import Served
+
+NOBODY = Principal(user_id="")
+"""The principal of operations that need no credentials: it reaches the data of no user."""
 
 Handler = Callable[[Call], Awaitable[object]]
 """Answers a call: with a Response, or with a value that becomes JSON."""
@@ -29,9 +33,9 @@ class Operation:
         body: the type of the JSON body; None for none.
         gives: the type of the JSON response; None for none.
         status: of the response when it succeeds.
-        tag: under what the document lists it.
-        media: other forms of the body and of the response, by their media types, such as a stream of events.
+        takes_media, gives_media: other forms of the body and of the response, such as a stream of events.
         headers: request headers that it reads, each with what it says.
+        statuses: further statuses of its response, each with what it says.
         is_open: it needs no credentials.
     """
 
@@ -42,17 +46,24 @@ class Operation:
     body: Any = None
     gives: Any = None
     status: int = 200
-    tag: str = ""
     takes_media: Sequence[str] = ()
     gives_media: Sequence[str] = ()
-    headers: Sequence[tuple[str, str]] = field(default=())
+    headers: Sequence[tuple[str, str]] = ()
+    statuses: Sequence[tuple[int, str]] = ()
     is_open: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the description of the API; unique."""
+        name = self.handle.__name__
+        # A list of turns is that of a session, or of an app.
+        return f"{name}_of_session" if "{session}" in self.path and name.startswith("list_") else name
 
     def route(self, served: Served) -> Route:
         """The route of the operation."""
 
         async def endpoint(request: Request) -> Response:
-            call = Call(request, served, await served.auth(request))
+            call = Call(request, served, await served.auth(request) if not self.is_open else NOBODY)
             answer = await self.handle(call)
             if isinstance(answer, Response):
                 return answer

@@ -344,6 +344,8 @@ _TURNS = "/v1/apps/{app}/sessions/{session}/turns"
 _TURN = f"{_TURNS}/{{turn}}"
 _STREAM = "text/event-stream"
 _PREFER = ("Prefer", "`respond-async`: answer when the turn has begun, and do not wait for its end")
+_ACCEPTED = (202, "The turn goes on, and can be joined at the `Location`.")
+_NOT_ENDED = (202, "The turn has not ended.")
 _IDEMPOTENCY = ("Idempotency-Key", "the id of the turn: the same again joins the same turn")
 
 OPERATIONS = [
@@ -357,10 +359,11 @@ OPERATIONS = [
         gives=TurnResultView,
         gives_media=[_STREAM],
         headers=[_IDEMPOTENCY, _PREFER, LAST_EVENT_ID],
+        statuses=[_ACCEPTED],
     ),
     Operation("GET", _TURN, get_turn, gives=TurnView),
     Operation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
-    Operation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView),
+    Operation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
     Operation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[_STREAM], headers=[LAST_EVENT_ID]),
     Operation(
         "POST",
@@ -371,6 +374,7 @@ OPERATIONS = [
         gives=TurnResultView,
         gives_media=[_STREAM],
         headers=[_PREFER],
+        statuses=[_ACCEPTED],
     ),
     Operation("GET", "/v1/apps/{app}/turns", list_turns, query=TurnsQuery, gives=TurnList),
     Operation("GET", "/v1/apps/{app}/pending", list_pending, query=LimitQuery, gives=PendingList),
