@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -43,7 +43,8 @@ class Runtime(ContextManager, TurnMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
-        root_agent: the root of the tree; or a flow, which is then all that the app does.
+        root_agent: the root of the tree; or a flow, which is then all that the app does; or an agent or App of google-adk, with
+            the extra `raygrove[adk]`.
         app_name: the app to which the sessions belong; letters, digits, `_`, `-` and `.`.
         engine: "ray", or "local" for the same actors in this process.
         address: of a Ray cluster; None uses the Ray that is initialised, or starts a local one.
@@ -68,7 +69,7 @@ class Runtime(ContextManager, TurnMethods):
 
     def __init__(
         self,
-        root_agent: BaseAgent | Flow | None,
+        root_agent: BaseAgent | Flow | object | None,
         *,
         app_name: str,
         engine: Literal["ray", "local"] = "ray",
@@ -83,7 +84,13 @@ class Runtime(ContextManager, TurnMethods):
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
-        tree = AgentTree(FlowAgent(root_agent) if isinstance(root_agent, Flow) else root_agent, plugins, settings.limits)
+        if _is_adk(root_agent):
+            from runtime.adk import from_adk
+
+            adapted = from_adk(root_agent, app_name=app_name)
+            root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)
+        root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
+        tree = AgentTree(root, plugins, settings.limits)
         check_models(tree)
         stores = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
         deployment = Deployment(
@@ -315,6 +322,11 @@ class Runtime(ContextManager, TurnMethods):
     def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""
         return self._client.run(read_statistics(self._client.engine))
+
+
+def _is_adk(root: object) -> bool:
+    """True for an object of google-adk, and for one whose class is a subclass of one there. Imports nothing."""
+    return not isinstance(root, BaseAgent) and any(base.__module__.startswith("google.adk.") for base in type(root).__mro__)
 
 
 def _engine(name: str, deployment: Deployment, address: str | None) -> Engine:
