@@ -98,9 +98,7 @@ class _Converter:
         if type(agent) is AdkLlmAgent:
             return self._llm(agent, has_model_above)
         if isinstance(agent, AdkLlmAgent):
-            self._refuse(
-                agent, f"{type(agent).__name__} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent"
-            )
+            self._refuse(agent, f"{type(agent).__name__} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
         if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
             self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
         return self._custom(agent, has_model_above)

@@ -11,7 +11,9 @@ from starlette.middleware import Middleware
 from actors.errors import RaygroveError
 from actors.messages.limits import DEFAULT_LIMITS
 from runtime.driver.runtime import Runtime
-from runtime.web.api import agents, artifacts, operations, sessions, turns, users
+from runtime.web.adk import runs as adk_runs
+from runtime.web.adk import sessions as adk_sessions
+from runtime.web.api import agents, artifacts, operators, sessions, turns, users
 from runtime.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.web.auth.principal import Auth
 from runtime.web.guard import Guard
@@ -24,8 +26,11 @@ from runtime.web.streams.slots import StreamSlots
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
 
-OPERATIONS = [each for module in (operations, agents, sessions, turns, artifacts, users) for each in module.OPERATIONS]
+OPERATIONS = [each for module in (operators, agents, sessions, turns, artifacts, users) for each in module.OPERATIONS]
 """All that clients can do."""
+
+ADK_OPERATIONS = [*adk_sessions.OPERATIONS, *adk_runs.OPERATIONS]
+"""The same under ADK's paths. They are described by ADK."""
 
 
 def app_for(
@@ -33,6 +38,7 @@ def app_for(
     auth: Auth | None = None,
     allowed_hosts: Sequence[str] | None = None,
     allowed_origins: Sequence[str] = (),
+    adk_paths: bool = True,
     max_body_bytes: int = MAX_BODY_BYTES,
     max_streams: int = 1_000,
     max_streams_per_user: int = 64,
@@ -46,6 +52,7 @@ def app_for(
         allowed_hosts: the names under which clients reach the server, without ports; None: any, but with `auth=None` only
             those of the same machine.
         allowed_origins: the sites whose pages may use the server, such as `https://desk.example.com`, besides its own.
+        adk_paths: serve the paths of ADK's own server, too: `/run_sse`, `/apps/…` and others.
         max_body_bytes: how large the body of a request may be.
         max_streams: how many streams may be open at once, and requests that wait for the end of a turn.
         max_streams_per_user: the same for one user.
@@ -61,8 +68,9 @@ def app_for(
         auth, allowed_hosts = LoopbackOnly(), LOOPBACK_NAMES if allowed_hosts is None else allowed_hosts
     slots = StreamSlots(max_streams_per_user, max_streams)
     served = Served(runtimes, auth, slots, max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s)
+    operations = [*OPERATIONS, openapi_route(OPERATIONS), *(ADK_OPERATIONS if adk_paths else ())]
     app = Starlette(
-        routes=[operation.route(served) for operation in (*OPERATIONS, openapi_route(OPERATIONS))],
+        routes=[operation.route(served) for operation in operations],
         middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],
         exception_handlers={
             RaygroveError: problem_response,

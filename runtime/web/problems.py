@@ -43,7 +43,7 @@ _STATUS: Mapping[type[RaygroveError], int] = {
     SessionBusyError: 409,
     TooLargeError: 413,
     RequestError: 400,
-    TurnError: 422,
+    TurnError: 500,
     NoMemoryError: 501,
     StoreUnavailableError: 503,
     ClusterError: 503,
@@ -151,7 +151,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, RaygroveError):
         status = status_of(error)
         title = (type(error).__doc__ or name).partition(". Arguments:")[0].partition("\n")[0].rstrip(".")
-        if status < 500 or isinstance(error, NoMemoryError):
+        if status < 500 or isinstance(error, NoMemoryError | TurnError):
             return Problem(type=name, title=title, status=status, detail=str(error))
         _log.error("%s: %s", name, error)
         return Problem(type=name, title=title, status=status, detail="the log of the server says more")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from starlette.responses import Response
@@ -19,17 +19,12 @@ from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
 from runtime.driver.turns.turn import Turn
 from runtime.web.api.cursors import decode_cursor, encode_cursor
 from runtime.web.api.sessions import LAST_EVENT_ID, Limit, Position
+from runtime.web.api.waiting import START_S, started_id, unless_left
 from runtime.web.call import MAX_WAIT_S, Call, json_response
 from runtime.web.operation import Operation
 from runtime.web.problems import BadRequestError, Problem
 from runtime.web.streams.response import EventStream
 from runtime.web.streams.turns import failed_end, shown, turn_frames
-
-T = TypeVar("T")
-
-START_S = 0.5
-"""How long a response waits for its turn to begin, so that an error that keeps it from starting becomes a status. One that is in
-the line of its session takes longer, and is accepted."""
 
 
 class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -193,25 +188,19 @@ async def answer_calls(call: Call) -> Response:
 
 async def _followed(call: Call, turn: Turn, session_id: str, partials: bool) -> Response:
     """The response of a turn that was started: a stream, its result, or where it can be joined."""
-    started = asyncio.ensure_future(turn.started_async())
-    await asyncio.wait((started,), timeout=START_S)
-    if started.done():
-        place = call.url("sessions", session_id, "turns", started.result())
-    else:
-        # It is in the line of its session. An answer has the id of the turn that it continues only once it is open.
-        started.cancel()
-        place = call.url("sessions", session_id, "turns", call.invocation_id if _is_answer(call) else turn.invocation_id)
+    # An answer that waits in the line of its session continues the turn in the path.
+    invocation_id = await started_id(turn) or (call.invocation_id if _is_answer(call) else turn.invocation_id)
+    place = call.url("sessions", session_id, "turns", invocation_id)
     headers = {"Location": place, "Content-Location": f"{place.partition('?')[0]}/events"}
     slots, tracebacks = call.served.slots, call.principal.is_admin
     if call.wants_stream():
         frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, tracebacks=tracebacks)
         return EventStream(frames, slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s, headers=headers)
     if call.prefers("respond-async"):
-        invocation_id = started.result() if started.done() and not started.cancelled() else place.rpartition("/")[2]
         turn.detach()
         return json_response({"invocationId": invocation_id}, 202, {**headers, "Preference-Applied": "respond-async"})
     with slots.taken(call.principal.user_id):
-        result = await _unless_left(call, _result(turn, tracebacks=tracebacks))
+        result = await unless_left(call, _result(turn, tracebacks=tracebacks))
     if result is None:
         turn.detach()
         return Response(status_code=499)
@@ -238,26 +227,6 @@ async def _result(turn: Turn, *, tracebacks: bool) -> TurnResultView:
         events=[shown(event, tracebacks=tracebacks) for event in result.events],
         pending=await turn.pending_async() if paused else (),
     )
-
-
-async def _unless_left(call: Call, work: Awaitable[T]) -> T | None:
-    """What comes of some work; None when the client leaves before, or the server stops."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.create_task(_until_left(call))
-    closing = asyncio.create_task(call.served.slots.wait_until_closing())
-    try:
-        await asyncio.wait((working, leaving, closing), return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
-    finally:
-        for task in (working, leaving, closing):
-            task.cancel()
-        with suppress(Exception):
-            await asyncio.gather(working, leaving, closing, return_exceptions=True)
-
-
-async def _until_left(call: Call) -> None:
-    while (await call.request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def join_turn(call: Call) -> Response:
@@ -294,7 +263,7 @@ async def get_result(call: Call) -> Response:
         result = None
         with suppress(TimeoutError):
             async with asyncio.timeout(query.wait or START_S):
-                result = await _unless_left(call, _result(turn, tracebacks=call.principal.is_admin))
+                result = await unless_left(call, _result(turn, tracebacks=call.principal.is_admin))
     if result is not None:
         return json_response(msgspec.structs.replace(result, agent=result.agent or info.agent))
     turn.detach()

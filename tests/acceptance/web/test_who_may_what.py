@@ -17,10 +17,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from actors import Part
 from actors.errors import DefinitionError
 from runtime import Runtime
 from runtime.web import JwtAuth, Principal, StaticTokens, app_for
-from runtime.web.app import OPERATIONS
+from runtime.web.app import ADK_OPERATIONS, OPERATIONS
 from runtime.web.operation import Operation
 from runtime.web.serving import WebServer
 from tests.support.web_server import TIMEOUT_S, serving
@@ -111,6 +112,34 @@ async def test_a_user_reaches_no_other_users_anything_by_no_route(web: httpx2.As
     answers = f"/v1/apps/desk/sessions/s2/turns/{paused.invocation_id}/answers"
     assert (await web.post(answers, json={"answers": {pending[0]["callId"]: True}}, **as_(ADA))).status_code in (400, 404)
     assert rt.sessions.get("bob", "s") == before
+
+
+async def test_a_user_reaches_no_other_users_anything_by_adks_paths(web: httpx2.AsyncClient, rt: Runtime) -> None:
+    await rt.run(user_id="bob", session_id="adk", message="secret", invocation_id="t")
+    await rt.aio.artifacts.save("bob", "adk", "notes", Part(text="secret"))
+    before = rt.sessions.get("bob", "adk")
+    parts = {"app": "desk", "session": "adk", "name": "notes", "version": "0", "user": "bob"}
+    body = {
+        "userId": "bob",
+        "appName": "desk",
+        "sessionId": "adk",
+        "newMessage": {"parts": [{"text": "hi"}]},
+        "stateDelta": {"x": 1},
+        "filename": "notes",
+        "artifact": {"text": "mine"},
+    }
+    for operation in ADK_OPERATIONS:
+        is_about_users = "{user}" in operation.path or operation.path.startswith("/run")
+        path = operation.path.replace(":path", "").format(**parts)
+        for query in ("", "?user=ada"):
+            options: dict[str, Any] = {"json": body} if operation.method in ("POST", "PATCH") else {}
+            answer = await web.request(operation.method, path + query, **options, **as_(ADA))
+            assert answer.status_code == (403 if is_about_users else 200), path
+            assert "secret" not in answer.text
+    # By the id of a turn, as herself, she finds none of Bob's.
+    joined = {"userId": "ada", "appName": "desk", "sessionId": "adk", "invocationId": "t"}
+    assert (await web.post("/run", json=joined, **as_(ADA))).status_code == 404
+    assert rt.sessions.get("bob", "adk") == before
 
 
 async def test_users_cannot_change_what_all_users_share(web: httpx2.AsyncClient, rt: Runtime) -> None:
