@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,24 +25,27 @@ class WebServer(uvicorn.Server):
         host: where it listens.
         port: the port; 0 has a free one chosen.
         has_auth: whether requests need credentials. Without, only an address of this machine is listened at.
-        log_level: of uvicorn's own log.
+        on_ready: called with the URL once the server listens.
 
     Raises:
         DefinitionError: other machines would reach the server, and it asks for no credentials.
     """
 
-    def __init__(self, app: Starlette, host: str, port: int, *, has_auth: bool, log_level: str = "warning") -> None:
+    def __init__(
+        self, app: Starlette, host: str, port: int, *, has_auth: bool, on_ready: Callable[[str], object] | None = None
+    ) -> None:
         if not has_auth and not is_loopback(host):
             raise DefinitionError(
                 f"a server at {host!r} can be reached from other machines, so it needs credentials: give it tokens, or let it "
                 "listen at 127.0.0.1"
             )
         self._app = app
+        self._on_ready = on_ready
         config = uvicorn.Config(
             app,
             host=host,
             port=port,
-            log_level=log_level,
+            log_level="warning",
             access_log=False,
             lifespan="off",
             server_header=False,
@@ -48,9 +54,22 @@ class WebServer(uvicorn.Server):
         super().__init__(config)
 
     @property
-    def port(self) -> int:
-        """The port at which it listens, once it has started."""
-        return int(self.servers[0].sockets[0].getsockname()[1])
+    def url(self) -> str:
+        """Where clients reach it, once it has started."""
+        address = self.servers[0].sockets[0].getsockname()
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        return f"http://{host}:{address[1]}"
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        if self._on_ready is not None:
+            self._on_ready(self.url)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at a signal; at a second Ctrl-C without waiting. The signal has done its work then, and is not raised again."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell the clients of streams to go on elsewhere, then end what is under way."""

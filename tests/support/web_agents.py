@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from actors import Content, LlmAgent, LlmRequest, LlmResponse, tool
+from actors import Content, CustomAgent, Event, InvocationContext, LlmAgent, LlmRequest, LlmResponse, tool
 
 PIECES = ["one ", "two ", "three ", "four"]
 
@@ -96,3 +96,16 @@ def desk(model: SteppedModel) -> LlmAgent:
     """A concierge with two tools, and an agent below it."""
     billing = LlmAgent(name="billing", description="Orders and payments.", model=model)
     return LlmAgent(name="concierge", model=model, description="Greets.", tools=[ask_manager, pay], sub_agents=[billing])
+
+
+class Counting(CustomAgent):
+    """Counts, and says each number in two pieces before it is complete."""
+
+    upto: int
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        """Count."""
+        for number in range(1, self.upto + 1):
+            for piece in ("number ", str(number)):
+                yield Event(content=Content.of_text(piece, role="model"), partial=True)
+            yield Event(content=Content.of_text(f"number {number}", role="model"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -19,20 +20,12 @@ TIMEOUT_S = 30.0
 @contextmanager
 def serving(app: Starlette) -> Iterator[str]:
     """Serve an application in a thread while the block lasts. Gives its URL."""
-    server = WebServer(app, "127.0.0.1", 0, has_auth=False)
-    ready = threading.Event()
-
-    class Ready(WebServer):
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            ready.set()
-
-    server.__class__ = Ready
+    ready: queue.Queue[str] = queue.Queue()
+    server = WebServer(app, "127.0.0.1", 0, has_auth=False, on_ready=ready.put)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    assert ready.wait(TIMEOUT_S)
     try:
-        yield f"http://127.0.0.1:{server.port}"
+        yield ready.get(timeout=TIMEOUT_S)
     finally:
         server.should_exit = True
         thread.join(TIMEOUT_S)

@@ -43,7 +43,7 @@ async def get_app_info(call: Call) -> JsonObject:
             "description": agent.description,
             "instruction": "",
             "tools": [],
-            "subAgents": [child.name for child in agent.children],
+            "sub_agents": [child.name for child in agent.children],
         }
         for agent in tree
     }

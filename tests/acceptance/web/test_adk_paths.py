@@ -59,7 +59,8 @@ async def test_apps_are_listed_and_described(client: httpx2.AsyncClient) -> None
     assert (await client.get("/list-apps?relative_path=./")).json() == ["desk"]
     [app] = (await client.get("/list-apps?detailed=true")).json()["apps"]
     assert app == {"name": "desk", "rootAgentName": "concierge", "description": "Greets.", "language": "python"}
-    assert set((await client.get("/apps/desk/app-info")).json()["agents"]) == {"concierge", "billing"}
+    agents = (await client.get("/apps/desk/app-info")).json()["agents"]
+    assert {name: agent["sub_agents"] for name, agent in agents.items()} == {"concierge": ["billing"], "billing": []}
     assert (await client.get("/health")).json() == {"status": "ok"}
     assert (await client.get("/version")).json()["language"] == "python"
 
