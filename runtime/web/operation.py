@@ -6,13 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from runtime.web.auth.principal import Principal
 from runtime.web.call import Call, json_response
+from runtime.web.problems import problem_response
 from runtime.web.served import Served
+
+STREAM = "text/event-stream"
+"""The media type of streams."""
+
+CLIENT_LEFT = 499
+"""The status of a request whose client left before its answer: it is only counted."""
 
 NOBODY = Principal(user_id="")
 """The principal of operations that need no credentials: it reaches the data of no user."""
@@ -63,10 +70,24 @@ class Operation:
         """The route of the operation."""
 
         async def endpoint(request: Request) -> Response:
-            call = Call(request, served, await served.auth(request) if not self.is_open else NOBODY)
-            answer = await self.handle(call)
-            if isinstance(answer, Response):
-                return answer
-            return Response(status_code=204) if answer is None else json_response(answer, self.status)
+            try:
+                response = await self._respond(Call(request, served, await served.auth(request) if not self.is_open else NOBODY))
+            except ClientDisconnect:
+                response = Response(status_code=CLIENT_LEFT)
+            except Exception as error:
+                # Whatever went wrong, the client gets a problem, and nothing of a traceback.
+                response = await problem_response(request, error)
+            served.requests[self.name, response.status_code] += 1
+            return response
 
-        return Route(self.path, endpoint, methods=[self.method])
+        route = Route(self.path, endpoint, methods=[self.method])
+        if STREAM in self.gives_media and route.methods is not None:
+            # The answer to HEAD has no body, and a stream would never end.
+            route.methods.discard("HEAD")
+        return route
+
+    async def _respond(self, call: Call) -> Response:
+        answer = await self.handle(call)
+        if isinstance(answer, Response):
+            return answer
+        return Response(status_code=204) if answer is None else json_response(answer, self.status)

@@ -19,16 +19,21 @@ GROWING = frozenset(
 """Figures that only grow, until their actor is started again; all others go up and down."""
 
 
-def exposition(apps: Mapping[str, RuntimeStatistics], streams: int) -> str:
+def exposition(apps: Mapping[str, RuntimeStatistics], requests: Mapping[tuple[str, int], int], streams: int) -> str:
     """The figures of apps.
 
     Those of agents are sums over the agents that live, since a tree may have thousands: each agent's are in the statistics.
 
     Args:
         apps: the figures by the names of apps.
+        requests: how many the server has answered, by the name of the operation and the status.
         streams: how many streams are open.
     """
     families: dict[str, list[str]] = {"raygrove_web_streams": [f"raygrove_web_streams {streams}"]}
+    families["raygrove_web_requests_total"] = [
+        f'raygrove_web_requests_total{{operation="{name}",status="{status}"}} {number}'
+        for (name, status), number in sorted(requests.items())
+    ]
     for app, figures in apps.items():
         for name, labels, value in _samples(figures):
             told = ",".join(f'{label}="{_escaped(text)}"' for label, text in {"app": app, **labels}.items())

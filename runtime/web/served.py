@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from actors.errors import DefinitionError
@@ -9,6 +10,7 @@ from actors.errors.suggestions import did_you_mean
 from runtime.driver.runtime import Runtime
 from runtime.web.auth.principal import Auth
 from runtime.web.problems import NotFoundError
+from runtime.web.readiness import Readiness
 from runtime.web.streams.slots import StreamSlots
 
 
@@ -21,6 +23,11 @@ class Served:
         slots: counts open streams.
         max_body_bytes: how large the body of a request may be.
         keep_alive_s: after so many seconds without a frame a stream sends a comment.
+
+    Attributes:
+        runtimes: by the names of their apps.
+        requests: how many there were, by the name of the operation and the status.
+        readiness: whether the apps answer.
 
     Raises:
         DefinitionError: there is no app, or two of the same name.
@@ -38,6 +45,8 @@ class Served:
         self.slots = slots
         self.max_body_bytes = max_body_bytes
         self.keep_alive_s = keep_alive_s
+        self.requests: Counter[tuple[str, int]] = Counter()
+        self.readiness = Readiness(self.runtimes)
 
     def runtime(self, app_name: str) -> Runtime:
         """The Runtime of an app. Raises NotFoundError."""

@@ -16,7 +16,7 @@ from runtime.web.adk.events import adk_event, answered, frames_of, has_answers
 from runtime.web.adk.forms import RunRequest, body_of
 from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import Call, json_response
-from runtime.web.operation import Operation
+from runtime.web.operation import CLIENT_LEFT, Operation
 from runtime.web.problems import HttpError, problem_of
 from runtime.web.streams.frames import frame
 from runtime.web.streams.response import EventStream
@@ -30,7 +30,7 @@ async def run(call: Call) -> Response:
         result = await unless_left(call, turn.result_async())
     if result is None:
         turn.detach()
-        return Response(status_code=499)
+        return Response(status_code=CLIENT_LEFT)
     return json_response([adk_event(event, tracebacks=call.principal.is_admin) for event in result.events])
 
 
@@ -80,6 +80,8 @@ async def _frames(turn: Turn, *, splits: bool, tracebacks: bool) -> AsyncIterato
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
             yield frame("", _error(error))
+    finally:
+        turn.detach()
 
 
 def _error(error: RaygroveError) -> JsonObject:

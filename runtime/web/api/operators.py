@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
 from starlette.responses import Response
 
-from actors.errors import RaygroveError
-from runtime.driver.runtime import Runtime
 from runtime.web.call import Call, json_response
 from runtime.web.operation import Operation
 from runtime.web.prometheus import CONTENT_TYPE, exposition
-
-READY_S = 2.0
-"""How long actors and stores may take to answer."""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,29 +26,15 @@ async def get_health(call: Call) -> Health:
 
 async def get_readiness(call: Call) -> Response:
     """Tell whether the actors and the session store of every app answer within 2 s; 503 when they do not."""
-    runtimes = call.served.runtimes
-    found = await asyncio.gather(*(_fault(runtime) for runtime in runtimes.values()))
-    faults = {name: fault for name, fault in zip(runtimes, found, strict=True) if fault}
+    faults = await call.served.readiness.faults()
     return json_response(Health(status="not ready" if faults else "ready", apps=faults), 503 if faults else 200)
-
-
-async def _fault(runtime: Runtime) -> str:
-    try:
-        async with asyncio.timeout(READY_S):
-            # The Runner and its agents; the Session actors and their store.
-            await asyncio.gather(runtime.aio.statistics(), runtime.aio.turns.list(limit=1))
-    except TimeoutError:
-        return f"no answer within {READY_S:g} s"
-    except RaygroveError as error:
-        return type(error).__name__
-    return ""
 
 
 async def get_metrics(call: Call) -> Response:
     """Read the figures of all apps in the text format of Prometheus. For administrators."""
     call.principal.check_admin()
     figures = {name: await runtime.aio.statistics() for name, runtime in call.served.runtimes.items()}
-    return Response(exposition(figures, call.served.slots.open), media_type=CONTENT_TYPE)
+    return Response(exposition(figures, call.served.requests, call.served.slots.open), media_type=CONTENT_TYPE)
 
 
 OPERATIONS: Sequence[Operation] = [

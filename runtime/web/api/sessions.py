@@ -15,7 +15,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
 from runtime.web.call import Call, json_response
-from runtime.web.operation import Operation
+from runtime.web.operation import STREAM, Operation
 from runtime.web.streams.response import EventStream
 from runtime.web.streams.turns import session_frames, shown
 
@@ -228,7 +228,7 @@ OPERATIONS = [
         read_events,
         query=EventsQuery,
         gives=EventPage,
-        gives_media=["text/event-stream"],
+        gives_media=[STREAM],
         headers=[LAST_EVENT_ID],
     ),
 ]

@@ -19,9 +19,9 @@ from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
 from runtime.driver.turns.turn import Turn
 from runtime.web.api.cursors import decode_cursor, encode_cursor
 from runtime.web.api.sessions import LAST_EVENT_ID, Limit, Position
-from runtime.web.api.waiting import START_S, started_id, unless_left
+from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import MAX_WAIT_S, Call, json_response
-from runtime.web.operation import Operation
+from runtime.web.operation import CLIENT_LEFT, STREAM, Operation
 from runtime.web.problems import BadRequestError, Problem
 from runtime.web.streams.response import EventStream
 from runtime.web.streams.turns import failed_end, shown, turn_frames
@@ -203,7 +203,7 @@ async def _followed(call: Call, turn: Turn, session_id: str, partials: bool) -> 
         result = await unless_left(call, _result(turn, tracebacks=tracebacks))
     if result is None:
         turn.detach()
-        return Response(status_code=499)
+        return Response(status_code=CLIENT_LEFT)
     return json_response(result, headers=headers)
 
 
@@ -258,15 +258,15 @@ async def get_result(call: Call) -> Response:
     """How a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
     query = call.query(WaitQuery)
     info = await _info(call)
-    turn = attached(call)
-    with call.served.slots.taken(call.principal.user_id):
-        result = None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(query.wait or START_S):
+    is_under_way = info.state in ("waiting", "running")
+    if not is_under_way or query.wait:
+        turn = attached(call)
+        with call.served.slots.taken(call.principal.user_id), suppress(TimeoutError):
+            async with asyncio.timeout(query.wait if is_under_way else None):
                 result = await unless_left(call, _result(turn, tracebacks=call.principal.is_admin))
-    if result is not None:
-        return json_response(msgspec.structs.replace(result, agent=result.agent or info.agent))
-    turn.detach()
+            if result is None:
+                return Response(status_code=CLIENT_LEFT)
+            return json_response(msgspec.structs.replace(result, agent=result.agent or info.agent))
     return json_response(await get_turn(call), 202)
 
 
@@ -311,7 +311,6 @@ async def list_pending(call: Call) -> PendingList:
 
 _TURNS = "/v1/apps/{app}/sessions/{session}/turns"
 _TURN = f"{_TURNS}/{{turn}}"
-_STREAM = "text/event-stream"
 _PREFER = ("Prefer", "`respond-async`: answer when the turn has begun, and do not wait for its end")
 _ACCEPTED = (202, "The turn goes on, and can be joined at the `Location`.")
 _NOT_ENDED = (202, "The turn has not ended.")
@@ -326,14 +325,14 @@ OPERATIONS = [
         query=PartialsQuery,
         body=NewTurn,
         gives=TurnResultView,
-        gives_media=[_STREAM],
+        gives_media=[STREAM],
         headers=[_IDEMPOTENCY, _PREFER, LAST_EVENT_ID],
         statuses=[_ACCEPTED],
     ),
     Operation("GET", _TURN, get_turn, gives=TurnView),
     Operation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
     Operation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
-    Operation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[_STREAM], headers=[LAST_EVENT_ID]),
+    Operation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[STREAM], headers=[LAST_EVENT_ID]),
     Operation(
         "POST",
         f"{_TURN}/answers",
@@ -341,7 +340,7 @@ OPERATIONS = [
         query=PartialsQuery,
         body=NewAnswers,
         gives=TurnResultView,
-        gives_media=[_STREAM],
+        gives_media=[STREAM],
         headers=[_PREFER],
         statuses=[_ACCEPTED],
     ),

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from runtime.driver.turns.turn import Turn
 from runtime.web.call import Call
+from runtime.web.problems import HttpError
 
 T = TypeVar("T")
 
@@ -27,13 +28,22 @@ async def started_id(turn: Turn) -> str | None:
 
 
 async def unless_left(call: Call, work: Awaitable[T]) -> T | None:
-    """What comes of some work; None when the client leaves before, or the server stops. Raises what the work raises."""
+    """What comes of some work; None when the client leaves before.
+
+    Raises:
+        HttpError: the server stops.
+        Exception: what the work raises.
+    """
     working = asyncio.ensure_future(work)
     leaving = asyncio.create_task(_until_left(call))
     closing = asyncio.create_task(call.served.slots.wait_until_closing())
     try:
         await asyncio.wait((working, leaving, closing), return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
+        if working.done():
+            return working.result()
+        if closing.done():
+            raise HttpError(503, "the server stops: ask again, at another one or later")
+        return None
     finally:
         for task in (working, leaving, closing):
             task.cancel()

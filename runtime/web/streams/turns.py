@@ -54,6 +54,9 @@ async def turn_frames(turn: Turn, *, after_seq: int = 0, partials: bool = True, 
         if not isinstance(error, ClusterError):
             yield frame("error", problem_of(error))
         # After the loss of an actor, or of this server's connection, the client comes back for the rest.
+    finally:
+        # A turn that goes on sends this server no more news.
+        turn.detach()
 
 
 async def session_frames(tail: SessionTail, *, tracebacks: bool = False) -> AsyncIterator[bytes]:

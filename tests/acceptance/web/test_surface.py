@@ -153,6 +153,7 @@ async def test_operators_see_actors_figures_and_health(client: httpx2.AsyncClien
     assert "# TYPE raygrove_runner_turns_total counter" in metrics
     assert 'raygrove_agents_live{app="desk"} 1' in metrics
     assert "raygrove_web_streams 0" in metrics
+    assert 'raygrove_web_requests_total{operation="get_readiness",status="200"} 1' in metrics
 
 
 async def test_the_description_names_every_operation_once_and_fits_what_is_answered(
