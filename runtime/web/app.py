@@ -17,7 +17,8 @@ from runtime.web.api import agents, artifacts, operators, sessions, turns, users
 from runtime.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.web.auth.principal import Auth
 from runtime.web.guard import Guard
-from runtime.web.openapi import openapi_route
+from runtime.web.openapi import describing
+from runtime.web.operation import routes
 from runtime.web.problems import HttpError, problem_response
 from runtime.web.served import Served
 from runtime.web.streams.response import KEEP_ALIVE_S
@@ -68,9 +69,9 @@ def app_for(
         auth, allowed_hosts = LoopbackOnly(), LOOPBACK_NAMES if allowed_hosts is None else allowed_hosts
     slots = StreamSlots(max_streams_per_user, max_streams)
     served = Served(runtimes, auth, slots, max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s)
-    operations = [*OPERATIONS, openapi_route(OPERATIONS), *(ADK_OPERATIONS if adk_paths else ())]
+    described = describing(OPERATIONS, list(served.runtimes), needs_credentials=not isinstance(auth, LoopbackOnly))
     app = Starlette(
-        routes=[operation.route(served) for operation in operations],
+        routes=routes([*OPERATIONS, described, *(ADK_OPERATIONS if adk_paths else ())], served),
         middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],
         exception_handlers={
             RaygroveError: problem_response,

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
+from actors.rules.checks.ids import MAX_ARTIFACT_NAME, MAX_ID
 from runtime.web.call import JSON, Call, json_response
 from runtime.web.operation import Operation
 from runtime.web.problems import PROBLEM, Problem
@@ -24,17 +25,24 @@ _PART = re.compile(r"{(\w+)}")
 _ALWAYS = (Problem, Content, Event, TurnEnd)
 """Types that are described whether or not an operation gives one: those of problems, messages and frames."""
 
-_PARTS = {
-    "app": "the app",
-    "session": "the session's id; a slash in it is written as %2F",
-    "turn": "the turn's id",
-    "name": "the artifact's name; a slash in it is written as %2F",
-    "user": "the user's id",
+_ID = {"type": "string", "minLength": 1, "maxLength": MAX_ID}
+
+_PARTS: dict[str, tuple[str, JsonObject]] = {
+    "session": ("the session's id; a slash in it is written as %2F", _ID),
+    "turn": ("the turn's id", _ID),
+    "name": ("the artifact's name; a slash in it is written as %2F", {**_ID, "maxLength": MAX_ARTIFACT_NAME}),
+    "user": ("the user's id", _ID),
 }
+"""What the parts of paths are, and their schemas."""
 
 
-def document(operations: Sequence[Operation]) -> JsonObject:
-    """The description of some operations."""
+def document(operations: Sequence[Operation], apps: Sequence[str], *, needs_credentials: bool) -> JsonObject:
+    """The description of some operations.
+
+    Args:
+        apps: the names of the apps that are served.
+        needs_credentials: requests need a token.
+    """
     types = [*_ALWAYS, *dict.fromkeys(each for of in operations for each in (of.body, of.gives) if each is not None)]
     described, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     schemas = dict(zip(types, described, strict=True))
@@ -43,20 +51,18 @@ def document(operations: Sequence[Operation]) -> JsonObject:
             component["description"] = inspect.cleandoc(component["description"])
     paths: dict[str, dict[str, object]] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas, apps)
+    bearer: JsonObject = {"bearer": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "raygrove", "version": metadata.version("raygrove")},
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-        },
-        "security": [{"bearer": []}],
+        "components": {"schemas": components, "securitySchemes": bearer if needs_credentials else {}},
+        "security": [{"bearer": []}] if needs_credentials else [],
     }
 
 
-def _operation(operation: Operation, schemas: dict[object, JsonObject]) -> JsonObject:
+def _operation(operation: Operation, schemas: dict[object, JsonObject], apps: Sequence[str]) -> JsonObject:
     says = inspect.getdoc(operation.handle) or ""
     answers: JsonObject = {media: {} for media in operation.gives_media}
     if operation.gives is not None:
@@ -69,7 +75,7 @@ def _operation(operation: Operation, schemas: dict[object, JsonObject]) -> JsonO
         "operationId": operation.name,
         "summary": says.partition("\n")[0].rstrip("."),
         "description": says,
-        "parameters": list(_parameters(operation)),
+        "parameters": list(_parameters(operation, apps)),
         "responses": {str(operation.status): success, **_more(operation), "4XX": problem, "5XX": problem},
     }
     if operation.is_open:
@@ -86,12 +92,13 @@ def _more(operation: Operation) -> JsonObject:
     return {str(status): {"description": says} for status, says in operation.statuses}
 
 
-def _parameters(operation: Operation) -> Iterator[JsonObject]:
+def _parameters(operation: Operation, apps: Sequence[str]) -> Iterator[JsonObject]:
     for part in _PART.findall(operation.path):
-        yield {"name": part, "in": "path", "required": True, "description": _PARTS[part], "schema": {"type": "string"}}
+        says, schema = ("the app", {"enum": list(apps)}) if part == "app" else _PARTS[part]
+        yield {"name": part, "in": "path", "required": True, "description": says, "schema": schema}
     if "{app}" in operation.path and "{user}" not in operation.path:
         says = "the user, for credentials that are for any user"
-        yield {"name": "user", "in": "query", "required": False, "description": says, "schema": {"type": "string"}}
+        yield {"name": "user", "in": "query", "required": False, "description": says, "schema": _ID}
     if operation.query is not None:
         _, components = msgspec.json.schema_components([operation.query], ref_template=_REFERENCE)
         schema = components[operation.query.__name__]
@@ -101,13 +108,13 @@ def _parameters(operation: Operation) -> Iterator[JsonObject]:
         yield {"name": name, "in": "header", "required": False, "description": says, "schema": {"type": "string"}}
 
 
-def openapi_route(operations: Sequence[Operation]) -> Operation:
-    """The operation that gives the description of others, and of itself."""
+def describing(operations: Sequence[Operation], apps: Sequence[str], *, needs_credentials: bool) -> Operation:
+    """The operation that gives the description of others, and of itself: see `document`."""
 
     async def get_openapi(call: Call) -> Response:
         """Read this description."""
         return json_response(whole)
 
     operation = Operation("GET", "/openapi.json", get_openapi, gives_media=[JSON], is_open=True)
-    whole = document([*operations, operation])
+    whole = document([*operations, operation], apps, needs_credentials=needs_credentials)
     return operation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,28 +66,43 @@ class Operation:
         # A list of turns is that of a session, or of an app.
         return f"{name}_of_session" if "{session}" in self.path and name.startswith("list_") else name
 
-    def route(self, served: Served) -> Route:
-        """The route of the operation."""
+    @property
+    def streams(self) -> bool:
+        """True when its response may be a stream."""
+        return STREAM in self.gives_media
 
-        async def endpoint(request: Request) -> Response:
-            try:
-                response = await self._respond(Call(request, served, await served.auth(request) if not self.is_open else NOBODY))
-            except ClientDisconnect:
-                response = Response(status_code=CLIENT_LEFT)
-            except Exception as error:
-                # Whatever went wrong, the client gets a problem, and nothing of a traceback.
-                response = await problem_response(request, error)
-            served.requests[self.name, response.status_code] += 1
-            return response
-
-        route = Route(self.path, endpoint, methods=[self.method])
-        if STREAM in self.gives_media and route.methods is not None:
-            # The answer to HEAD has no body, and a stream would never end.
-            route.methods.discard("HEAD")
-        return route
+    async def answer(self, request: Request, served: Served) -> Response:
+        """The response to a request. Whatever goes wrong, the client gets a problem, and nothing of a traceback."""
+        try:
+            response = await self._respond(Call(request, served, await served.auth(request) if not self.is_open else NOBODY))
+        except ClientDisconnect:
+            response = Response(status_code=CLIENT_LEFT)
+        except Exception as error:
+            response = await problem_response(request, error)
+        served.requests[f"{self.method} {self.path}", response.status_code] += 1
+        return response
 
     async def _respond(self, call: Call) -> Response:
         answer = await self.handle(call)
         if isinstance(answer, Response):
             return answer
         return Response(status_code=204) if answer is None else json_response(answer, self.status)
+
+
+def routes(operations: Sequence[Operation], served: Served) -> list[Route]:
+    """The routes of operations: one for each path, so that a wrong method gets to know the right ones."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in operations:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    return [_route(path, by_method, served) for path, by_method in by_path.items()]
+
+
+def _route(path: str, by_method: Mapping[str, Operation], served: Served) -> Route:
+    async def endpoint(request: Request) -> Response:
+        return await by_method["GET" if request.method == "HEAD" else request.method].answer(request, served)
+
+    route = Route(path, endpoint, methods=list(by_method))
+    if "GET" in by_method and by_method["GET"].streams and route.methods is not None:
+        # The answer to HEAD has no body, and a stream would never end.
+        route.methods.discard("HEAD")
+    return route

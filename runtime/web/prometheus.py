@@ -26,12 +26,12 @@ def exposition(apps: Mapping[str, RuntimeStatistics], requests: Mapping[tuple[st
 
     Args:
         apps: the figures by the names of apps.
-        requests: how many the server has answered, by the name of the operation and the status.
+        requests: how many the server has answered, by method and path, and by status.
         streams: how many streams are open.
     """
     families: dict[str, list[str]] = {"raygrove_web_streams": [f"raygrove_web_streams {streams}"]}
     families["raygrove_web_requests_total"] = [
-        f'raygrove_web_requests_total{{operation="{name}",status="{status}"}} {number}'
+        f'raygrove_web_requests_total{{operation="{_escaped(name)}",status="{status}"}} {number}'
         for (name, status), number in sorted(requests.items())
     ]
     for app, figures in apps.items():

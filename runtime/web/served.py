@@ -26,7 +26,7 @@ class Served:
 
     Attributes:
         runtimes: by the names of their apps.
-        requests: how many there were, by the name of the operation and the status.
+        requests: how many there were, by method and path, and by status.
         readiness: whether the apps answer.
 
     Raises:

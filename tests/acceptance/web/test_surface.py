@@ -153,7 +153,7 @@ async def test_operators_see_actors_figures_and_health(client: httpx2.AsyncClien
     assert "# TYPE raygrove_runner_turns_total counter" in metrics
     assert 'raygrove_agents_live{app="desk"} 1' in metrics
     assert "raygrove_web_streams 0" in metrics
-    assert 'raygrove_web_requests_total{operation="get_readiness",status="200"} 1' in metrics
+    assert 'raygrove_web_requests_total{operation="GET /readyz",status="200"} 1' in metrics
 
 
 async def test_the_description_names_every_operation_once_and_fits_what_is_answered(
@@ -204,3 +204,13 @@ async def test_what_is_wrong_is_told_as_a_problem(
     answer = await client.request(method, path, **options)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json()["status"] == status
+
+
+async def test_a_wrong_method_gets_to_know_the_right_ones(client: httpx2.AsyncClient) -> None:
+    for path, methods in (
+        ("/v1/apps/desk/sessions/s", {"GET", "HEAD", "PATCH", "DELETE"}),
+        ("/v1/apps/desk/sessions/s/events", {"GET"}),
+        ("/run_sse", {"POST"}),
+    ):
+        wrong = await client.put(path)
+        assert (wrong.status_code, set(wrong.headers["allow"].split(", "))) == (405, methods)
