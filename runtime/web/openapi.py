@@ -51,7 +51,7 @@ def document(operations: Sequence[Operation], apps: Sequence[str], *, needs_cred
             component["description"] = inspect.cleandoc(component["description"])
     paths: dict[str, dict[str, object]] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas, apps)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas, apps, needs_credentials)
     bearer: JsonObject = {"bearer": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
@@ -62,7 +62,9 @@ def document(operations: Sequence[Operation], apps: Sequence[str], *, needs_cred
     }
 
 
-def _operation(operation: Operation, schemas: dict[object, JsonObject], apps: Sequence[str]) -> JsonObject:
+def _operation(
+    operation: Operation, schemas: dict[object, JsonObject], apps: Sequence[str], needs_credentials: bool
+) -> JsonObject:
     says = inspect.getdoc(operation.handle) or ""
     answers: JsonObject = {media: {} for media in operation.gives_media}
     if operation.gives is not None:
@@ -75,7 +77,7 @@ def _operation(operation: Operation, schemas: dict[object, JsonObject], apps: Se
         "operationId": operation.name,
         "summary": says.partition("\n")[0].rstrip("."),
         "description": says,
-        "parameters": list(_parameters(operation, apps)),
+        "parameters": list(_parameters(operation, apps, needs_credentials)),
         "responses": {str(operation.status): success, **_more(operation), "4XX": problem, "5XX": problem},
     }
     if operation.is_open:
@@ -84,21 +86,27 @@ def _operation(operation: Operation, schemas: dict[object, JsonObject], apps: Se
     if operation.body is not None:
         taken[JSON] = {"schema": schemas[operation.body]}
     if taken:
-        found["requestBody"] = {"required": True, "content": taken}
+        found["requestBody"] = {"required": operation.takes_media != () or not _is_optional(operation.body), "content": taken}
     return found
+
+
+def _is_optional(body: type[msgspec.Struct]) -> bool:
+    """True when nothing stands for a body, as none of its fields is required."""
+    return not any(field.required for field in msgspec.structs.fields(body))
 
 
 def _more(operation: Operation) -> JsonObject:
     return {str(status): {"description": says} for status, says in operation.statuses}
 
 
-def _parameters(operation: Operation, apps: Sequence[str]) -> Iterator[JsonObject]:
+def _parameters(operation: Operation, apps: Sequence[str], needs_credentials: bool) -> Iterator[JsonObject]:
     for part in _PART.findall(operation.path):
         says, schema = ("the app", {"enum": list(apps)}) if part == "app" else _PARTS[part]
         yield {"name": part, "in": "path", "required": True, "description": says, "schema": schema}
-    if "{app}" in operation.path and "{user}" not in operation.path:
-        says = "the user, for credentials that are for any user"
-        yield {"name": "user", "in": "query", "required": False, "description": says, "schema": _ID}
+    if operation.users != "none" and "{user}" not in operation.path:
+        says = "the user; credentials that are bound to a user need not name it"
+        required = operation.users == "one" and not needs_credentials
+        yield {"name": "user", "in": "query", "required": required, "description": says, "schema": _ID}
     if operation.query is not None:
         _, components = msgspec.json.schema_components([operation.query], ref_template=_REFERENCE)
         schema = components[operation.query.__name__]
@@ -115,6 +123,6 @@ def describing(operations: Sequence[Operation], apps: Sequence[str], *, needs_cr
         """Read this description."""
         return json_response(whole)
 
-    operation = Operation("GET", "/openapi.json", get_openapi, gives_media=[JSON], is_open=True)
+    operation = Operation("GET", "/openapi.json", get_openapi, gives_media=[JSON], users="none", is_open=True)
     whole = document([*operations, operation], apps, needs_credentials=needs_credentials)
     return operation

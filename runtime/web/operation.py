@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -43,6 +43,7 @@ class Operation:
         takes_media, gives_media: other forms of the body and of the response, such as a stream of events.
         headers: request headers that it reads, each with what it says.
         statuses: further statuses of its response, each with what it says.
+        users: whose data it is about: that of "one" user, of "any" or all of them, or of "none".
         is_open: it needs no credentials.
     """
 
@@ -57,6 +58,7 @@ class Operation:
     gives_media: Sequence[str] = ()
     headers: Sequence[tuple[str, str]] = ()
     statuses: Sequence[tuple[int, str]] = ()
+    users: Literal["one", "any", "none"] = "one"
     is_open: bool = False
 
     @property

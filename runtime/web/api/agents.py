@@ -137,9 +137,9 @@ async def get_statistics(call: Call) -> RuntimeStatistics:
 
 
 OPERATIONS = [
-    Operation("GET", "/v1/apps", list_apps, gives=AppList),
-    Operation("GET", "/v1/apps/{app}/agents", list_agents, query=AgentsQuery, gives=AgentList),
-    Operation("GET", "/v1/apps/{app}/actors", list_actors, query=ActorsQuery, gives=ActorList),
-    Operation("GET", "/v1/apps/{app}/statistics", get_statistics, gives=RuntimeStatistics),
+    Operation("GET", "/v1/apps", list_apps, gives=AppList, users="none"),
+    Operation("GET", "/v1/apps/{app}/agents", list_agents, query=AgentsQuery, gives=AgentList, users="none"),
+    Operation("GET", "/v1/apps/{app}/actors", list_actors, query=ActorsQuery, gives=ActorList, users="none"),
+    Operation("GET", "/v1/apps/{app}/statistics", get_statistics, gives=RuntimeStatistics, users="none"),
 ]
 """What can be asked of apps."""

@@ -38,8 +38,8 @@ async def get_metrics(call: Call) -> Response:
 
 
 OPERATIONS: Sequence[Operation] = [
-    Operation("GET", "/healthz", get_health, gives=Health, is_open=True),
-    Operation("GET", "/readyz", get_readiness, gives=Health, is_open=True),
-    Operation("GET", "/metrics", get_metrics, gives_media=["text/plain"]),
+    Operation("GET", "/healthz", get_health, gives=Health, is_open=True, users="none"),
+    Operation("GET", "/readyz", get_readiness, gives=Health, is_open=True, users="none"),
+    Operation("GET", "/metrics", get_metrics, gives_media=["text/plain"], users="none"),
 ]
 """What operators ask."""

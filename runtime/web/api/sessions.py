@@ -215,7 +215,7 @@ _SESSION = "/v1/apps/{app}/sessions/{session}"
 LAST_EVENT_ID = ("Last-Event-ID", "the id of the last event that came: the stream goes on after it")
 
 OPERATIONS = [
-    Operation("GET", _SESSIONS, list_sessions, query=PageQuery, gives=SessionList),
+    Operation("GET", _SESSIONS, list_sessions, query=PageQuery, gives=SessionList, users="any"),
     Operation("POST", _SESSIONS, create_session, body=NewSession, gives=Session, status=201),
     Operation("GET", _SESSION, get_session, gives=SessionView),
     Operation("PATCH", _SESSION, change_session, body=SessionChange, gives=Session),

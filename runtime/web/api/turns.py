@@ -344,7 +344,7 @@ OPERATIONS = [
         headers=[_PREFER],
         statuses=[_ACCEPTED],
     ),
-    Operation("GET", "/v1/apps/{app}/turns", list_turns, query=TurnsQuery, gives=TurnList),
-    Operation("GET", "/v1/apps/{app}/pending", list_pending, query=LimitQuery, gives=PendingList),
+    Operation("GET", "/v1/apps/{app}/turns", list_turns, query=TurnsQuery, gives=TurnList, users="any"),
+    Operation("GET", "/v1/apps/{app}/pending", list_pending, query=LimitQuery, gives=PendingList, users="any"),
 ]
 """What can be done with turns."""
