@@ -65,11 +65,13 @@ def app_for(
     Raises:
         DefinitionError: there is no Runtime, or two are of the same app.
     """
-    if auth is None:
-        auth, allowed_hosts = LoopbackOnly(), LOOPBACK_NAMES if allowed_hosts is None else allowed_hosts
+    auth = auth if auth is not None else LoopbackOnly()
+    needs_credentials = not isinstance(auth, LoopbackOnly)
+    if allowed_hosts is None and not needs_credentials:
+        allowed_hosts = LOOPBACK_NAMES
     slots = StreamSlots(max_streams_per_user, max_streams)
     served = Served(runtimes, auth, slots, max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s)
-    described = describing(OPERATIONS, list(served.runtimes), needs_credentials=not isinstance(auth, LoopbackOnly))
+    described = describing(OPERATIONS, list(served.runtimes), needs_credentials=needs_credentials)
     app = Starlette(
         routes=routes([*OPERATIONS, described, *(ADK_OPERATIONS if adk_paths else ())], served),
         middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],
@@ -81,4 +83,5 @@ def app_for(
         },
     )
     app.state.slots = slots
+    app.state.needs_credentials = needs_credentials
     return app

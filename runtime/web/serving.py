@@ -24,17 +24,14 @@ class WebServer(uvicorn.Server):
         app: the application.
         host: where it listens.
         port: the port; 0 has a free one chosen.
-        has_auth: whether requests need credentials. Without, only an address of this machine is listened at.
         on_ready: called with the URL once the server listens.
 
     Raises:
         DefinitionError: other machines would reach the server, and it asks for no credentials.
     """
 
-    def __init__(
-        self, app: Starlette, host: str, port: int, *, has_auth: bool, on_ready: Callable[[str], object] | None = None
-    ) -> None:
-        if not has_auth and not is_loopback(host):
+    def __init__(self, app: Starlette, host: str, port: int, on_ready: Callable[[str], object] | None = None) -> None:
+        if not app.state.needs_credentials and not is_loopback(host):
             raise DefinitionError(
                 f"a server at {host!r} can be reached from other machines, so it needs credentials: give it tokens, or let it "
                 "listen at 127.0.0.1"

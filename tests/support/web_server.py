@@ -21,7 +21,7 @@ TIMEOUT_S = 30.0
 def serving(app: Starlette) -> Iterator[str]:
     """Serve an application in a thread while the block lasts. Gives its URL."""
     ready: queue.Queue[str] = queue.Queue()
-    server = WebServer(app, "127.0.0.1", 0, has_auth=False, on_ready=ready.put)
+    server = WebServer(app, "127.0.0.1", 0, on_ready=ready.put)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

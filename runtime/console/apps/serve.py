@@ -71,9 +71,7 @@ def serve(
     application = app_for(*runtimes, auth=auth, allowed_hosts=allowed_host, allowed_origins=allowed_origin or ())
     names = ", ".join(runtime.app_name for runtime in runtimes)
     # Before anything is started: it checks that the address may be used.
-    server = WebServer(
-        application, host, port, has_auth=auth is not None, on_ready=lambda url: print(f"{names} at {url}", flush=True)
-    )
+    server = WebServer(application, host, port, on_ready=lambda url: print(f"{names} at {url}", flush=True))
     with ExitStack() as started:
         for runtime in runtimes:
             started.enter_context(runtime)

@@ -97,7 +97,9 @@ async def test_a_turn_goes_on_in_the_background_and_is_cancelled_with_its_log_se
     # The next turn waits in the line of the session, and can be joined and cancelled there.
     second = await client.post(turns, json={"message": "hi"}, headers={"Prefer": "respond-async", "Idempotency-Key": "second"})
     assert (second.status_code, (await client.get(path(turns, "second"))).json()["turn"]["state"]) == (202, "waiting")
-    assert (await client.delete(path(turns, "second"))).json()["state"] == "cancelled"
+    async with streaming(client, "GET", path(turns, "second", "events")) as (stream, _):
+        assert (await client.delete(path(turns, "second"))).json()["state"] == "cancelled"
+        assert [(frame.kind, frame.data["state"]) async for frame in stream] == [("end", "cancelled")]
     cancelled = (await client.delete(place)).json()
     assert cancelled["state"] == "cancelled"
     result = (await client.get(path(turns, accepted.json()["invocationId"], "result"))).json()

@@ -20,7 +20,7 @@ from starlette.routing import Mount
 from actors import Part
 from actors.errors import DefinitionError
 from runtime import Runtime
-from runtime.web import JwtAuth, Principal, StaticTokens, app_for
+from runtime.web import JwtAuth, LoopbackOnly, Principal, StaticTokens, app_for
 from runtime.web.app import ADK_OPERATIONS, OPERATIONS
 from runtime.web.operation import Operation
 from runtime.web.serving import WebServer
@@ -181,6 +181,9 @@ async def test_other_sites_and_other_names_are_refused(web: httpx2.AsyncClient, 
         assert "access-control-allow-origin" not in answer.headers
     foreign = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     assert (await web.options("/v1/apps", headers=foreign)).status_code == 403
+    for application in (app_for(rt), app_for(rt, auth=LoopbackOnly())):
+        async with client_of(application) as elsewhere:
+            assert (await elsewhere.get("/v1/apps")).status_code == 421
     async with httpx2.AsyncClient(base_url=url) as open_to_loopback:
         for host, status in (
             ("evil.example", 421),
@@ -255,14 +258,14 @@ def client_of(app: Starlette) -> httpx2.AsyncClient:
 
 
 async def test_without_credentials_only_this_machine_is_served(rt: Runtime) -> None:
-    app = app_for(rt, allowed_hosts=["desk.test"])
+    app = app_for(rt, auth=LoopbackOnly(), allowed_hosts=["desk.test"])
     for address, status in (("127.0.0.1", 200), ("::1", 200), ("192.0.2.7", 403)):
         transport = httpx2.ASGITransport(app, client=(address, 1))
         async with httpx2.AsyncClient(transport=transport, base_url="http://desk.test") as web:
             assert (await web.get("/v1/apps")).status_code == status
     for host in ("0.0.0.0", "192.0.2.7", "::", "desk.test"):
         with pytest.raises(DefinitionError, match="needs credentials"):
-            WebServer(app, host, 0, has_auth=False)
+            WebServer(app, host, 0)
 
 
 async def test_an_application_can_be_mounted_in_another(rt: Runtime) -> None:
