@@ -50,6 +50,12 @@ _STATUS: Mapping[type[RaygroveError], int] = {
 }
 """The statuses of errors, special ones before their bases; any other error is 500."""
 
+_OF_ROUTES = {
+    404: "there is nothing at this path: /openapi.json lists what there is",
+    405: "the header Allow names the methods that this path takes",
+}
+"""What is said of requests that no route takes."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -156,7 +162,8 @@ def problem_of(error: Exception) -> Problem:
         _log.error("%s: %s", name, error)
         return Problem(type=name, title=title, status=status, detail="the log of the server says more")
     if isinstance(error, HTTPException):
-        return Problem(type="HttpError", title=error.detail, status=error.status_code)
+        detail = _OF_ROUTES.get(error.status_code, error.detail)
+        return Problem(type="HttpError", title=error.detail, status=error.status_code, detail=detail)
     _log.error("a request failed", exc_info=error)
     return Problem(type="InternalError", title="The server failed", status=500, detail="the log of the server says more")
 

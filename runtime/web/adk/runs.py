@@ -51,6 +51,7 @@ async def _turn(call: Call, given: RunRequest, *, streams: bool) -> Turn:
             raise HttpError(422, "newMessage is missing")
         return runtime.attach(user_id=user_id, session_id=given.session_id, invocation_id=given.invocation_id)
     call.principal.check_state(given.state_delta)
+    call.served.slots.check(call.principal.user_id)
     message, is_answer = given.new_message, has_answers(given.new_message)
     if is_answer:
         # The session has to be there: an answer needs a call.

@@ -153,6 +153,7 @@ async def start_turn(call: Call) -> Response:
     """
     query = call.query(PartialsQuery)
     given = await call.body(NewTurn)
+    _check_room(call)
     call.principal.check_state(given.state_delta)
     turn = call.runtime.run(
         user_id=call.user_id,
@@ -171,6 +172,7 @@ async def answer_calls(call: Call) -> Response:
     """Answer calls at which a turn waits for a person; the turn goes on. The responses are those of starting a turn."""
     query = call.query(PartialsQuery)
     given = await call.body(NewAnswers)
+    _check_room(call)
     waiting = await _pending(call)
     foreign = [call_id for call_id in given.answers if call_id not in {each.call_id for each in waiting}]
     if foreign:
@@ -184,6 +186,12 @@ async def answer_calls(call: Call) -> Response:
         on_leave="continue",
     )
     return await _followed(call, turn, call.session_id, query.partials)
+
+
+def _check_room(call: Call) -> None:
+    """Check that the turn can be followed before it is begun. Raises TooManyStreamsError."""
+    if call.wants_stream() or not call.prefers("respond-async"):
+        call.served.slots.check(call.principal.user_id)
 
 
 async def _followed(call: Call, turn: Turn, session_id: str, partials: bool) -> Response:

@@ -30,9 +30,8 @@ class StreamSlots:
         """How many are open."""
         return self._open.total()
 
-    @contextmanager
-    def taken(self, user_id: str | None) -> Iterator[None]:
-        """Count a stream while the block lasts.
+    def check(self, user_id: str | None) -> None:
+        """Check that there is room for one more, before something is begun for it.
 
         Args:
             user_id: whose it is; None: that of a principal for any user, which is counted with the server only.
@@ -44,6 +43,11 @@ class StreamSlots:
             raise TooManyStreamsError(f"this server has {self._in_all} streams open, which is its limit")
         if user_id is not None and self._open[user_id] >= self._for_user:
             raise TooManyStreamsError(f"user {user_id!r} has {self._for_user} streams open, which is the limit for a user")
+
+    @contextmanager
+    def taken(self, user_id: str | None) -> Iterator[None]:
+        """Count a stream while the block lasts. Takes and raises what `check` does."""
+        self.check(user_id)
         self._open[user_id] += 1
         try:
             yield

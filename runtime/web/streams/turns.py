@@ -68,6 +68,8 @@ async def session_frames(tail: SessionTail, *, tracebacks: bool = False) -> Asyn
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
             yield frame("error", problem_of(error))
+    finally:
+        tail.close()
 
 
 async def end_of(turn: Turn) -> TurnEnd:

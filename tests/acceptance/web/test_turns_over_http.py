@@ -13,7 +13,7 @@ import pytest
 
 from runtime import Runtime
 from tests.support.web_agents import Gate
-from tests.support.web_server import Frame, all_frames, frames
+from tests.support.web_server import TIMEOUT_S, Frame, all_frames, frames
 
 SSE = {"Accept": "text/event-stream"}
 
@@ -83,6 +83,22 @@ async def test_a_client_that_leaves_cancels_nothing_and_comes_back_for_the_rest(
     last = {"Last-Event-ID": got[-2].id}
     async with streaming(client, "GET", path(turns, *place.split("/")[-2:]), headers=last) as (stream, _):
         assert [frame.kind async for frame in stream] == ["end"]
+
+
+async def test_streams_that_were_left_hold_nothing(client: httpx2.AsyncClient, turns: str, gate: Gate, rt: Runtime) -> None:
+    begun = await client.post(turns, json={"message": gate.name}, headers={"Prefer": "respond-async"})
+    place, events = path(turns, begun.json()["invocationId"], "events"), path(turns.replace("/turns", "/events"))
+    async with streaming(client, "POST", turns.replace("s%2F1", "other"), json={"message": "hi"}) as (stream, _):
+        assert [frame.kind async for frame in stream][-1] == "end"
+    before = await rt.aio.statistics()
+    for _ in range(3):
+        for url in (place, events):
+            async with streaming(client, "GET", url) as (_, response):
+                assert await anext(response.aiter_lines()) == "retry: 1000"
+    async with asyncio.timeout(TIMEOUT_S):
+        while (after := await rt.aio.statistics()).session.counts["subscribers"] > before.session.counts["subscribers"]:
+            assert after.session.counts["subscribers"] <= before.session.counts["subscribers"] + 6
+    assert "raygrove_web_streams 0" in (await client.get("/metrics")).text
 
 
 async def test_a_turn_goes_on_in_the_background_and_is_cancelled_with_its_log_sealed(

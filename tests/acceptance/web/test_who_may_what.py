@@ -210,6 +210,9 @@ async def test_streams_and_bodies_are_bounded(web: httpx2.AsyncClient) -> None:
     refused = await web.get(path, **as_(ADA, Accept="text/event-stream"))
     assert (refused.status_code, refused.json()["type"]) == (429, "TooManyStreamsError")
     assert refused.headers["retry-after"] == "5"
+    # A turn that could not be followed is not begun: the client will ask again.
+    assert (await web.post("/v1/apps/desk/sessions/s3/turns", json={"message": "hi"}, **as_(ADA))).status_code == 429
+    assert (await web.get("/v1/apps/desk/sessions/s3/turns", **as_(ADA))).json() == {"turns": []}
     for stream in streams:
         await stream.__aexit__(None, None, None)
     async with asyncio.timeout(TIMEOUT_S):
