@@ -41,10 +41,14 @@ from actors.messages.memory import MemoryEntry
 from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
 from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
 from actors.messages.session import Session
+from actors.rules.flow.until import AllComplete, AnyComplete, AnyFailed, MaxAgentTurns, MaxLLMCalls
 
 __all__ = [
     "Agent",
     "AgentTool",
+    "AllComplete",
+    "AnyComplete",
+    "AnyFailed",
     "BaseAgent",
     "Blob",
     "CallbackContext",
@@ -69,6 +73,8 @@ __all__ = [
     "LlmResponse",
     "LongRunningFunctionTool",
     "LoopAgent",
+    "MaxAgentTurns",
+    "MaxLLMCalls",
     "MemoryEntry",
     "Model",
     "ModelLimits",

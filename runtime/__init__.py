@@ -15,6 +15,7 @@ from actors.errors.tracebacks import count_as_own
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
+    from runtime.driver.questions import Question
     from runtime.driver.runtime import Runtime
     from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentInfo",
     "PendingCall",
+    "Question",
     "Runtime",
     "RuntimeStatistics",
     "Settings",
@@ -36,6 +38,7 @@ __all__ = [
 _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
     "PendingCall": "actors.messages.turn_info",
+    "Question": "runtime.driver.questions",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
     "Settings": "runtime.settings",

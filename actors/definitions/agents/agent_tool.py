@@ -9,6 +9,7 @@ import pydantic
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
+from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.json_schema import json_schema
 from actors.definitions.tools.validation import problems
 from actors.errors import AgentFailedError, DefinitionError, ToolAgentError
@@ -77,13 +78,15 @@ class AgentTool(Tool):
             AgentFailedError: the agent failed; the event of its failure is in the log.
             ToolAgentError: the agent paused, was stopped, or gave an answer that does not fit its `output_schema`.
         """
-        outcome, answer = await context.ask_agent(self.name, Content.of_text(self._message(args)))
+        outcome, answer = await context.ask_agent(self.name, Content.of_text(self._message(args, context.agent_name)))
         self._require_end(outcome)
         if self.skip_summarization:
             context.actions.skip_summarization = True
         return self._result(answer)
 
-    def _message(self, args: JsonObject) -> str:
+    def _message(self, args: JsonObject, agent: str) -> str:
+        if self._input is _Request:
+            args = without_unknown(args, _Request.model_fields, self.name, agent)
         try:
             asked = self._input.model_validate(args)
         except pydantic.ValidationError as error:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import BaseAgent, Callback
+from actors.definitions.agents.fields import ToolTuple
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.json_schema import json_schema
@@ -58,11 +59,22 @@ class LlmAgent(BaseAgent):
     """
 
     kind: ClassVar[Literal["llm"]] = "llm"
+    callback_points: ClassVar[Sequence[str]] = (
+        *BaseAgent.callback_points,
+        "before_model_callback",
+        "after_model_callback",
+        "on_model_error_callback",
+        "before_tool_callback",
+        "after_tool_callback",
+        "on_tool_error_callback",
+        "instruction",
+        "global_instruction",
+    )
 
     model: Any = ""
     instruction: Instruction = ""
     global_instruction: Instruction = ""
-    tools: Sequence[Any] = ()
+    tools: Sequence[Any] = ToolTuple()
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
     include_contents: IncludeContents = "default"
@@ -87,8 +99,8 @@ class LlmAgent(BaseAgent):
 
     @field_validator("tools")
     @classmethod
-    def _as_tools(cls, given: Sequence[object]) -> tuple[Tool, ...]:
-        tools = tuple(as_tool(tool) for tool in given)
+    def _as_tools(cls, given: Sequence[object]) -> ToolTuple:
+        tools = ToolTuple(as_tool(tool) for tool in given)
         names: set[str] = set()
         for tool in tools:
             if not tool.name:
@@ -123,8 +135,8 @@ class LlmAgent(BaseAgent):
 
     def alone(self) -> LlmAgent:
         """The same definition without its children, and without models, which its actor is given separately."""
-        tools = tuple(tool.alone() if isinstance(tool, AgentTool) else tool for tool in self.tools)
-        return self.model_copy(update={"sub_agents": (), "model": "", "tools": tools})
+        tools = ToolTuple(tool.alone() if isinstance(tool, AgentTool) else tool for tool in self.tools)
+        return self.unchecked_copy(sub_agents=(), model="", tools=tools)
 
     @cached_property
     def output_json_schema(self) -> JsonObject | None:

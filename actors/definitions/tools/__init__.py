@@ -2,10 +2,11 @@
 
 from actors.definitions.tools.artifacts import load_artifacts
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext, State, ToolContext
+from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.exit_loop import exit_loop
 from actors.definitions.tools.function import FunctionTool, LongRunningFunctionTool, tool
 from actors.definitions.tools.memory import load_memory
+from actors.definitions.tools.state import State
 from actors.definitions.tools.tasks import create_tasks
 
 __all__ = [

@@ -8,6 +8,7 @@ from typing import Any
 
 from actors.definitions.flows import Task
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.questions import TaskRun
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
 from runtime.driver.services.memory import AsyncMemoryService
@@ -28,7 +29,8 @@ class AsyncServices:
         artifacts: the sync service.
         follow: follows a session.
         tree: the deployed agents.
-        run_task, shutdown: the Runtime's methods, which are run in a thread.
+        start_task: starts the turn of `run_task`; it is called in a thread.
+        shutdown: the Runtime's method, which is called in a thread.
 
     Attributes:
         sessions, turns, artifacts, memory, users: the services.
@@ -40,12 +42,12 @@ class AsyncServices:
         artifacts: ArtifactsService,
         follow: Follow,
         tree: DeployedTree,
-        run_task: Callable[..., Any],
+        start_task: Callable[..., TaskRun],
         shutdown: Callable[[], None],
     ) -> None:
         self._client = client
         self._tree = tree
-        self._run_task = run_task
+        self._start_task = start_task
         self._shutdown = shutdown
         self.sessions = AsyncSessionsService(client, artifacts, follow)
         self.turns = AsyncTurnsService(client)
@@ -55,7 +57,8 @@ class AsyncServices:
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
         """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""
-        return await asyncio.to_thread(self._run_task, objective, **options)
+        run = await asyncio.to_thread(self._start_task, objective, **options)
+        return await run.result_async()
 
     async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
         """The agents of the deployment: see Runtime.tree."""
