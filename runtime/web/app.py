@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from actors.errors import RaygroveError
+from actors.messages.config import RunConfig
 from actors.messages.limits import DEFAULT_LIMITS
 from runtime.driver.runtime import Runtime
 from runtime.web.adk import runs as adk_runs
@@ -39,6 +40,7 @@ def app_for(
     auth: Auth | None = None,
     allowed_hosts: Sequence[str] | None = None,
     allowed_origins: Sequence[str] = (),
+    run_config: RunConfig | None = None,
     adk_paths: bool = True,
     max_body_bytes: int = MAX_BODY_BYTES,
     max_streams: int = 1_000,
@@ -53,6 +55,7 @@ def app_for(
         allowed_hosts: the names under which clients reach the server, without ports; None: any, but with `auth=None` only
             those of the same machine.
         allowed_origins: the sites whose pages may use the server, such as `https://desk.example.com`, besides its own.
+        run_config: options of turns that clients leave out. Clients bound to a user may lower its limits, and not raise them.
         adk_paths: serve the paths of ADK's own server, too: `/run_sse`, `/apps/…` and others.
         max_body_bytes: how large the body of a request may be.
         max_streams: how many streams may be open at once, and requests that wait for the end of a turn.
@@ -70,7 +73,9 @@ def app_for(
     if allowed_hosts is None and not needs_credentials:
         allowed_hosts = LOOPBACK_NAMES
     slots = StreamSlots(max_streams_per_user, max_streams)
-    served = Served(runtimes, auth, slots, max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s)
+    served = Served(
+        runtimes, auth, slots, run_config=run_config or RunConfig(), max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s
+    )
     described = describing(OPERATIONS, list(served.runtimes), needs_credentials=needs_credentials)
     app = Starlette(
         routes=routes([*OPERATIONS, described, *(ADK_OPERATIONS if adk_paths else ())], served),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
+from actors.messages.config import RunConfig
 from runtime.driver.runtime import Runtime
 from runtime.web.auth.principal import Auth
 from runtime.web.problems import NotFoundError
@@ -21,6 +22,7 @@ class Served:
         runtimes: of the apps that are served.
         auth: says on whose behalf a request comes.
         slots: counts open streams.
+        run_config: options of turns that clients leave out, and limits that users may not raise.
         max_body_bytes: how large the body of a request may be.
         keep_alive_s: after so many seconds without a frame a stream sends a comment.
 
@@ -34,7 +36,14 @@ class Served:
     """
 
     def __init__(
-        self, runtimes: Sequence[Runtime], auth: Auth, slots: StreamSlots, *, max_body_bytes: int, keep_alive_s: float
+        self,
+        runtimes: Sequence[Runtime],
+        auth: Auth,
+        slots: StreamSlots,
+        *,
+        run_config: RunConfig,
+        max_body_bytes: int,
+        keep_alive_s: float,
     ) -> None:
         if not runtimes:
             raise DefinitionError("app_for needs a Runtime at least")
@@ -43,6 +52,7 @@ class Served:
             raise DefinitionError(f"two apps have the same app_name: {', '.join(each.app_name for each in runtimes)}")
         self.auth = auth
         self.slots = slots
+        self.run_config = run_config
         self.max_body_bytes = max_body_bytes
         self.keep_alive_s = keep_alive_s
         self.requests: Counter[tuple[str, int]] = Counter()

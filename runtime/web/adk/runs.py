@@ -9,11 +9,11 @@ from contextlib import aclosing
 from starlette.responses import Response
 
 from actors.errors import ClusterError, RaygroveError
-from actors.messages.config import RunConfig
 from actors.messages.json_types import JsonObject
 from runtime.driver.turns.turn import Turn
 from runtime.web.adk.events import adk_event, answered, frames_of, has_answers
 from runtime.web.adk.forms import RunRequest, body_of
+from runtime.web.api.turn_options import TurnOptions, run_config
 from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import Call, json_response
 from runtime.web.operation import CLIENT_LEFT, Operation
@@ -56,15 +56,12 @@ async def _turn(call: Call, given: RunRequest, *, streams: bool) -> Turn:
     if is_answer:
         # The session has to be there: an answer needs a call.
         message = answered(message, await runtime.aio.turns.pending(user_id, given.session_id))
-    try:
-        config = RunConfig(streaming="sse" if streams else "none", custom_metadata=given.custom_metadata)
-    except ValueError as error:
-        raise HttpError(422, str(error)) from None
+    options = TurnOptions(custom_metadata=given.custom_metadata)
     return runtime.run(
         user_id=user_id,
         session_id=given.session_id,
         message=message,
-        run_config=config,
+        run_config=run_config(call, options, streams=streams),
         state_delta=given.state_delta,
         # An answer goes on with the turn that made the call, whatever id the client names.
         invocation_id=given.invocation_id if not is_answer else None,

@@ -11,7 +11,6 @@ import msgspec
 from starlette.responses import Response
 
 from actors.errors import InvocationNotFoundError, TurnError
-from actors.messages.config import OnConcurrentTurn, RunConfig, Streaming
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.protocol.outcomes import Paused
@@ -19,32 +18,13 @@ from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
 from runtime.driver.turns.turn import Turn
 from runtime.web.api.cursors import decode_cursor, encode_cursor
 from runtime.web.api.sessions import LAST_EVENT_ID, Limit, Position
+from runtime.web.api.turn_options import TurnOptions, run_config
 from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import MAX_WAIT_S, Call, json_response
 from runtime.web.operation import CLIENT_LEFT, STREAM, Operation
 from runtime.web.problems import BadRequestError, Problem
 from runtime.web.streams.response import EventStream
 from runtime.web.streams.turns import failed_end, shown, turn_frames
-
-
-class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Options of a turn: see RunConfig. `streaming` is "sse" in a response that streams."""
-
-    streaming: Streaming = "none"
-    max_llm_calls: int = 500
-    max_transfers: int = 32
-    timeout: float | None = None
-    save_input_blobs_as_artifacts: bool = False
-    on_concurrent_turn: OnConcurrentTurn = "enqueue"
-    custom_metadata: JsonObject | None = None
-
-    def run_config(self, *, streams: bool) -> RunConfig:
-        """The options as the Runtime takes them. Raises BadRequestError when one is out of range."""
-        given = msgspec.structs.asdict(self)
-        try:
-            return RunConfig(**{**given, **({"streaming": "sse"} if streams else {})})
-        except ValueError as error:
-            raise BadRequestError(str(error)) from None
 
 
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -159,7 +139,7 @@ async def start_turn(call: Call) -> Response:
         user_id=call.user_id,
         session_id=call.session_id,
         message=given.message,
-        run_config=given.config.run_config(streams=call.wants_stream() and query.partials),
+        run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
         state_delta=given.state_delta,
         invocation_id=call.request.headers.get("idempotency-key"),
         auto_create_session=given.auto_create_session,
@@ -182,7 +162,7 @@ async def answer_calls(call: Call) -> Response:
         given.answers,
         user_id=call.user_id,
         session_id=call.session_id,
-        run_config=given.config.run_config(streams=call.wants_stream() and query.partials),
+        run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
         on_leave="continue",
     )
     return await _followed(call, turn, call.session_id, query.partials)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from actors import Part
+from actors import Part, RunConfig
 from actors.errors import DefinitionError
 from runtime import Runtime
 from runtime.web import JwtAuth, LoopbackOnly, Principal, StaticTokens, app_for
@@ -152,6 +152,21 @@ async def test_users_cannot_change_what_all_users_share(web: httpx2.AsyncClient,
         refused = await web.request(method, path, json=body, **as_(ADA))
         assert (refused.status_code, refused.json()["type"]) == (403, "NotAllowedError")
     assert (await web.post("/v1/apps/desk/sessions?user=ada", json={"state": shared}, **as_(DESK))).status_code == 201
+
+
+async def test_users_may_lower_the_limits_of_turns_and_not_raise_them(rt: Runtime) -> None:
+    app = app_for(rt, auth=StaticTokens(TOKENS), run_config=RunConfig(max_llm_calls=3, timeout=60))
+    async with client_of(app) as web:
+
+        async def status(token: str, **config: object) -> int:
+            path = "/v1/apps/desk/sessions/limits/turns?user=ada"
+            return (await web.post(path, json={"message": "hi", "config": config}, **as_(token))).status_code
+
+        for lower in ({}, {"maxLlmCalls": 2}, {"timeout": 5, "maxTransfers": 0}):
+            assert await status(ADA, **lower) == 200
+        for higher in ({"maxLlmCalls": 4}, {"maxLlmCalls": 0}, {"timeout": 61}, {"maxTransfers": 33}):
+            assert await status(ADA, **higher) == 403
+            assert await status(DESK, **higher) == 200
 
 
 async def test_credentials_are_asked_for_and_looked_at(web: httpx2.AsyncClient) -> None:

@@ -13,7 +13,7 @@ import runtime.web
 from actors import RunConfig
 from actors.errors import DefinitionError
 from runtime.console.apps.serve import serve
-from runtime.web.api.turns import TurnOptions
+from runtime.web.api.turn_options import TurnOptions
 
 LOADED = """
 import sys
@@ -42,8 +42,5 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
 
 
 def test_the_options_of_a_turn_are_those_of_a_run_config() -> None:
-    def fields(of: type[msgspec.Struct]) -> dict[str, tuple[object, object]]:
-        return {field.name: (field.type, field.default) for field in msgspec.structs.fields(of)}
-
-    assert fields(TurnOptions) == fields(RunConfig)
-    assert TurnOptions().run_config(streams=False) == RunConfig()
+    assert TurnOptions.__struct_fields__ == RunConfig.__struct_fields__
+    assert set(msgspec.structs.asdict(TurnOptions()).values()) == {None}
