@@ -81,6 +81,8 @@ class Operation:
             response = Response(status_code=CLIENT_LEFT)
         except Exception as error:
             response = await problem_response(request, error)
+        # What users have said is in no cache, unless an operation says otherwise.
+        response.headers.setdefault("Cache-Control", "no-store")
         served.requests[f"{self.method} {self.path}", response.status_code] += 1
         return response
 

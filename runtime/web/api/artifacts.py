@@ -26,6 +26,7 @@ _AS_DATA = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "X-Content-Type-Options": "nosniff",
     "Accept-Ranges": "bytes",
+    "Cache-Control": "private, no-cache",
 }
 
 

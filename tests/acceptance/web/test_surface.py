@@ -101,7 +101,7 @@ async def test_artifacts_are_bytes_with_versions_and_ranges(client: httpx2.Async
         assert (saved.status_code, saved.json()) == (201, {"name": "plans/2026.html", "version": number})
     whole = await client.get(place)
     assert (whole.content, whole.headers["etag"], whole.headers["content-type"]) == (b"0123456789", '"1"', "text/html")
-    assert whole.headers["content-disposition"] == "attachment"
+    assert (whole.headers["content-disposition"], whole.headers["cache-control"]) == ("attachment", "private, no-cache")
     assert whole.headers["x-content-type-options"] == "nosniff"
     assert (await client.get(place + "&version=0")).content == b"<script>0</script>"
     assert (await client.get(place, headers={"If-None-Match": '"1"'})).status_code == 304
@@ -147,7 +147,8 @@ async def test_operators_see_actors_figures_and_health(client: httpx2.AsyncClien
     page = (await client.get("/v1/apps/desk/actors?limit=1&offset=2")).json()
     assert ([actor["agent"] for actor in page["actors"]], "next" in page) == (["concierge"], False)
     assert (await client.get("/v1/apps/desk/statistics")).json()["runner"]["counts"]["running"] == 0
-    assert (await client.get("/healthz")).json() == {"status": "ok"}
+    health = await client.get("/healthz")
+    assert (health.json(), health.headers["cache-control"]) == ({"status": "ok"}, "no-store")
     assert (await client.get("/readyz")).json() == {"status": "ready"}
     metrics = (await client.get("/metrics")).text.splitlines()
     assert "# TYPE raygrove_runner_turns_total counter" in metrics
