@@ -20,9 +20,6 @@ T = TypeVar("T")
 
 JSON = "application/json"
 
-MAX_WAIT_S = 3600.0
-"""How long a request may wait for a turn."""
-
 
 class Call:
     """A request whose principal is known.
