@@ -14,7 +14,7 @@ from actors.rules.tree.outline import Outline, check_workers, outline, search
 from runtime.driver.engine_client import EngineClient
 
 
-class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An agent of the deployed tree. `print` it for a drawing of what is below it.
 
     Attributes:

@@ -133,6 +133,12 @@ class Turn:
         self._state.wait_until_started()
         return self._state.agent
 
+    @property
+    def outcome(self) -> AnyOutcome | None:
+        """How the turn ended; None before its end, and when it could not start or is followed no more."""
+        outcome = self._state.outcome
+        return for_users(outcome) if outcome is not None else None
+
     def __iter__(self) -> Iterator[Event]:
         state = self._state
         buffer = state.open_reader()
@@ -235,6 +241,13 @@ class Turn:
         assert self._answer is not None
         return self._answer(call, response, confirmed=confirmed, run_config=run_config, on_leave=on_leave)
 
+    async def started_async(self) -> str:
+        """Wait until the turn is open, and return its id: see `aio.started`."""
+        await self._state.wait_until_started_async()
+        if self._state.error is not None:
+            raise self._state.error
+        return self._state.invocation_id
+
     async def pending_async(self) -> list[PendingCall]:
         """The calls at which the paused turn waits: see `pending`."""
         return await self._client.run_async(self._client.pending(self._state))
@@ -269,6 +282,14 @@ class AsyncTurn:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
+
+    async def started(self) -> str:
+        """Wait until the turn is open, also in the line of its session, and return its id.
+
+        Raises:
+            RaygroveError: it could not start; nothing is stored then.
+        """
+        return await self._turn.started_async()
 
     async def result(self) -> TurnResult:
         """Wait for the end of the turn: see Turn.result."""
