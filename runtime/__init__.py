@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.runtime import Runtime
+    from runtime.driver.scripts.results import MapResult
+    from runtime.driver.scripts.turn_map import TurnMap
     from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
     from runtime.driver.turns.turn import Turn, TurnResult
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentInfo",
+    "MapResult",
     "PendingCall",
     "Runtime",
     "RuntimeStatistics",
@@ -30,11 +33,13 @@ __all__ = [
     "TaskResult",
     "Turn",
     "TurnInfo",
+    "TurnMap",
     "TurnResult",
 ]
 
 _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
+    "MapResult": "runtime.driver.scripts.results",
     "PendingCall": "actors.messages.turn_info",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
@@ -42,6 +47,7 @@ _MODULES = {
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",
     "TurnInfo": "actors.messages.turn_info",
+    "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",
 }
 

@@ -119,6 +119,7 @@ class TurnClient:
                 return
             if started.invocation_id != turn.invocation_id:
                 subscriber.rename(turn, started.invocation_id)
+            turn.is_repeated = started.attached
             turn.mark_started(started.agent, started.seq)
         if turn.is_cancelled:
             # It was cancelled before the Runner knew it.

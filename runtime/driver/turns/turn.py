@@ -128,6 +128,11 @@ class Turn:
         self._state.wait_until_started()
         return self._state.agent
 
+    @property
+    def is_repeated(self) -> bool:
+        """True when a turn with an `invocation_id` was there before `run` asked for it. False until the turn is open."""
+        return self._state.is_repeated
+
     def __iter__(self) -> Iterator[Event]:
         state = self._state
         buffer = state.open_reader()
