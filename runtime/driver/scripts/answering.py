@@ -69,17 +69,19 @@ class Answering:
         )
         turn: Turn | None = None
         try:
-            turn = self.start(given, session_id, invocation_id)
-            result = await turn
-            output = None if isinstance(result.outcome, Paused) else self.question.read(result)
+            try:
+                turn = self.start(given, session_id, invocation_id)
+                result = await turn
+                output = None if isinstance(result.outcome, Paused) else self.question.read(result)
+                ended = {"result": result, "output": output, "events": result.events}
+            except RaygroveError as error:
+                ended = {"error": error, "events": await _events(turn) if turn is not None else ()}
+            is_repeated = turn is not None and await turn.is_repeated_async()
         except asyncio.CancelledError:
             if turn is not None:
                 self._leave(turn)
             raise
-        except RaygroveError as error:
-            events = await _events(turn) if turn is not None else ()
-            return msgspec.structs.replace(base, error=error, events=events, is_repeated=turn is not None and turn.is_repeated)
-        return msgspec.structs.replace(base, result=result, output=output, events=result.events, is_repeated=turn.is_repeated)
+        return msgspec.structs.replace(base, is_repeated=is_repeated, **ended)
 
     def _leave(self, turn: Turn) -> None:
         if self.on_leave == "cancel":

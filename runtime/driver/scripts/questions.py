@@ -96,7 +96,11 @@ def _task(tree: DeployedTree, agent: Agent | str, wanted: Any) -> Question:
     [kind] = plan.results.values()
 
     def read(result: TurnResult) -> Any:
-        return kind.typed(last_result(flow, result.tasks))
+        try:
+            return kind.typed(last_result(flow, result.tasks))
+        except pydantic.ValidationError as error:
+            # The type has changed since the answer was stored.
+            raise OutputSchemaError(result.agent, problems(error)) from error
 
     return Question(plan, read)
 

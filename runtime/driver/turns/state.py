@@ -82,7 +82,11 @@ class TurnState:
         with self._changed:
             self._readers.skip(seq)
             self._is_started = True
-            self._changed.notify_all()
+            if self.is_over:
+                # Its end has come first, and coroutines may wait for its beginning.
+                self._wake_all()
+            else:
+                self._changed.notify_all()
 
     def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
         """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
@@ -170,13 +174,17 @@ class TurnState:
         with self._changed:
             self._changed.wait_for(lambda: self.is_over)
 
-    async def wait_for_end_async(self) -> None:
-        """Wait until the turn is over, on the running event loop."""
+    async def wait_for_end_async(self, *, knows_start: bool = False) -> None:
+        """Wait until the turn is over, on the running event loop.
+
+        Args:
+            knows_start: wait for the reply to its start as well, which may come after its end.
+        """
         self._home.check()
         wakeup = Wakeup()
         while True:
             with self._changed:
-                if self.is_over:
+                if self.is_over and (self._is_started or not knows_start):
                     return
                 self._wakeups.add(wakeup)
             await wakeup.wait()

@@ -130,7 +130,8 @@ class Turn:
 
     @property
     def is_repeated(self) -> bool:
-        """True when a turn with an `invocation_id` was there before `run` asked for it. False until the turn is open."""
+        """True when the turn was there before `run` has asked for it by its `invocation_id`; waits until that is known."""
+        self._state.wait_until_started()
         return self._state.is_repeated
 
     def __iter__(self) -> Iterator[Event]:
@@ -234,6 +235,11 @@ class Turn:
         """Answer calls at which the turn waits: see Runtime.answer. The turn goes on in the Turn that this returns."""
         assert self._answer is not None
         return self._answer(call, response, confirmed=confirmed, run_config=run_config, on_leave=on_leave)
+
+    async def is_repeated_async(self) -> bool:
+        """Whether the turn was there before: see `is_repeated`. It waits for the turn's end."""
+        await self._state.wait_for_end_async(knows_start=True)
+        return self._state.is_repeated
 
     async def pending_async(self) -> list[PendingCall]:
         """The calls at which the paused turn waits: see `pending`."""
