@@ -91,7 +91,7 @@ def _author(result: TurnResult) -> str:
 
 
 def _task(tree: DeployedTree, agent: Agent | str, wanted: Any) -> Question:
-    flow = one_task_flow(tree, OBJECTIVE, [agent], {"result_type": wanted})
+    flow = one_task_flow(tree, OBJECTIVE, [agent], {"name": "answer", "result_type": wanted})
     plan = checked_plan(tree, flow, None)
     [kind] = plan.results.values()
 
