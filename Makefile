@@ -9,13 +9,20 @@ PEERS := $(wildcard tests/benchmarks/locks/*.in)
 # Every actor is a process of its own: without bytecode on disk each would compile all that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test chaos soak check bench examples lock clean
+# google-adk excludes the google-genai that .venv has, so its adapter is tested in an environment of its own.
+ADK := .venv-adk/bin
+ADK_READY := .venv-adk/ready-$(shell cat tests/adk/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+
+.PHONY: demo test test-adk chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
 
 test: $(READY)
 	@$(BIN)/pytest -n 2 --dist worksteal
+
+test-adk: $(ADK_READY)
+	@$(ADK)/pytest tests/adk
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py
@@ -40,10 +47,11 @@ examples: $(READY)
 lock: $(READY)
 	@$(COMPILE) pyproject.toml $(ARGS) --output-file requirements.lock
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
+	@$(COMPILE) pyproject.toml --extra adk tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
-	@rm -rf .venv .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf .venv .venv-adk .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp named after the checksum of the lock and pyproject.toml: only when one of them changes does .venv have to be made anew.
@@ -53,4 +61,11 @@ $(READY):
 	@$(PYTHON) -m venv --clear .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(ADK_READY):
+	@echo "setting up .venv-adk"
+	@$(PYTHON) -m venv --clear .venv-adk
+	@$(ADK)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/adk/requirements.lock
+	@$(ADK)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

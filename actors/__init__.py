@@ -6,6 +6,7 @@
 from actors.definitions.agents import (
     Agent,
     AgentTool,
+    BaseAgent,
     CustomAgent,
     LlmAgent,
     LoopAgent,
@@ -19,7 +20,7 @@ from actors.definitions.flows import Flow, FlowAgent, Task
 from actors.definitions.tools import (
     CallbackContext,
     FunctionTool,
-    LongRunningTool,
+    LongRunningFunctionTool,
     ReadonlyContext,
     Tool,
     ToolContext,
@@ -44,6 +45,7 @@ from actors.messages.session import Session
 __all__ = [
     "Agent",
     "AgentTool",
+    "BaseAgent",
     "Blob",
     "CallbackContext",
     "Cancelled",
@@ -65,7 +67,7 @@ __all__ = [
     "LlmAgent",
     "LlmRequest",
     "LlmResponse",
-    "LongRunningTool",
+    "LongRunningFunctionTool",
     "LoopAgent",
     "MemoryEntry",
     "Model",

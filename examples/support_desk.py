@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from actors import Agent, LlmAgent, Session, ToolContext, tool
+from actors import BaseAgent, LlmAgent, Session, ToolContext, tool
 from actors.errors import RaygroveError
 from actors.testing import PatternModel
 from runtime import Runtime
@@ -188,7 +188,7 @@ def _colour(agent: str) -> str:
     return COLOURS[names.index(agent)] if agent in names else ""
 
 
-def drawn(agent: Agent, tree: Tree | None = None) -> Tree:
+def drawn(agent: BaseAgent, tree: Tree | None = None) -> Tree:
     """The tree of agents, with their tools."""
     label = Text.assemble((agent.name, f"bold {_colour(agent.name)}"), f"  {agent.description}")
     if isinstance(agent, LlmAgent) and agent.tools:

@@ -110,6 +110,10 @@ class Invocation:
         """Return the log as the agent sees it: see Context."""
         return await self.reader.view(response.id for response in self.user_content.function_responses())
 
+    async def events(self) -> Sequence[Event]:
+        """Return the session's events: see SupervisorContext."""
+        return [event async for event in self.reader.events(0)]
+
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event: see Context."""
         return await self.writer.emit(self, event, is_last=is_last)

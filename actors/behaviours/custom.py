@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import cast
 
@@ -68,6 +69,10 @@ class CustomContext:
     def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event."""
         return self._context.state
+
+    async def events(self) -> Sequence[Event]:
+        """Return the session's events: see InvocationContext."""
+        return await self._context.events()
 
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run a child: see InvocationContext."""

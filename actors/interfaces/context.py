@@ -87,6 +87,10 @@ class InvocationContext(RunFacts, Protocol):
         state: session state by prefixed keys, as of the last event.
     """
 
+    async def events(self) -> Sequence[Event]:
+        """Return the session's events that are stored by now, oldest first."""
+        ...
+
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run an agent directly below this one, and return how its run ended.
 
@@ -195,6 +199,10 @@ class SupervisorContext(Context, Protocol):
         Raises:
             FencedError: the turn was taken over or has ended.
         """
+        ...
+
+    async def events(self) -> Sequence[Event]:
+        """Return the session's events that are stored by now, oldest first."""
         ...
 
     async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:

@@ -7,7 +7,7 @@ the one that this machine is a node of.
 import os
 import sys
 
-from actors import Agent, LlmAgent, tool
+from actors import BaseAgent, LlmAgent, tool
 from actors.testing import PatternModel
 from runtime import Runtime
 
@@ -24,7 +24,7 @@ def lookup_order(order_id: str) -> dict[str, str]:
     return {"order_id": order_id, "status": "on its way"}
 
 
-def desk() -> Agent:
+def desk() -> BaseAgent:
     """The tree: its agents ask Gemini if there is a key, and else answer by patterns."""
     orders = LlmAgent(
         name="orders",

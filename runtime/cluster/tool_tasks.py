@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from actors.messages.json_types import JsonMapping
 from runtime.cluster.logs.process import task_logs
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import start_task
+from runtime.engine.variables import set_variables
 from runtime.logs.options import LogOptions
 
 
@@ -50,7 +50,7 @@ class ToolTasks:
 
 
 def _run(pickled: bytes, variables: Mapping[str, str], logs: LogOptions, runner: Handle, run: RunFacts) -> Any:
-    os.environ.update(variables)
+    set_variables(variables)
     with task_logs(logs, runner, run):
         return _call(pickled)
 

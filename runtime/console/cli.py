@@ -1,4 +1,4 @@
-"""The command `raygrove`: looks after stored data. It opens the database itself, whether or not the app runs."""
+"""The command `raygrove`: runs apps from their code, and looks after stored data."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from importlib import metadata
 
 import typer
 
-from actors.errors import RaygroveError
+from actors.errors import RaygroveError, RequestError
 from runtime.console import sessions, stores, users
+from runtime.console.apps.chat import chat
+from runtime.console.apps.evaluation import evaluate_sets
+from runtime.console.apps.run import run
 from runtime.console.output import print_error
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Trees of LLM agents on Ray.")
+FAILED, WRONG_USAGE = 1, 2
+"""Exit codes for errors."""
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
+app.command()(run)
+app.command()(chat)
+app.command("eval")(evaluate_sets)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(users.app, name="users")
 app.add_typer(stores.app, name="store")
@@ -25,9 +34,9 @@ def version() -> None:
 
 
 def main() -> None:
-    """Run the command. Errors of this project are printed in one line."""
+    """Run the command. Errors of this project are printed in one line, below the traceback of users' code if there is one."""
     try:
         app()
     except RaygroveError as error:
         print_error(error)
-        sys.exit(1)
+        sys.exit(WRONG_USAGE if isinstance(error, RequestError) else FAILED)

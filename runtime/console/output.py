@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from actors.errors import RaygroveError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table on a terminal, and lines with tabs for other programs."""
-    console = Console()
-    if not console.is_terminal:
+    if not is_terminal():
         for row in rows:
             print("\t".join(" ".join(cell.split()) for cell in row))
         return
+    # Imported here: it takes a tenth of a second.
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column != "text")
     for row in rows:
         table.add_row(*map(Text, row))
-    console.print(table)
+    new_console().print(table)
 
 
-def print_error(error: Exception) -> None:
-    """Print an error on the standard error output, in one line."""
-    Console(stderr=True).print(Text(f"error: {error}"), soft_wrap=True)
+def is_terminal() -> bool:
+    """True when a person reads the standard output."""
+    return sys.stdout.isatty()
+
+
+def new_console() -> Console:
+    """The terminal of this process."""
+    from rich.console import Console
+
+    return Console()
+
+
+def print_error(error: RaygroveError) -> None:
+    """Print an error on the standard error output, in one line, below the traceback of users' code if there is one."""
+    if error.remote_traceback:
+        print(error.remote_traceback, file=sys.stderr)
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
 
 
 def local_time(seconds: float) -> str:

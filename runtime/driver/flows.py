@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from actors.behaviours.flow.controller import DEFINITION
-from actors.definitions.agents import Agent
+from actors.definitions.agents import BaseAgent
 from actors.definitions.flows import Flow, FlowPlan, ResultType, Task
 from actors.errors import DefinitionError, TaskFailedError
 from actors.messages.codec import encode, plain
@@ -95,7 +95,7 @@ def plan_name(plan: FlowPlan, turn: TurnKey) -> str:
 
 
 def one_task_flow(
-    tree: DeployedTree, objective: str | Task, agents: Sequence[Agent | str] | None, options: Mapping[str, Any]
+    tree: DeployedTree, objective: str | Task, agents: Sequence[BaseAgent | str] | None, options: Mapping[str, Any]
 ) -> Flow:
     """A flow with a single task.
 

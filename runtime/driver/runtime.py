@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from actors.definitions.agents import Agent, Plugin
+from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
@@ -41,7 +41,8 @@ class Runtime(ContextManager, ScriptMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
-        root_agent: the root of the tree; or a flow, which is then all that the app does.
+        root_agent: the root of the tree; or a flow, which is then all that the app does; or an agent or App of google-adk, with
+            the extra `raygrove[adk]`.
         app_name: the app to which the sessions belong; letters, digits, `_`, `-` and `.`.
         engine: "ray", or "local" for the same actors in this process.
         address: of a Ray cluster; None uses the Ray that is initialised, or starts a local one.
@@ -66,7 +67,7 @@ class Runtime(ContextManager, ScriptMethods):
 
     def __init__(
         self,
-        root_agent: Agent | Flow | None,
+        root_agent: BaseAgent | Flow | object | None,
         *,
         app_name: str,
         engine: Literal["ray", "local"] = "ray",
@@ -81,7 +82,13 @@ class Runtime(ContextManager, ScriptMethods):
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
-        tree = AgentTree(FlowAgent(root_agent) if isinstance(root_agent, Flow) else root_agent, plugins, settings.limits)
+        if _is_adk(root_agent):
+            from runtime.adk import from_adk
+
+            adapted = from_adk(root_agent, app_name=app_name)
+            root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)
+        root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
+        tree = AgentTree(root, plugins, settings.limits)
         check_models(tree)
         stores = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
         deployment = Deployment(
@@ -231,7 +238,7 @@ class Runtime(ContextManager, ScriptMethods):
         self,
         objective: str | Task,
         *,
-        agents: Sequence[Agent | str] | None = None,
+        agents: Sequence[BaseAgent | str] | None = None,
         user_id: str = USER,
         session_id: str | None = None,
         message: Any = None,
@@ -311,6 +318,11 @@ class Runtime(ContextManager, ScriptMethods):
     def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""
         return self._client.run(read_statistics(self._client.engine))
+
+
+def _is_adk(root: object) -> bool:
+    """True for an object of google-adk, and for one whose class is a subclass of one there. Imports nothing."""
+    return not isinstance(root, BaseAgent) and any(base.__module__.startswith("google.adk.") for base in type(root).__mro__)
 
 
 def _engine(name: str, deployment: Deployment, address: str | None) -> Engine:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
@@ -33,6 +32,7 @@ from runtime.engine.deployment import Deployment, model_names, obstacles
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
 from runtime.engine.tool_threads import ToolThreads
+from runtime.engine.variables import set_variables
 from runtime.logs.records import mark_records
 from runtime.models.registry import resolve
 
@@ -127,7 +127,7 @@ class LocalEngine:
         """Create the actors. Raises StoreError when a store cannot be used."""
         mark_records()
         settings = self._deployment.settings
-        os.environ.update(settings.variables)
+        set_variables(settings.variables)
         self._threads = ToolThreads(settings.tool_threads)
         asyncio.get_running_loop().set_default_executor(self._threads)
         if settings.model_limits:

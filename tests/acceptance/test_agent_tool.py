@@ -13,7 +13,7 @@ from actors import (
     Event,
     FunctionResponse,
     LlmAgent,
-    LongRunningTool,
+    LongRunningFunctionTool,
     LoopAgent,
     ParallelAgent,
     Part,
@@ -152,7 +152,7 @@ def test_it_cannot_wait_for_an_answer_and_a_late_one_does_not_reach_it(deploy: D
     def ask() -> None:
         return None
 
-    asked = expert({"call": "ask", "id": "q1"}, tools=[LongRunningTool(ask)])
+    asked = expert({"call": "ask", "id": "q1"}, tools=[LongRunningFunctionTool(ask)])
     root = LlmAgent(name="root", model=ScriptedModel([asks(), "sorry", "hm"]), tools=[AgentTool(asked)])
     with deploy(root) as rt:
         events = run_turn(rt, "go")

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from actors import Agent, LlmAgent, LlmRequest, LlmResponse, LongRunningTool
+from actors import BaseAgent, LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool
 from actors.errors import AgentFailedError, InvalidMessageError
 from actors.messages.protocol.outcomes import Paused
 from actors.testing import PatternModel
@@ -34,24 +34,24 @@ class Hearing:
 
 def asks(name: str, **fields: Any) -> LlmAgent:
     """Makes a long-running call, and says so when it has the answer."""
-    return LlmAgent(name=name, model=Hearing({"call": "lro"}, f"{name} knows"), tools=[LongRunningTool(lro)], **fields)
+    return LlmAgent(name=name, model=Hearing({"call": "lro"}, f"{name} knows"), tools=[LongRunningFunctionTool(lro)], **fields)
 
 
-def hands_over(name: str, to: Agent, after: Any = None) -> LlmAgent:
+def hands_over(name: str, to: BaseAgent, after: Any = None) -> LlmAgent:
     """Makes a long-running call beside a transfer, and says so when it has the answer."""
     model = Hearing({"parts": [{"call": "lro"}, {"transfer": to.name}]}, after or f"{name} knows")
-    return LlmAgent(name=name, model=model, tools=[LongRunningTool(lro)], sub_agents=[to])
+    return LlmAgent(name=name, model=model, tools=[LongRunningFunctionTool(lro)], sub_agents=[to])
 
 
-def two() -> Agent:
+def two() -> BaseAgent:
     return hands_over("a", asks("b"))
 
 
-def below() -> Agent:
+def below() -> BaseAgent:
     return hands_over("a", seq("s", par("p", asks("b"), asks("c")), says("d")))
 
 
-def in_a_step() -> Agent:
+def in_a_step() -> BaseAgent:
     return seq("s", hands_over("a", asks("b")), says("d"))
 
 

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from actors import Agent, Content, CustomAgent, Event, FunctionCall, FunctionResponse, LlmAgent, Part, RunConfig, SequentialAgent
+from actors import (
+    BaseAgent,
+    Content,
+    CustomAgent,
+    Event,
+    FunctionCall,
+    FunctionResponse,
+    LlmAgent,
+    Part,
+    RunConfig,
+    SequentialAgent,
+)
 from actors.errors import (
     AgentTreeError,
     DefinitionError,
@@ -106,7 +117,7 @@ class Node(CustomAgent):
     """A custom agent that is never run."""
 
 
-def twice() -> Agent:
+def twice() -> BaseAgent:
     leaf = LlmAgent(name="leaf")
     return root(sub_agents=[LlmAgent(name="left", sub_agents=[leaf]), LlmAgent(name="right", sub_agents=[leaf])])
 
@@ -125,7 +136,7 @@ BAD_DEFINITIONS: list[tuple[Callable[[], Any], type[RaygroveError], str]] = [
     (lambda: LlmAgent(name="root", model=17), DefinitionError, "'root'.*model"),
     (lambda: root(instructions="typo"), DefinitionError, "'root'.*instructions"),
     (lambda: root(tools=[print, print]), DefinitionError, "print"),
-    (lambda: root(sub_agents=[Agent(name="plain")]), DefinitionError, "kinds of agents"),
+    (lambda: root(sub_agents=[BaseAgent(name="plain")]), DefinitionError, "kinds of agents"),
 ]
 
 

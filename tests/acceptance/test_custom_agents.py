@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import Event, Finished, LlmAgent, LongRunningTool, Paused, RunConfig
+from actors import Event, Finished, LlmAgent, LongRunningFunctionTool, Paused, RunConfig
 from actors.errors import AgentFailedError, UnknownAgentError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
@@ -132,7 +132,7 @@ def ask() -> None:
 
 def test_a_run_that_was_paused_goes_on_behind_what_it_has_said_and_done(deploy: Deploy) -> None:
     model = ScriptedModel(["once", {"call": "ask"}, "heard", "the end"])
-    asks = LlmAgent(name="asks", model=model, tools=[LongRunningTool(ask)])
+    asks = LlmAgent(name="asks", model=model, tools=[LongRunningFunctionTool(ask)])
     children = [LlmAgent(name="first", model=model), asks, LlmAgent(name="last", model=model)]
     with deploy(ChildRunner(name="root", plan=["first", "asks", "last"], sub_agents=children)) as rt:
         paused = rt.run(user_id="ada", session_id="s1", message="go").result()

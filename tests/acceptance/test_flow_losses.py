@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import Agent, Event, Flow, FlowAgent, LlmAgent, RunConfig, SequentialAgent, Task
+from actors import BaseAgent, Event, Flow, FlowAgent, LlmAgent, RunConfig, SequentialAgent, Task
 from actors.errors import FlowNotFoundError
 from actors.testing import PatternModel
 from runtime.driver.flows import TaskResult
@@ -44,13 +44,13 @@ def office(name: str = "works") -> Flow:
     return Flow(tasks, agents=agents, name=name)
 
 
-def inside() -> Agent:
+def inside() -> BaseAgent:
     """The flow in a workflow, between two others."""
     first, last = (LlmAgent(name=name, model=PatternModel([], default=f"{name} is done")) for name in ("first", "last"))
     return SequentialAgent(name="root", sub_agents=[first, FlowAgent(office()), last])
 
 
-def play(root: Agent | Flow, *losses: Loss) -> tuple[list[Event], dict[str, TaskResult], LossyEngine]:
+def play(root: BaseAgent | Flow, *losses: Loss) -> tuple[list[Event], dict[str, TaskResult], LossyEngine]:
     with TemporaryDirectory() as folder:
         rt, engine = lossy_runtime(root, Path(folder), losses)
         with rt:
@@ -76,7 +76,9 @@ def check(log: list[Event], tasks: dict[str, TaskResult]) -> None:
 
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize("where", [office, inside])
-def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(where: Callable[[], Agent | Flow], who: Victim) -> None:
+def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(
+    where: Callable[[], BaseAgent | Flow], who: Victim
+) -> None:
     _, _, undisturbed = play(where())
     lost: Counter[str] = Counter()
     for at in range(0, undisturbed.messages // 2, max(1, undisturbed.messages // 2 // PLACES)):

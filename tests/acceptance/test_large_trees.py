@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from actors import Agent, LlmAgent, tool
+from actors import BaseAgent, LlmAgent, tool
 from actors.errors import AgentTreeError
 from actors.messages.model import LlmRequest
 from actors.testing import PatternModel, ScriptedModel
@@ -104,7 +104,7 @@ def test_ten_thousand_children_of_one_root_are_an_ordinary_tree(local: Deploy) -
 
 
 def test_thirty_levels_down_an_agent_is_reached_keeps_the_turn_and_hands_back(local: Deploy) -> None:
-    agent: Agent = LlmAgent(name="a30")
+    agent: BaseAgent = LlmAgent(name="a30")
     for level in range(29, 0, -1):
         agent = LlmAgent(name=f"a{level}", sub_agents=[agent, *(LlmAgent(name=f"side_{level}_{side}") for side in range(3))])
     down = [{"transfer": f"a{level}"} for level in range(1, 31)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,14 @@ def quiet_library(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 def of_shop(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [NAMES.format(record) for record in caplog.records if record.name.startswith("shop")]
+
+
+def lines_once_printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Wait for what an agent has printed. Who joins a deployment gets lines that are still on their way."""
+    ends_s = time.monotonic() + 20
+    while not (lines := capsys.readouterr().out.splitlines()) and time.monotonic() < ends_s:
+        time.sleep(0.01)
+    return lines
 
 
 def test_records_have_the_program_s_levels_and_the_names_of_the_run(
@@ -78,10 +87,11 @@ def test_a_setting_decides_the_level_and_where_files_are(
         run_turn(rt, "talk")
         agent = rt.statistics().agents["desk"]
         assert agent.log_file == str(tmp_path / "logs" / f"test.desk.{agent.pid}.log")
+        printed = lines_once_printed(capsys)
         with Runtime.connect("test", settings=settings, logs=True) as joined:
             run_turn(joined, "talk")
     said = ["WARNING desk talk too much", "talk aloud"]
     assert Path(agent.log_file).read_text().splitlines() == said * 2
     # The joined program and the one that has started the deployment are the same process here: the second turn is told twice.
     assert of_shop(caplog) == ["WARNING shop.library desk ada s1 talk too much"] * 3
-    assert capsys.readouterr().out.splitlines() == ["test.desk: talk aloud"] * 3
+    assert [*printed, *capsys.readouterr().out.splitlines()] == ["test.desk: talk aloud"] * 3

@@ -8,7 +8,17 @@ from typing import Literal
 
 import pytest
 
-from actors import Content, Event, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, LongRunningTool, Part, SequentialAgent
+from actors import (
+    Content,
+    Event,
+    FunctionResponse,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    LongRunningFunctionTool,
+    Part,
+    SequentialAgent,
+)
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER
@@ -90,7 +100,7 @@ def test_an_answer_to_a_question_that_was_asked_long_ago_finds_it(tmp_path: Path
         """Ask an agent."""
 
     model = ScriptedModel([{"call": "ask", "id": "c1"}, "one", "two", "so it is"])
-    root = LlmAgent(name="root", model=model, include_contents="none", tools=[LongRunningTool(ask)])
+    root = LlmAgent(name="root", model=model, include_contents="none", tools=[LongRunningFunctionTool(ask)])
     with Deploy("local", tmp_path)(root) as rt:
         run_turn(rt, "May I?")
         run_turn(rt, "Meanwhile")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors import Agent, AgentTool, Event, LlmAgent, LongRunningTool, RunConfig, ToolContext
+from actors import AgentTool, BaseAgent, Event, LlmAgent, LongRunningFunctionTool, RunConfig, ToolContext
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.failing_agents import SKIP, agent_failing_first, decisions_in, restart
@@ -21,7 +21,7 @@ from tests.support.runtimes import run_turn
 from tests.support.vector_agents import SayingAgent
 from tests.support.workflow_agents import CountingAgent, answer, loop, par, says, seq, short, stored
 
-Tree = Callable[[], Agent]
+Tree = Callable[[], BaseAgent]
 
 PLACES = 3
 """How many messages of each tree each actor is lost at. All messages were tried once; every run tries these."""
@@ -49,16 +49,16 @@ def counter(name: str, **fields: Any) -> LlmAgent:
     return talker(name, ("tool:", f"{name} has counted"), (".*", call), tools=[count], **fields)
 
 
-def transfers() -> Agent:
+def transfers() -> BaseAgent:
     return talker("root", (".*", {"transfer": "a"}), sub_agents=[talker("a", (".*", {"transfer": "b"})), counter("b")])
 
 
-def nested() -> Agent:
+def nested() -> BaseAgent:
     inner = loop("inner", counter("c"), CountingAgent(name="d", key="d", when=4), times=3, absorb=True)
     return loop("outer", SayingAgent(name="a", say=["a1", "a2"]), inner, CountingAgent(name="e", key="e", when=2), times=3)
 
 
-def side_by_side() -> Agent:
+def side_by_side() -> BaseAgent:
     return seq(
         "root",
         par(
@@ -71,12 +71,12 @@ def side_by_side() -> Agent:
     )
 
 
-def pausing() -> Agent:
-    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
+def pausing() -> BaseAgent:
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
     return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), times=1)
 
 
-def supervised() -> Agent:
+def supervised() -> BaseAgent:
     """Restarts the child that fails once, and skips the loop's workers, which fail in every run."""
     worker = seq("worker", says("b"), agent_failing_first("c"), supervision=restart(1))
     steady = agent_failing_first(
@@ -89,8 +89,8 @@ def supervised() -> Agent:
     )
 
 
-def supervised_side_by_side() -> Agent:
-    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningTool(ask)])
+def supervised_side_by_side() -> BaseAgent:
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
     again = par(
         "p",
         agent_failing_first("x", 1),
@@ -103,7 +103,7 @@ def supervised_side_by_side() -> Agent:
     return seq("root", again, without)
 
 
-def asking() -> Agent:
+def asking() -> BaseAgent:
     """Asks an agent twice at once, and another beside it, which transfers."""
     clerk = talker("clerk", ("tool:", "clerk has looked"), (".*", {"call": "look"}), tools=[look])
     steps = seq("steps", SayingAgent(name="s1", say=["s1a", "s1b"]), clerk, says("s2"))

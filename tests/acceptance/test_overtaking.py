@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors import Agent, AgentTool, Event, LlmAgent, RunConfig
+from actors import AgentTool, BaseAgent, Event, LlmAgent, RunConfig
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.testing import PatternModel
@@ -82,7 +82,7 @@ def noted(message: p.Message) -> Any:
     return decode_event(message.events[0], 0).actions.agent_state if isinstance(message, p.Append) else None
 
 
-def turn_of(root: Agent, folder: Path, held: type[Held]) -> list[Event]:
+def turn_of(root: BaseAgent, folder: Path, held: type[Held]) -> list[Event]:
     """The log after one turn."""
     rt, engine = lossy_runtime(root, folder)
     engine.meddler = held(engine)  # type: ignore[assignment]

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from actors import Content, Event, FunctionResponse, LlmAgent, LongRunningTool, LoopAgent, Part, RunConfig, SequentialAgent
+from actors import (
+    Content,
+    Event,
+    FunctionResponse,
+    LlmAgent,
+    LongRunningFunctionTool,
+    LoopAgent,
+    Part,
+    RunConfig,
+    SequentialAgent,
+)
 from actors.errors import AgentFailedError, PluginFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
@@ -85,7 +95,7 @@ def test_a_turn_that_goes_on_after_a_pause_is_not_begun_again(deploy: Deploy) ->
     def ask() -> None:
         return None
 
-    root = LlmAgent(name="root", model=ScriptedModel([{"call": "ask"}, "done"]), tools=[LongRunningTool(ask)])
+    root = LlmAgent(name="root", model=ScriptedModel([{"call": "ask"}, "done"]), tools=[LongRunningFunctionTool(ask)])
     with deploy(root, plugins=[HookRecorder()]) as rt:
         call = next(call for event in run_turn(rt, "go") for call in event.function_calls())
         answer = Part(function_response=FunctionResponse(id=call.id, name="ask", response={"ok": True}))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors import Content, Flow, FunctionResponse, LlmAgent, LongRunningTool, Part, Paused, Task
+from actors import Content, Flow, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused, Task
 from actors.errors import DefinitionError, SessionNotFoundError, TooLargeError, TurnCancelledError
 from actors.messages.event import USER
 from actors.messages.session import SessionKey
@@ -152,7 +152,7 @@ def test_flows_and_answers_to_long_running_calls_go_where_their_sessions_are(sha
     model = PatternModel(
         [("^ask", {"call": "lro"}), ("tool:lro", "thanks")], default={"call": "succeed_t", "args": {"result": "42"}}
     )
-    root = LlmAgent(name="root", model=model, tools=[LongRunningTool(lro)])
+    root = LlmAgent(name="root", model=model, tools=[LongRunningFunctionTool(lro)])
     with sharded(root) as rt:
         flows = [
             rt.run_flow(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import Agent, FunctionTool, LlmAgent, RunConfig, Supervision
+from actors import BaseAgent, FunctionTool, LlmAgent, RunConfig, Supervision
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TransferLimitExceededError, TurnCancelledError
 from actors.runner.invoker import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
@@ -114,7 +114,7 @@ def test_in_a_loop_restarts_count_over_all_rounds_and_each_child_has_its_own(loc
 
 
 def test_who_has_failed_and_goes_on_after_a_pause_is_still_counted(local: Deploy) -> None:
-    def tree(most: int) -> Agent:
+    def tree(most: int) -> BaseAgent:
         inner = par(
             "p",
             FailingAgent(name="a", times=1),

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import Agent, Event, FunctionTool, LlmAgent, LoopAgent, SequentialAgent, ToolContext
+from actors import BaseAgent, Event, FunctionTool, LlmAgent, LoopAgent, SequentialAgent, ToolContext
 from actors.testing import ScriptedModel
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.vector_agents import SayingAgent, SilentAgent
@@ -21,7 +21,7 @@ RUNS = settings(max_examples=60)
 
 
 @st.composite
-def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None) -> Agent:
+def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None) -> BaseAgent:
     """A tree of loops and sequences over agents that say up to three things, escalating with one of them, or nothing."""
     numbers = counter if counter is not None else [0]
     numbers[0] += 1
@@ -39,7 +39,7 @@ def workflows(draw: st.DrawFn, depth: int = 3, counter: list[int] | None = None)
     return LoopAgent(name=name, sub_agents=children, max_iterations=draw(st.integers(1, 3)), on_escalate=on_escalate)
 
 
-def interpreted(agent: Agent, said: list[str]) -> bool:
+def interpreted(agent: BaseAgent, said: list[str]) -> bool:
     """The reference: adds the texts of a run to `said`, and returns whether the run has escalated."""
     if isinstance(agent, SayingAgent):
         said += agent.say
@@ -56,7 +56,7 @@ def interpreted(agent: Agent, said: list[str]) -> bool:
 
 @RUNS
 @given(workflows())
-def test_a_tree_of_loops_and_sequences_says_what_the_reference_says(root: Agent) -> None:
+def test_a_tree_of_loops_and_sequences_says_what_the_reference_says(root: BaseAgent) -> None:
     expected: list[str] = []
     interpreted(root, expected)
     with TemporaryDirectory() as folder, Deploy("local", Path(folder))(root) as rt:

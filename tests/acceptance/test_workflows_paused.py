@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import Agent, LlmAgent, LongRunningTool
+from actors import BaseAgent, LlmAgent, LongRunningFunctionTool
 from actors.errors import AgentFailedError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.conversation_tools import Gate
@@ -99,7 +99,7 @@ def test_an_answer_to_a_call_that_was_told_something_at_once_does_not_continue_t
 
 
 def test_another_process_goes_on_over_the_same_store(deploy: Deploy) -> None:
-    def tree() -> Agent:
+    def tree() -> BaseAgent:
         return loop("lp", says("a"), asks("b"), CountingAgent(name="c"), times=2)
 
     with deploy(tree()) as rt:
@@ -122,7 +122,7 @@ def test_below_a_child_that_has_handed_over_the_one_who_asked_goes_on(deploy: De
 def test_an_answer_to_a_call_of_a_turn_that_is_over_does_not_run_the_workflow_again(deploy: Deploy) -> None:
     model = ScriptedModel([{"parts": [{"call": "lro"}, {"transfer": "helper"}]}, "helped", "a knows"])
     helper = LlmAgent(name="helper", model=model)
-    child = LlmAgent(name="a", model=model, tools=[LongRunningTool(lro)], sub_agents=[helper])
+    child = LlmAgent(name="a", model=model, tools=[LongRunningFunctionTool(lro)], sub_agents=[helper])
     with deploy(seq("root", child, says("b"))) as rt:
         said, how = run(rt, "go")
         assert (said[-2:], how) == (["helper helped", "b b"], "Finished")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from actors import Agent, LlmAgent, SequentialAgent, tool
+from actors import BaseAgent, LlmAgent, SequentialAgent, tool
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
 from actors.messages.model import LlmRequest, LlmResponse
@@ -65,9 +65,9 @@ def _under_agents(plan: Plan) -> list[Figure]:
     return _pair("an LLM agent with tools", plan.depth, shallow, deep)
 
 
-def chain(depth: int) -> Agent:
+def chain(depth: int) -> BaseAgent:
     """A root and so many levels below it, and one more, so that all but the first and the last have as many to transfer to."""
-    below: list[Agent] = []
+    below: list[BaseAgent] = []
     for level in range(depth + 1, -1, -1):
         below = [LlmAgent(name=f"level_{level}", model=ToolCallingModel(), tools=[look], sub_agents=below)]
     return below[0]
@@ -92,17 +92,17 @@ def _inside_workflows(plan: Plan) -> list[Figure]:
     return _pair("a custom agent inside of workflows", plan.depth, shallow, deep)
 
 
-def nested(depth: int) -> Agent:
+def nested(depth: int) -> BaseAgent:
     """A root that transfers to `shallow`, with a speaker below it, or to `deep`, with one many levels down, as the user says."""
     shallow = SequentialAgent(name="shallow", sub_agents=[_speaker("speaker_of_shallow")])
-    deep: Agent = _speaker("speaker_of_deep")
+    deep: BaseAgent = _speaker("speaker_of_deep")
     for level in range(depth - 1, 0, -1):
         deep = SequentialAgent(name="deep" if level == 1 else f"deep_{level}", sub_agents=[deep])
     model = PatternModel([(child, {"transfer": child}) for child in ("shallow", "deep")])
     return LlmAgent(name="root", model=model, sub_agents=[shallow, deep])
 
 
-def _speaker(name: str) -> Agent:
+def _speaker(name: str) -> BaseAgent:
     return SayingAgent(name=name, say=["ok"] * _SPOKEN)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from actors import Agent, LoopAgent
+from actors import BaseAgent, LoopAgent
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.recorded import record
@@ -29,6 +29,6 @@ def measure(plan: Plan) -> list[Figure]:
     ]
 
 
-def tree(iterations: int) -> Agent:
+def tree(iterations: int) -> BaseAgent:
     """A loop over one child that answers at once."""
     return LoopAgent(name="loop", max_iterations=iterations, sub_agents=[SayingAgent(name="child", say=["ok"])])

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from actors import Agent
+from actors import BaseAgent
 from actors.messages.protocol.any_message import AnyMessage
 from actors.messages.protocol.base import Message
 from runtime import Runtime
@@ -40,7 +40,7 @@ class RecordedTurn(msgspec.Struct, frozen=True):
     commits: float
 
 
-def record(root: Agent | None = None) -> RecordedTurn:
+def record(root: BaseAgent | None = None) -> RecordedTurn:
     """Run some turns on the local engine, whose actors say the same as on Ray.
 
     Args:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from actors import Agent, LlmAgent
+from actors import BaseAgent, LlmAgent
 from runtime import Runtime
 from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.figures import Figure, median
@@ -46,7 +46,7 @@ def measure(plan: Plan) -> list[Figure]:
 def _all(plan: Plan, pids: Pids, ready: int) -> list[float]:
     with TemporaryDirectory() as folder:
         model = GatedModel(Path(folder), "ok")
-        root: Agent = LlmAgent(name=ROOT, model=model)
+        root: BaseAgent = LlmAgent(name=ROOT, model=model)
         with runtime(plan, root, Path(folder), spare_hosts=ready) as rt:
             return [_one(rt, model, pids, ready) for _ in range(plan.losses)]
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from actors import Agent, LlmAgent, LlmRequest, LlmResponse, LoopAgent, ParallelAgent, SequentialAgent, exit_loop
+from actors import BaseAgent, LlmAgent, LlmRequest, LlmResponse, LoopAgent, ParallelAgent, SequentialAgent, exit_loop
 from actors.testing.models import PatternModel, Reply, responses
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, timed_ms
@@ -53,7 +53,7 @@ def search(query: str) -> str:
     return f"three books about {query}"
 
 
-def desk(number: int, after_s: float) -> Agent:
+def desk(number: int, after_s: float) -> BaseAgent:
     """The agents that work on a topic."""
     model, searches = Desk(after_s, []), Desk(after_s, [("", {"call": "search", "args": {"query": "that"}})])
 

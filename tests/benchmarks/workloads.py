@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from actors import Agent, Content, Event, Flow, LlmAgent, RunConfig
+from actors import BaseAgent, Content, Event, Flow, LlmAgent, RunConfig
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, Write
 from actors.messages.codec import encode
 from actors.messages.event import USER, new_event_id, new_invocation_id, now_s
@@ -37,7 +37,7 @@ def store_url(folder: Path) -> str:
     return f"sqlite:///{folder}/sessions.db"
 
 
-def runtime(plan: Plan, root: Agent | Flow, folder: Path, app: str = APP, **settings: Any) -> Runtime:
+def runtime(plan: Plan, root: BaseAgent | Flow, folder: Path, app: str = APP, **settings: Any) -> Runtime:
     """A Runtime, not started, with its stores in a folder. `settings` are further fields of Settings."""
     return Runtime(
         root,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from actors import (
-    Agent,
     AgentTool,
+    BaseAgent,
     LlmAgent,
     LlmRequest,
     LlmResponse,
@@ -103,7 +103,7 @@ def _call(name: str, what: str) -> dict[str, Any]:
     return {"call": name, "args": {"what": what}}
 
 
-def storm_tree(journal: Path) -> Agent:
+def storm_tree(journal: Path) -> BaseAgent:
     """The root. Three LLM agents may have the floor; a report takes workflow agents, and a question an agent that is a tool."""
     tools = [Journal(journal).act, Journal(journal).block]
     both = {"parts": [_call("act", "left"), _call("block", "right")]}

@@ -32,7 +32,7 @@ def test_a_node_behind_a_firewall_is_reached_by_ray() -> None:
         told, log = run_program("firewall", folder, timeout_s=100)
     assert told == [
         "wrong answers []",
-        "reached by Ray only are those behind the firewall True 3",
+        "behind the firewall 3 not reached [] reached []",
         "why {'it does not answer (no answer in 5 s)'}",
         "logs with gaps [] 20",
     ], log

@@ -90,7 +90,7 @@ def test_every_command_and_option_is_told_once() -> None:
     for path, command in there.items():
         (row,) = [row for row in rows if row.startswith(path)]
         options = [option for parameter in command.params for option in parameter.opts]
-        assert sorted(re.findall(r"--\w+", row)) == sorted(option for option in options if option.startswith("--"))
+        assert sorted(re.findall(r"--[\w-]+", row)) == sorted(option for option in options if option.startswith("--"))
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from actors import (
-    Agent,
     AgentTool,
+    BaseAgent,
     Content,
     CustomAgent,
     Event,
@@ -22,7 +22,7 @@ from actors import (
     LlmAgent,
     LlmRequest,
     LlmResponse,
-    LongRunningTool,
+    LongRunningFunctionTool,
     LoopAgent,
     ParallelAgent,
     Part,
@@ -62,7 +62,7 @@ def ask() -> None:
 
 
 WORK = FunctionTool(work)
-TOOLS: Sequence[Tool] = (WORK, FunctionTool(confirm, require_confirmation=True), LongRunningTool(ask), exit_loop)
+TOOLS: Sequence[Tool] = (WORK, FunctionTool(confirm, require_confirmation=True), LongRunningFunctionTool(ask), exit_loop)
 """The tools of every LLM agent."""
 
 
@@ -155,7 +155,7 @@ class RunsChildren(CustomAgent):
         yield Event(content=Content.of_text(f"{self.name} ends", role="model"))
 
 
-def build(node: Node) -> Agent:
+def build(node: Node) -> BaseAgent:
     """The agent of a node, with all below it."""
     children = [build(child) for child in node.children]
     supervision: dict[str, Any] = {}
@@ -178,7 +178,7 @@ def build(node: Node) -> Agent:
     return LoopAgent(name=node.name, sub_agents=children, max_iterations=node.times, on_escalate=on_escalate, **supervision)
 
 
-def _llm(node: Node, children: list[Agent]) -> Agent:
+def _llm(node: Node, children: list[BaseAgent]) -> BaseAgent:
     experts = [AgentTool(build(expert)) for expert in node.experts]
     callbacks: dict[str, Any] = {}
     if node.fails:
@@ -186,7 +186,7 @@ def _llm(node: Node, children: list[Agent]) -> Agent:
     return LlmAgent(name=node.name, model=StepModel(node), sub_agents=children, tools=[*TOOLS, *experts], **callbacks)
 
 
-def _flow(node: Node) -> Agent:
+def _flow(node: Node) -> BaseAgent:
     names = [f"{node.name}_{n}" for n in range(len(node.tasks))]
     agents = [LlmAgent(name=name, model=TaskModel(name), tools=[WORK]) for name in names]
     tasks = [

@@ -11,7 +11,7 @@ from typing import Any, cast
 from unittest import mock
 from uuid import UUID
 
-from actors import Agent
+from actors import BaseAgent
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.flows import FlowPlan
@@ -376,7 +376,7 @@ class Driver(SimProcess):
         self.rt._turns = TurnClient(self.rt._client)
 
 
-def deployment_of(root: Agent) -> Deployment:
+def deployment_of(root: BaseAgent) -> Deployment:
     """A deployment of a tree."""
     tree = AgentTree(root, (), SETTINGS.limits)
     return Deployment(

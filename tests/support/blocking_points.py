@@ -6,7 +6,17 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 
-from actors import Agent, Content, FunctionTool, LlmAgent, LlmRequest, LlmResponse, LongRunningTool, LoopAgent, ParallelAgent
+from actors import (
+    BaseAgent,
+    Content,
+    FunctionTool,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    LongRunningFunctionTool,
+    LoopAgent,
+    ParallelAgent,
+)
 from actors.testing import PatternModel
 from tests.support.conversation_tools import forever
 
@@ -53,7 +63,13 @@ class BlockingPoints:
         self._reached.release()
 
     def tools(self) -> list[FunctionTool]:
-        return [FunctionTool(self.hang), FunctionTool(self.block), FunctionTool(self.refuse), LongRunningTool(self.ask), forever]
+        return [
+            FunctionTool(self.hang),
+            FunctionTool(self.block),
+            FunctionTool(self.refuse),
+            LongRunningFunctionTool(self.ask),
+            forever,
+        ]
 
 
 class HangingModel:
@@ -68,7 +84,7 @@ class HangingModel:
         await self._points.hang()
 
 
-def blocking_tree(points: BlockingPoints) -> Agent:
+def blocking_tree(points: BlockingPoints) -> BaseAgent:
     """A root that answers, blocks in a tool, or transfers to an agent that blocks elsewhere, as the message says."""
     tools = ("hang", "block", "refuse", "ask")
     says = PatternModel(

@@ -71,7 +71,6 @@ def main(folder: Path) -> None:
     """Print the results."""
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1, resources={"open": 1})
-    cluster.add_node(num_cpus=1, resources={"walled": 1}, env_vars={"PYTHONPATH": str(FIREWALL)})
     cluster.wait_for_nodes()
     settings = Settings(log_to_driver=False)
     store = f"sqlite:///{folder}/sessions.db"
@@ -83,13 +82,18 @@ def main(folder: Path) -> None:
         artifact_store=f"file://{folder}/a",
         settings=settings,
     ) as rt:
+        # Only now, so that the Session actor and the Runner are on the other nodes.
+        cluster.add_node(num_cpus=1, resources={"walled": 1}, env_vars={"PYTHONPATH": str(FIREWALL)})
+        cluster.wait_for_nodes()
         began_s = time.monotonic()
         print("RESULT wrong answers", talk(rt)[:3])
         print(f"{SESSIONS * TURNS} turns in {time.monotonic() - began_s:.1f} s", file=sys.stderr)
         seen = rt.statistics()
         by_ray = {each.peer for found in figures(seen) for each in found.unreached}
         walled = {each.actor for each in seen.runner.agents if each.agent.startswith(("walled", "both"))}
-        print("RESULT reached by Ray only are those behind the firewall", by_ray == walled, len(walled))
+        print(
+            "RESULT behind the firewall", len(walled), "not reached", sorted(by_ray - walled), "reached", sorted(walled - by_ray)
+        )
         print("RESULT why", {each.reason.partition(": ")[2] for found in figures(seen) for each in found.unreached})
         logs = [rt.sessions.get("ada", f"s{session}") for session in range(SESSIONS)]
         gaps = [

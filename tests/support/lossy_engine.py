@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors import Agent, Flow
+from actors import BaseAgent, Flow
 from actors.actor import Actor
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
@@ -307,7 +307,7 @@ async def _cancelled(process: Process) -> None:
     await asyncio.gather(*process.work, return_exceptions=True)
 
 
-def lossy_runtime(root: Agent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
+def lossy_runtime(root: BaseAgent | Flow, folder: Path, losses: Sequence[Loss] = ()) -> tuple[Runtime, LossyEngine]:
     """A Runtime that loses actors."""
     rt = Deploy("local", folder)(root)
     deployment = rt._client.engine._deployment  # type: ignore[attr-defined]

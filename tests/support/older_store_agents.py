@@ -14,8 +14,8 @@ from typing import Any, Literal
 import pydantic
 
 from actors import (
-    Agent,
     AgentTool,
+    BaseAgent,
     CallbackContext,
     Content,
     CustomAgent,
@@ -237,7 +237,7 @@ def endless() -> Flow:
     return Flow([Task("Never.", name="never", agents=[agent("idler")])], name="endless", max_rounds=2)
 
 
-def workflows() -> list[Agent]:
+def workflows() -> list[BaseAgent]:
     """Workflow agents, supervised ones among them, with children that pause, hold and fail."""
     for_ever = Supervision(strategy="restart", max_restarts=3, backoff_s=0, within_s=1e10)
     once_more, skip = Supervision(strategy="restart", max_restarts=2, backoff_s=0), Supervision(strategy="skip")
@@ -267,7 +267,7 @@ def workflows() -> list[Agent]:
     ]
 
 
-def breakers() -> list[Agent]:
+def breakers() -> list[BaseAgent]:
     """Agents that fail, each in another way. None of them keeps the conversation."""
     alone: dict[str, Any] = {"disallow_transfer_to_parent": True, "disallow_transfer_to_peers": True}
     return [
@@ -286,7 +286,7 @@ def breakers() -> list[Agent]:
 def tree() -> LlmAgent:
     """All agents below one that hands over to the agent that a message names: `to <agent>`."""
     expert = agent("expert", default="42", description="Knows numbers.")
-    below: list[Agent] = [
+    below: list[BaseAgent] = [
         asker("refunds", after_agent_callback=note_mood),
         holder("keeper"),
         agent("clerk", ("tool:ask_clerk.*pending", "the clerk is asked"), default=call("ask_clerk"), tools=[ask_clerk]),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from actors import Agent, Content, Event, FlowAgent, Plugin
+from actors import BaseAgent, Content, Event, FlowAgent, Plugin
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.interfaces.stores import ArtifactStore
@@ -35,7 +35,7 @@ class RunnerFixture:
 
     def __init__(
         self,
-        root: Agent,
+        root: BaseAgent,
         folder: Path,
         artifacts: ArtifactStore | None = None,
         plugins: Sequence[Plugin] = (),

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import ray
 
-from actors import Agent, Event, Flow
+from actors import BaseAgent, Event, Flow
 from runtime import Runtime
 from runtime.settings import Settings
 
@@ -19,7 +19,7 @@ class Deploy:
         self.engine = engine
         self.folder = folder
 
-    def __call__(self, root: Agent | Flow | None, **options: Any) -> Runtime:
+    def __call__(self, root: BaseAgent | Flow | None, **options: Any) -> Runtime:
         settings: dict[str, Any] = {
             "app_name": "test",
             "engine": self.engine,

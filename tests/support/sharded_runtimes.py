@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from actors import Agent, Flow
+from actors import BaseAgent, Flow
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import shard_of
 from runtime import Runtime, Settings
@@ -28,7 +28,7 @@ class ShardedDeploy(Deploy):
         super().__init__(engine, folder)
         self.url = own_tables(url)
 
-    def __call__(self, root: Agent | Flow | None, **options: Any) -> Runtime:
+    def __call__(self, root: BaseAgent | Flow | None, **options: Any) -> Runtime:
         given: Settings = options.pop("settings", Settings())
         settings = given.model_copy(update={"session_shards": SHARDS, "runners": RUNNERS})
         return super().__call__(root, **{"session_store": self.url, "settings": settings, **options})

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from actors import Agent
+from actors import BaseAgent
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.runtimes import Deploy
@@ -37,7 +37,7 @@ class RuntimeFactory:
         self._folder = folder
         self._count = 0
 
-    def __call__(self, root: Agent | None, **options: Any) -> Runtime:
+    def __call__(self, root: BaseAgent | None, **options: Any) -> Runtime:
         self._count += 1
         folder = self._folder / str(self._count)
         folder.mkdir()

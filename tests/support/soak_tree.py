@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors import Agent, AgentTool, LlmAgent, ParallelAgent, ToolContext
+from actors import AgentTool, BaseAgent, LlmAgent, ParallelAgent, ToolContext
 from actors.testing import PatternModel
 
 MESSAGES = ("Hello there", "My bill is wrong", "And the invoice of May?", "Back to the desk", "Ask the expert", "Look around")
@@ -17,7 +17,7 @@ def look_up(number: int, tool_context: ToolContext) -> dict[str, int]:
     return {"number": number, "amount": 42}
 
 
-def soak_tree() -> Agent:
+def soak_tree() -> BaseAgent:
     """The root; `billing` keeps the conversation until it is sent back, `around` is a workflow."""
     look = {"call": "look_up", "args": {"number": 7}}
     billing = LlmAgent(

@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from actors import (
-    Agent,
+    BaseAgent,
     Blob,
     Content,
     FunctionCall,
@@ -98,7 +98,7 @@ _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "silent": (),
     "custom": (),
 }
-_CLASSES: Mapping[str, type[Agent]] = {
+_CLASSES: Mapping[str, type[BaseAgent]] = {
     "llm": LlmAgent,
     "seq": SequentialAgent,
     "par": ParallelAgent,
@@ -134,21 +134,21 @@ class TreeBuilder:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._nodes: dict[str, Mapping[str, Any]] = {}
-        self._made: dict[str, Agent] = {}
+        self._made: dict[str, BaseAgent] = {}
         self._being_made: set[str] = set()
-        self._later: list[tuple[Agent, int, str]] = []
+        self._later: list[tuple[BaseAgent, int, str]] = []
 
-    def build(self, node: Mapping[str, Any]) -> Agent:
+    def build(self, node: Mapping[str, Any]) -> BaseAgent:
         """The agent of the root node. Raises DefinitionError where a definition refuses it."""
         for each in nodes(node):
             self._nodes.setdefault(each["n"], each)
         root = self._agent(node)
         for agent, index, name in self._later:
             # A cycle has no order in which it could be defined: it is closed when all its agents are there.
-            cast(list[Agent], agent.sub_agents).insert(index, self._made[name])
+            cast(list[BaseAgent], agent.sub_agents).insert(index, self._made[name])
         return root
 
-    def _agent(self, node: Mapping[str, Any]) -> Agent:
+    def _agent(self, node: Mapping[str, Any]) -> BaseAgent:
         kind = node.get("k", "llm")
         if kind not in _CLASSES:
             raise VectorError(f"unknown kind {kind!r}")
@@ -164,8 +164,8 @@ class TreeBuilder:
             self._made[node["n"]] = agent
         return agent
 
-    def _children(self, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Agent], list[tuple[int, str]]]:
-        children: list[Agent] = []
+    def _children(self, listed: Sequence[Mapping[str, Any]]) -> tuple[list[BaseAgent], list[tuple[int, str]]]:
+        children: list[BaseAgent] = []
         missing: list[tuple[int, str]] = []
         for index, node in enumerate(listed):
             if "ref" not in node:

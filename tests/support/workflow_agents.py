@@ -16,7 +16,7 @@ from actors import (
     FunctionTool,
     InvocationContext,
     LlmAgent,
-    LongRunningTool,
+    LongRunningFunctionTool,
     LoopAgent,
     Model,
     ParallelAgent,
@@ -83,13 +83,13 @@ def gives_up(name: str) -> SayingAgent:
 def asks(name: str, before: Sequence[Any] = (), **fields: Any) -> LlmAgent:
     """Makes a long-running call, and says so when it has the answer."""
     model = PatternModel([("tool:lro", f"{name} knows"), *before], default={"call": "lro"})
-    return LlmAgent(name=name, model=model, tools=[LongRunningTool(lro)], **fields)
+    return LlmAgent(name=name, model=model, tools=[LongRunningFunctionTool(lro)], **fields)
 
 
 def asks_and_hears(name: str) -> LlmAgent:
     """Makes a long-running call whose tool returns a first result at once."""
     model = PatternModel([("tool:lrp.*pending", f"{name} waits"), ("tool:lrp", f"{name} knows")], default={"call": "lrp"})
-    return LlmAgent(name=name, model=model, tools=[LongRunningTool(lrp)])
+    return LlmAgent(name=name, model=model, tools=[LongRunningFunctionTool(lrp)])
 
 
 def hangs(name: str) -> LlmAgent:

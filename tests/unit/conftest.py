@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import Agent
+from actors import BaseAgent
 from actors.interfaces.stores import ArtifactStore
 from tests.support.runner_fixture import RunnerFixture
 from tests.support.session_fixture import SessionFixture
@@ -28,7 +28,7 @@ async def build(tmp_path: Path) -> AsyncIterator[Build]:
     """Makes all actors of a tree."""
     fixtures: list[RunnerFixture] = []
 
-    def make(root: Agent, artifacts: ArtifactStore | None = None) -> RunnerFixture:
+    def make(root: BaseAgent, artifacts: ArtifactStore | None = None) -> RunnerFixture:
         fixtures.append(RunnerFixture(root, tmp_path, artifacts))
         return fixtures[-1]
 

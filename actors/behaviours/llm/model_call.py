@@ -84,7 +84,7 @@ class ModelCall:
             agent=self._spec.name,
             contents=await self._prompt.contents(),
             system_instruction=await self._prompt.system_instruction(),
-            tools=[tool.declaration() for tool in tools],
+            tools=[declared for tool in tools if (declared := tool.declaration()) is not None],
             config=dict(agent.generate_content_config),
             output_schema=agent.output_json_schema,
         )

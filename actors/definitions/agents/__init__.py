@@ -1,9 +1,9 @@
 """Definitions of agents."""
 
 from actors.definitions.agents.agent_tool import AgentTool
-from actors.definitions.agents.base import Agent, Placement
+from actors.definitions.agents.base import BaseAgent, Placement
 from actors.definitions.agents.custom import CustomAgent
-from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.agents.llm import Agent, LlmAgent
 from actors.definitions.agents.plugin import Plugin
 from actors.definitions.agents.supervision import Supervision
 from actors.definitions.agents.workflow import LoopAgent, ParallelAgent, SequentialAgent
@@ -15,6 +15,7 @@ __all__ = [
     "AgentSpec",
     "AgentTool",
     "AgentTree",
+    "BaseAgent",
     "CustomAgent",
     "LlmAgent",
     "LoopAgent",

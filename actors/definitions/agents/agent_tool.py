@@ -6,7 +6,7 @@ import copy
 
 import pydantic
 
-from actors.definitions.agents.base import Agent
+from actors.definitions.agents.base import BaseAgent
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.json_schema import json_schema
@@ -41,11 +41,11 @@ class AgentTool(Tool):
         skip_summarization: True makes the result the end of the asking agent's run; default False.
 
     Raises:
-        DefinitionError: `agent` is no Agent.
+        DefinitionError: `agent` is no agent.
     """
 
-    def __init__(self, agent: Agent, *, skip_summarization: bool = False) -> None:
-        if not isinstance(agent, Agent):
+    def __init__(self, agent: BaseAgent, *, skip_summarization: bool = False) -> None:
+        if not isinstance(agent, BaseAgent):
             raise DefinitionError(f"AgentTool needs an agent, not {type(agent).__name__}")
         self.agent = agent
         self.name = agent.name

@@ -70,7 +70,7 @@ class Placement(ShownByChanges, BaseModel):
         return bool(self.num_cpus or self.num_gpus or self.memory or self.resources or self.label_selector)
 
 
-class Agent(ShownByChanges, BaseModel):
+class BaseAgent(ShownByChanges, BaseModel):
     """A node of the tree. Use one of its kinds: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent, LoopAgent or FlowAgent.
 
     A definition is frozen and holds no state of a run: one object may serve any number of sessions.
@@ -94,7 +94,7 @@ class Agent(ShownByChanges, BaseModel):
 
     name: str
     description: str = ""
-    sub_agents: Sequence[Agent] = ()
+    sub_agents: Sequence[BaseAgent] = ()
     before_agent_callback: Callback = None
     after_agent_callback: Callback = None
     placement: Placement = Placement()
@@ -107,12 +107,12 @@ class Agent(ShownByChanges, BaseModel):
             raise DefinitionError(wrongly_defined(type(self).__name__, fields.get("name"), error)) from error
 
     @pydantic.model_validator(mode="after")
-    def _is_a_kind(self) -> Agent:
+    def _is_a_kind(self) -> BaseAgent:
         if not hasattr(type(self), "kind"):
             raise ValueError("use one of the kinds of agents: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent or LoopAgent")
         return self
 
-    def alone(self) -> Agent:
+    def alone(self) -> BaseAgent:
         """The same definition without its children, as it is sent to the agent's actor."""
         return self.model_copy(update={"sub_agents": ()})
 

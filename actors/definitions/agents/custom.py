@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import ClassVar, Literal
 
-from actors.definitions.agents.base import Agent
+from actors.definitions.agents.base import BaseAgent
 from actors.interfaces.context import InvocationContext
 from actors.messages.event import Event
 
 
-class CustomAgent(Agent):
+class CustomAgent(BaseAgent):
     """An agent whose work is a method: subclass it and write `run`.
 
     The instance is pickled to the agent's actor, so its fields must be plain data. One instance serves many sessions at once:

@@ -12,7 +12,7 @@ import pydantic
 from pydantic import BaseModel, Field, field_validator
 
 from actors.definitions.agents.agent_tool import AgentTool
-from actors.definitions.agents.base import Agent, Callback
+from actors.definitions.agents.base import BaseAgent, Callback
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.json_schema import json_schema
@@ -26,7 +26,7 @@ Instruction = str | UserFunction
 """A template, or a function of a ReadonlyContext, sync or async, that returns the finished text."""
 
 
-class LlmAgent(Agent):
+class LlmAgent(BaseAgent):
     """An agent whose steps a model decides.
 
     A callback may be sync or async, or a list of which the first result that is not None counts.
@@ -130,6 +130,10 @@ class LlmAgent(Agent):
     def output_json_schema(self) -> JsonObject | None:
         """The JSON schema of `output_schema`; None without one."""
         return json_schema(self.output_schema) if self.output_schema is not None else None
+
+
+Agent = LlmAgent
+"""The short name of LlmAgent. The base of all kinds of agents is BaseAgent."""
 
 
 _FUNCTION_TOOLS: WeakValueDictionary[tuple[int, str, str | None], FunctionTool] = WeakValueDictionary()

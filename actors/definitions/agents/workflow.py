@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from actors.definitions.agents.base import Agent
+from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.supervision import Supervision
 from actors.messages.flow import CONTROLLER
 
 
-class WorkflowAgent(Agent):
+class WorkflowAgent(BaseAgent):
     """The fields that SequentialAgent, ParallelAgent and LoopAgent share.
 
     Attributes:
@@ -34,7 +34,7 @@ class ParallelAgent(WorkflowAgent):
     kind: ClassVar[Literal["parallel"]] = "parallel"
 
 
-class Controller(Agent):
+class Controller(BaseAgent):
     """Orders the work on the tasks of a flow. Each run is given its flow."""
 
     kind: ClassVar[Literal["flow"]] = "flow"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from actors.definitions.agents.base import Agent
+from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.workflow import Controller
 from actors.definitions.flows.flow import Flow
 from actors.errors import DefinitionError
@@ -43,6 +43,6 @@ class FlowAgent(Controller):
         """The agents of the flow, wherever they stand in the tree."""
         return tuple(self.flow.members)
 
-    def alone(self) -> Agent:
+    def alone(self) -> BaseAgent:
         """The same definition without its children and without the flow, of which the actor is given the plan."""
         return self.model_copy(update={"sub_agents": (), "flow": None})

@@ -9,7 +9,7 @@ from typing import Never
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actors.definitions.agents.base import Agent, wrongly_defined
+from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.flows.plan import FlowPlan
@@ -54,11 +54,11 @@ class Flow(ShownByChanges, BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     tasks: Sequence[Task]
-    agents: Sequence[Agent | str] = ()
+    agents: Sequence[BaseAgent | str] = ()
     name: str = "flow"
     description: str = ""
     turn_strategy: Strategy = "round_robin"
-    moderator: Agent | str | None = None
+    moderator: BaseAgent | str | None = None
     max_parallel: int | None = Field(default=None, gt=0)
     max_rounds: int = Field(default=1_000, ge=0)
     max_llm_calls: int = Field(default=0, ge=0)
@@ -107,13 +107,13 @@ class Flow(ShownByChanges, BaseModel):
         )
 
     @cached_property
-    def members(self) -> Mapping[str, Agent | None]:
+    def members(self) -> Mapping[str, BaseAgent | None]:
         """All agents of the flow by name, in order; None for one that is given by its name alone."""
-        found: dict[str, Agent | None] = {}
+        found: dict[str, BaseAgent | None] = {}
         of_tasks = [agent for task in self._by_name.values() for agent in task.agents]
         for given in (*self.agents, *of_tasks):
             name = _name(given)
-            agent = given if isinstance(given, Agent) else None
+            agent = given if isinstance(given, BaseAgent) else None
             if agent is not None:
                 _refuse_agent(agent)
                 if found.get(name) not in (None, agent):
@@ -210,7 +210,7 @@ def _refuse_cycles(nodes: Sequence[TaskNode]) -> None:
         raise ValueError(f"its tasks need each other in a circle: {' needs '.join(found)}")
 
 
-def _refuse_agent(agent: Agent) -> None:
+def _refuse_agent(agent: BaseAgent) -> None:
     if not isinstance(agent, LlmAgent):
         raise ValueError(f"agent {agent.name!r} is a {type(agent).__name__}: only LLM agents can work on tasks")
     for tool in agent.tools:
@@ -220,7 +220,7 @@ def _refuse_agent(agent: Agent) -> None:
             raise ValueError(f"agent {agent.name!r}: {error}") from error
 
 
-def _refuse_clashes(task: Task, agents: Sequence[Agent | None]) -> None:
+def _refuse_clashes(task: Task, agents: Sequence[BaseAgent | None]) -> None:
     """Check that no agent of a task has another tool with the name of one that the task brings along."""
     for brought in task.tools:
         for agent in agents:
@@ -229,5 +229,5 @@ def _refuse_clashes(task: Task, agents: Sequence[Agent | None]) -> None:
                 raise ValueError(f"agent {agent.name!r} and a task of it have two tools called {brought.name!r}: rename one")
 
 
-def _name(agent: Agent | str) -> str:
+def _name(agent: BaseAgent | str) -> str:
     return agent if isinstance(agent, str) else agent.name

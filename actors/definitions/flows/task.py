@@ -8,7 +8,7 @@ from typing import Any, Literal, Never
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from actors.definitions.agents.agent_tool import AgentTool
-from actors.definitions.agents.base import Agent, wrongly_defined
+from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.llm import as_tool
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.flows.results import ResultType
@@ -49,7 +49,7 @@ class Task(ShownByChanges, BaseModel):
     objective: str
     name: str = ""
     result_type: Any = str
-    agents: Sequence[Agent | str] = ()
+    agents: Sequence[BaseAgent | str] = ()
     depends_on: Sequence[Task | str] = ()
     subtasks: Sequence[Task] = ()
     parent: Task | str | None = None

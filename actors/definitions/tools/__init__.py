@@ -4,7 +4,7 @@ from actors.definitions.tools.artifacts import load_artifacts
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext, State, ToolContext
 from actors.definitions.tools.exit_loop import exit_loop
-from actors.definitions.tools.function import FunctionTool, LongRunningTool, tool
+from actors.definitions.tools.function import FunctionTool, LongRunningFunctionTool, tool
 from actors.definitions.tools.memory import load_memory
 from actors.definitions.tools.tasks import create_tasks
 
@@ -12,7 +12,7 @@ __all__ = [
     "Actions",
     "CallbackContext",
     "FunctionTool",
-    "LongRunningTool",
+    "LongRunningFunctionTool",
     "ReadonlyContext",
     "State",
     "Tool",

@@ -31,8 +31,8 @@ class Tool(ABC):
         return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
-    def declaration(self) -> FunctionDeclaration:
-        """The tool as the model sees it."""
+    def declaration(self) -> FunctionDeclaration | None:
+        """The tool as the model sees it; None for one that only changes requests."""
 
     async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:  # noqa: B027 - few have a say
         """Change a request of the agent before it goes to the model; by default nothing is changed.

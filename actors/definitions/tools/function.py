@@ -29,7 +29,7 @@ class FunctionTool(Tool):
     to the model. The tool can still be called like the function itself.
 
     Args:
-        function: what to call, sync or async.
+        func: what to call, sync or async.
         name: for the model; by default the function's name.
         description: for the model; by default the docstring up to its first section.
         require_confirmation: True pauses the turn before each call until the user answers `{"confirmed": true}` to allow it,
@@ -43,24 +43,26 @@ class FunctionTool(Tool):
 
     def __init__(
         self,
-        function: UserFunction,
+        func: UserFunction,
         *,
         name: str | None = None,
         description: str | None = None,
         require_confirmation: bool = False,
         needs: JsonMapping | None = None,
     ) -> None:
-        self.function = function
+        if not callable(func):
+            raise DefinitionError(f"{type(self).__name__} needs a function, not {type(func).__name__}")
+        self.func = func
         self.require_confirmation = require_confirmation
         self.needs = dict(needs or {})
-        self.name = name if name is not None else str(getattr(function, "__name__", ""))
+        self.name = name if name is not None else str(getattr(func, "__name__", ""))
         if not self.name or self.name == "<lambda>":
-            raise DefinitionError(f"a tool needs a name: give one to FunctionTool(…, name=…) for {function!r}")
-        summary, of_parameters = _docstring(inspect.getdoc(_unbound(function)) or "")
+            raise DefinitionError(f"a tool needs a name: give one to FunctionTool(…, name=…) for {func!r}")
+        summary, of_parameters = _docstring(inspect.getdoc(_unbound(func)) or "")
         self.description = description if description is not None else summary
         # An object may have an async __call__.
-        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-        self._context_parameter, self._fields = _fields(self.name, function, of_parameters)
+        self._is_async = inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(type(func).__call__)
+        self._context_parameter, self._fields = _fields(self.name, func, of_parameters)
         if self.needs and self._context_parameter is not None:
             raise DefinitionError(
                 f"tool {self.name!r} runs in a task of its own: it cannot take a ToolContext ({self._context_parameter!r})"
@@ -69,7 +71,7 @@ class FunctionTool(Tool):
 
     def __call__(self, *args: object, **kwargs: object) -> UserResult:
         """Call the function directly, as if it were no tool."""
-        return self.function(*args, **kwargs)
+        return self.func(*args, **kwargs)
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
@@ -90,12 +92,12 @@ class FunctionTool(Tool):
         """
         given = self._checked(args)
         if self.needs:
-            return await context.offload(self.function, given, self.needs)
+            return await context.offload(self.func, given, self.needs)
         if self._context_parameter is not None:
             given[self._context_parameter] = context
         if self._is_async:
-            return await self.function(**given)
-        return await in_thread(self.function, **given)
+            return await self.func(**given)
+        return await in_thread(self.func, **given)
 
     def _checked(self, args: JsonObject) -> JsonObject:
         try:
@@ -120,7 +122,7 @@ _NEEDS = {"num_cpus", "num_gpus", "memory", "resources"}
 _NEEDED = ", ".join(sorted(_NEEDS))
 
 
-class LongRunningTool(FunctionTool):
+class LongRunningFunctionTool(FunctionTool):
     """A FunctionTool whose answer may come in a later turn: when the function returns None, the turn pauses until it comes."""
 
     is_long_running = True
@@ -163,7 +165,7 @@ def tool(
     unknown = sorted(set(needs) - _NEEDS)
     if unknown:
         raise DefinitionError(f"@tool does not know {', '.join(unknown)}: it takes name, description, long_running, {_NEEDED}")
-    cls = LongRunningTool if long_running else FunctionTool
+    cls = LongRunningFunctionTool if long_running else FunctionTool
     if function is not None:
         return cls(function)
     return lambda decorated: cls(

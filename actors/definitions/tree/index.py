@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.definitions.agents.agent_tool import AgentTool
-from actors.definitions.agents.base import Agent
+from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.workflow import Controller
 from actors.errors import AgentTreeError
@@ -34,11 +34,11 @@ class AgentIndex:
         AgentTreeError: a name is not allowed or given twice, or an agent has two parents; the message names the agent.
     """
 
-    def __init__(self, root: Agent) -> None:
-        self.agents: dict[str, Agent] = {}
+    def __init__(self, root: BaseAgent) -> None:
+        self.agents: dict[str, BaseAgent] = {}
         self.parents: dict[str, str | None] = {}
-        self.tops: dict[str, Agent] = {}
-        self.tool_agents: dict[str, list[Agent]] = {}
+        self.tops: dict[str, BaseAgent] = {}
+        self.tool_agents: dict[str, list[BaseAgent]] = {}
         self.asked_by: dict[str, str] = {}
         self.searchers: list[str] = []
         for agent, parent in _walk(root):
@@ -65,7 +65,7 @@ class AgentIndex:
                     owners.append(agent)
                 self.asked_by[asked.name] = owner.name
 
-    def _add(self, agent: Agent, parent: Agent | None, asked_by: str = "") -> None:
+    def _add(self, agent: BaseAgent, parent: BaseAgent | None, asked_by: str = "") -> None:
         _check_name(agent.name)
         self._check_new(agent, parent, asked_by)
         self._put(agent, parent)
@@ -75,7 +75,7 @@ class AgentIndex:
             if isinstance(agent, LlmAgent) and tool.name == FIND_TOOL:
                 self.searchers.append(agent.name)
 
-    def _check_new(self, agent: Agent, parent: Agent | None, asked_by: str) -> None:
+    def _check_new(self, agent: BaseAgent, parent: BaseAgent | None, asked_by: str) -> None:
         name = agent.name
         if name not in self.agents:
             return
@@ -89,7 +89,7 @@ class AgentIndex:
             raise AgentTreeError(f"agent {name!r} is listed twice below {first!r}")
         raise AgentTreeError(f"agent {name!r} has two parents, {first!r} and {second!r}: make one object for each place")
 
-    def _put(self, agent: Agent, parent: Agent | None) -> None:
+    def _put(self, agent: BaseAgent, parent: BaseAgent | None) -> None:
         self.agents[agent.name] = agent
         self.parents[agent.name] = parent.name if parent is not None else None
         self.tops[agent.name] = self.tops[parent.name] if parent is not None else agent
@@ -111,9 +111,9 @@ def _check_name(name: str) -> None:
         raise AgentTreeError(f"the name {name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")
 
 
-def _walk(root: Agent) -> Iterator[tuple[Agent, Agent | None]]:
+def _walk(root: BaseAgent) -> Iterator[tuple[BaseAgent, BaseAgent | None]]:
     """Every agent with its parent, parents first. In a cycle the caller raises at the first repeated name, so the walk ends."""
-    waiting: list[tuple[Agent, Agent | None]] = [(root, None)]
+    waiting: list[tuple[BaseAgent, BaseAgent | None]] = [(root, None)]
     for agent, parent in waiting:
         yield agent, parent
         waiting += [(child, agent) for child in agent.sub_agents]

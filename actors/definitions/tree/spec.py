@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from actors.definitions.agents.base import Agent, callbacks
+from actors.definitions.agents.base import BaseAgent, callbacks
 from actors.definitions.agents.llm import Instruction
 from actors.definitions.agents.plugin import Plugin, hooks
 from actors.errors.user_code import UserFunction
@@ -31,7 +31,7 @@ class AgentSpec:
         limits: how large its events may be, and how many targets its model gets by name.
     """
 
-    definition: Agent
+    definition: BaseAgent
     children: tuple[str, ...] = ()
     targets: tuple[Target, ...] = ()
     tool_agents: tuple[str, ...] = ()

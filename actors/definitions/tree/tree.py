@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from actors.definitions.agents.base import Agent
+from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, checked
 from actors.definitions.agents.workflow import Controller
@@ -38,10 +38,10 @@ class AgentTree:
         DefinitionError: there is no root, or a plugin is none.
     """
 
-    def __init__(self, root: Agent | None, plugins: Sequence[Plugin] = (), limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, root: BaseAgent | None, plugins: Sequence[Plugin] = (), limits: Limits = DEFAULT_LIMITS) -> None:
         if root is None:
             raise DefinitionError("root agent is required")
-        if not isinstance(root, Agent):
+        if not isinstance(root, BaseAgent):
             raise DefinitionError(f"root_agent must be an agent, not {type(root).__name__}")
         self.root = root
         self.plugins = checked(plugins)
@@ -54,10 +54,10 @@ class AgentTree:
         for name in self._index.searchers:
             self._check_needs_no_search(name)
 
-    def __iter__(self) -> Iterator[Agent]:
+    def __iter__(self) -> Iterator[BaseAgent]:
         return iter(self._index.agents.values())
 
-    def find(self, name: str) -> Agent | None:
+    def find(self, name: str) -> BaseAgent | None:
         """The agent of that name, or None."""
         return self._index.agents.get(name)
 
@@ -95,7 +95,7 @@ class AgentTree:
                 f"{FIND_TOOL!r} is the tool to find them, so call its own tool otherwise"
             )
 
-    def _node(self, agent: Agent) -> AgentNode:
+    def _node(self, agent: BaseAgent) -> AgentNode:
         name, llm = agent.name, agent if isinstance(agent, LlmAgent) else None
         return AgentNode(
             name=name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from ray import cloudpickle
 from actors.definitions.flows import FlowPlan
 from actors.errors import DefinitionError
 from runtime.cluster.packing.obstacles import obstacle
+from runtime.engine.variables import set_variables
 
 CHUNK_BYTES = 64 * 1024
 """Ray stores arguments of less than 100 kB with the actor. A larger one stays in the driver's memory, and is lost with it."""
@@ -65,7 +65,7 @@ class ProcessVariables:
 
 
 def _set_variables(values: Mapping[str, str]) -> ProcessVariables:
-    os.environ.update(values)
+    set_variables(values)
     return ProcessVariables(values)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pydantic
 from pydantic_core import PydanticUndefined
 
-from actors.definitions.agents import Agent, LlmAgent
+from actors.definitions.agents import BaseAgent, LlmAgent
 
 _SIMPLE = frozenset({float, bool, type(None)})
 _MAX_INT = 2**63
@@ -26,10 +26,10 @@ class ClassFields:
         defaults: default values by field; fields without one are left out.
     """
 
-    def __init__(self, kind: type[Agent]) -> None:
+    def __init__(self, kind: type[BaseAgent]) -> None:
         hooks = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
-        is_usual = all(getattr(kind, hook, None) is getattr(Agent, hook, None) for hook in hooks)
-        self.is_opaque = not is_usual or kind.alone not in (Agent.alone, LlmAgent.alone)
+        is_usual = all(getattr(kind, hook, None) is getattr(BaseAgent, hook, None) for hook in hooks)
+        self.is_opaque = not is_usual or kind.alone not in (BaseAgent.alone, LlmAgent.alone)
         found = {name: field.default for name, field in kind.model_fields.items()}
         self.defaults = {name: default for name, default in found.items() if default is not PydanticUndefined}
         # Children and models travel by themselves, placements in the rows.

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from ray import cloudpickle
 
-from actors.definitions.agents import Agent, Placement, Plugin
+from actors.definitions.agents import BaseAgent, Placement, Plugin
 from actors.definitions.tree import AgentSpec, AgentTree
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.interfaces.model import Model
@@ -79,11 +79,11 @@ class SharedCode:
         definition: the definition itself, instead of its fields, when its class pickles in a way of its own.
     """
 
-    kind: type[Agent]
+    kind: type[BaseAgent]
     fields: Mapping[str, Any]
     extra: Any
     private: Any
-    definition: Agent | None
+    definition: BaseAgent | None
     global_instruction: Any
     model: str | Model
     plugins: tuple[Plugin, ...]
@@ -211,7 +211,7 @@ class _Packer:
         self._numbers: dict[tuple[Hashable, ...], int] = {}
         self._warned: set[int] = set()
 
-    def row(self, agent: Agent) -> AgentRow:
+    def row(self, agent: BaseAgent) -> AgentRow:
         """The row of an agent. A start waits for ten thousand of them, so fields with the default object are not looked at."""
         fields, values, name = fields_of(type(agent)), agent.__dict__, agent.name
         model, global_instruction = self._models.get(name, ""), self._tree.global_instruction(name)
@@ -254,7 +254,7 @@ class _Packer:
                 name,
             )
 
-    def _code(self, agent: Agent, fields: Sequence[str]) -> SharedCode:
+    def _code(self, agent: BaseAgent, fields: Sequence[str]) -> SharedCode:
         tree = self._tree
         alone = agent.alone()
         return SharedCode(
@@ -270,7 +270,7 @@ class _Packer:
         )
 
 
-def _definition(code: SharedCode, row: AgentRow) -> Agent:
+def _definition(code: SharedCode, row: AgentRow) -> BaseAgent:
     """A definition without its children. Its fields were checked when the user created it, and are not checked again."""
     defaults = fields_of(code.kind).defaults
     values = {**defaults, "sub_agents": (), "placement": Placement(**row.placement), **code.fields, **row.data}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from functools import partial
 
@@ -19,6 +18,7 @@ from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_
 from runtime.cluster.transport.proxies import RemotePlans
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.store_urls import open_artifact_store
+from runtime.engine.variables import set_variables
 from runtime.logs.options import LogOptions
 from runtime.models.registry import resolve
 from runtime.settings import Settings
@@ -40,7 +40,7 @@ def build_environment(
         wires: of the process.
         threads_left: see AgentEnvironment.
     """
-    os.environ.update(settings.variables)
+    set_variables(settings.variables)
     restart_timeout_s = settings.restart_timeout_s
     (runner,) = core.runners
     logs = ProcessLogs(log_options, "agents", to_runner(runner))

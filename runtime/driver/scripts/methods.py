@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actors.definitions.agents import Agent
+from actors.definitions.agents import BaseAgent
 from actors.errors import RequestError
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
@@ -163,7 +163,7 @@ class ScriptMethods(TurnMethods):
         run_config: RunConfig | None,
         state_delta: JsonMapping | None,
     ) -> tuple[Question, Turn]:
-        if len(asked) not in (1, 2) or (len(asked) == 2 and not isinstance(asked[0], Agent | str)):
+        if len(asked) not in (1, 2) or (len(asked) == 2 and not isinstance(asked[0], BaseAgent | str)):
             raise RequestError("ask takes a message, or an agent and a message: rt.ask('…') or rt.ask(agent, '…')")
         asking = question(self._tree, asked[0] if len(asked) == 2 else None, result_type)
         turn = self._ask(asking, asked[-1], user_id, session_id or uuid.uuid4().hex, run_config, state_delta)

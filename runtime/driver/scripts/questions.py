@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pydantic
 
-from actors.definitions.agents import Agent
+from actors.definitions.agents import BaseAgent
 from actors.definitions.flows import FlowPlan
 from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError, OutputSchemaError, TaskFailedError
@@ -41,7 +41,7 @@ class Question(NamedTuple):
     read: Callable[[TurnResult], Any]
 
 
-def question(tree: DeployedTree, agent: Agent | str | None, result_type: Any) -> Question:
+def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any) -> Question:
     """How to ask an agent for an answer of a type.
 
     Args:
@@ -90,7 +90,7 @@ def _author(result: TurnResult) -> str:
     return next(authors, result.agent)
 
 
-def _task(tree: DeployedTree, agent: Agent | str, wanted: Any) -> Question:
+def _task(tree: DeployedTree, agent: BaseAgent | str, wanted: Any) -> Question:
     flow = one_task_flow(tree, OBJECTIVE, [agent], {"name": "answer", "result_type": wanted})
     plan = checked_plan(tree, flow, None)
     [kind] = plan.results.values()

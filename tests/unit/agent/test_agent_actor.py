@@ -16,7 +16,7 @@ from actors import (
     EventActions,
     InvocationContext,
     LlmAgent,
-    LongRunningTool,
+    LongRunningFunctionTool,
     Part,
     RunConfig,
     ToolContext,
@@ -137,7 +137,7 @@ async def test_a_long_running_call_pauses_and_its_answer_resumes_the_same_turn(b
     async def ask(context: ToolContext) -> None:
         context.state["asked"] = True
 
-    root = agent({"parts": [{"call": "ask"}, {"call": "one"}]}, "done", tools=[LongRunningTool(ask), one])
+    root = agent({"parts": [{"call": "ask"}, {"call": "one"}]}, "done", tools=[LongRunningFunctionTool(ask), one])
     house = build(root)
     events, outcome = await house.run(turn="e-1")
     call = next(events[0].function_calls())
@@ -155,7 +155,7 @@ async def test_an_artifact_that_a_pending_call_saved_is_on_record(build: Build) 
     async def ask(context: ToolContext) -> None:
         await context.save_artifact("form.txt", Part(text="please sign"))
 
-    house = build(agent({"call": "ask"}, tools=[LongRunningTool(ask)]))
+    house = build(agent({"call": "ask"}, tools=[LongRunningFunctionTool(ask)]))
     events, _ = await house.run()
     assert [event.actions.artifact_delta for event in events] == [{}, {"form.txt": 0}]
     assert house.artifacts.keys(KEY) == ["form.txt"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors import (
-    Agent,
+    BaseAgent,
     CallbackContext,
     Content,
     CustomAgent,
@@ -81,7 +81,7 @@ async def texts(house: RunnerFixture) -> list[str]:
         Leads(name="c", sub_agents=[Escalates(name="inner")]),
     ],
 )
-async def test_an_escalation_travels_up_through_every_kind_of_agent(build: Build, escalates: Agent) -> None:
+async def test_an_escalation_travels_up_through_every_kind_of_agent(build: Build, escalates: BaseAgent) -> None:
     house = build(LoopAgent(name="root", sub_agents=[escalates, says("last")], max_iterations=2))
     assert "last" not in await texts(house)
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import (
-    Agent,
     AgentTool,
+    BaseAgent,
     CustomAgent,
     Event,
     Flow,
@@ -75,7 +75,7 @@ class Trimmed(CustomAgent):
 
     notes: str = ""
 
-    def alone(self) -> Agent:
+    def alone(self) -> BaseAgent:
         """Without the notes."""
         return self.model_copy(update={"sub_agents": (), "notes": "left out"})
 
@@ -101,12 +101,12 @@ def look_up(order: str) -> str:
     return order
 
 
-def travelled(root: Agent, *plugins: Plugin) -> tuple[AgentTree, PackedDefinitions]:
+def travelled(root: BaseAgent, *plugins: Plugin) -> tuple[AgentTree, PackedDefinitions]:
     tree = AgentTree(root, plugins)
     return tree, from_chunks(to_chunks("no", pack_tree(tree, lambda model: model)))
 
 
-def arrived(root: Agent, name: str) -> AgentSpec:
+def arrived(root: BaseAgent, name: str) -> AgentSpec:
     return unpack(travelled(root)[1][name])
 
 
@@ -152,7 +152,7 @@ def test_every_kind_of_agent_arrives_as_it_was() -> None:
         assert (spec.plugins, spec.limits) == (expected.plugins, expected.limits)
 
 
-def shown(definition: Agent) -> dict[str, Any]:
+def shown(definition: BaseAgent) -> dict[str, Any]:
     """The fields, with tools as their declarations: they compare by identity."""
     values = {name: getattr(definition, name) for name in type(definition).model_fields}
     values["private"] = definition.__pydantic_private__
@@ -257,13 +257,13 @@ class Keeper(CustomAgent):
             yield event
 
 
-def keeper() -> Agent:
+def keeper() -> BaseAgent:
     made = Keeper(name="a")
     made._lock = threading.Lock()
     return made
 
 
-def using_a_lock() -> Agent:
+def using_a_lock() -> BaseAgent:
     lock = threading.Lock()
 
     def look_up() -> str:
@@ -273,7 +273,7 @@ def using_a_lock() -> Agent:
     return LlmAgent(name="a", model="gemini-x", tools=[FunctionTool(lambda: "fine", name="fine"), look_up])
 
 
-def in_a_circle() -> Agent:
+def in_a_circle() -> BaseAgent:
     client = Client()
     client.__dict__["me"] = client
     return LlmAgent(name="a", model=OwnModel(client=client))
@@ -283,13 +283,13 @@ def in_a_circle() -> Agent:
     ("make", "attribute"),
     [
         (lambda: LlmAgent(name="a", model=OwnModel(client=Client())), r"model\.client\.pool\['https'\]\[0\]"),
-        (lambda: LlmAgent(name="a", model="gemini-x", tools=[Client().acquire]), r"tools\[0\]\.function\.__self__\.pool"),
-        (using_a_lock, r"tools\[1\]\.function\.<variable lock>"),
+        (lambda: LlmAgent(name="a", model="gemini-x", tools=[Client().acquire]), r"tools\[0\]\.func\.__self__\.pool"),
+        (using_a_lock, r"tools\[1\]\.func\.<variable lock>"),
         (in_a_circle, r"model\.client\.pool"),
         (keeper, r"private attributes\['_lock'\]"),
     ],
 )
-def test_what_cannot_travel_is_named_by_its_attribute(make: Callable[[], Agent], attribute: str) -> None:
+def test_what_cannot_travel_is_named_by_its_attribute(make: Callable[[], BaseAgent], attribute: str) -> None:
     with pytest.raises(DefinitionError, match=rf"agent 'a' cannot travel to its actor: TypeError: .*, which is in {attribute}"):
         pack_tree(AgentTree(make()), lambda model: model)
 

@@ -83,7 +83,8 @@ def test_an_unknown_session_is_an_error_that_tells_where_to_look(store: str) -> 
 
 
 def test_a_terminal_gets_a_table_in_which_texts_are_no_markup(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "Console", lambda: Console(force_terminal=True, width=80, color_system=None))
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    monkeypatch.setattr(output, "new_console", lambda: Console(force_terminal=True, width=80, color_system=None))
     shown = raygrove("sessions", "show", "desk", "s2", "--store", store).output
     assert shown.splitlines()[0].split() == ["seq", "author", "kind", "text"]
     assert "[bold]hello[/bold]" in shown

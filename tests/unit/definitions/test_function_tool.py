@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 import pytest
 
-from actors import FunctionTool, LongRunningTool, ToolContext, exit_loop, tool
+from actors import FunctionTool, LongRunningFunctionTool, ToolContext, exit_loop, tool
 from actors.errors import DefinitionError
 from tests.support.tool_contexts import tool_context
 
@@ -258,12 +258,12 @@ def test_the_decorator_takes_a_name_a_description_and_whether_it_is_long_running
         """Not this."""
 
     assert (plain.name, plain.description, plain.is_long_running, type(plain)) == ("plain", "Plain.", False, FunctionTool)
-    assert (ask.name, ask.description, ask.is_long_running, type(ask)) == ("ask_boss", "Asks.", True, LongRunningTool)
+    assert (ask.name, ask.description, ask.is_long_running, type(ask)) == ("ask_boss", "Asks.", True, LongRunningFunctionTool)
     assert plain(3) == 3
 
 
 def test_a_tool_survives_pickling() -> None:
-    for made in (FunctionTool(order), LongRunningTool(slow_add, name="add", description="d"), exit_loop):
+    for made in (FunctionTool(order), LongRunningFunctionTool(slow_add, name="add", description="d"), exit_loop):
         again = pickle.loads(pickle.dumps(made))
         assert type(again) is type(made)
         assert again.declaration() == made.declaration()

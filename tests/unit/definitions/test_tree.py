@@ -11,8 +11,8 @@ import pydantic
 import pytest
 
 from actors import (
-    Agent,
     AgentTool,
+    BaseAgent,
     CustomAgent,
     LlmAgent,
     LlmRequest,
@@ -47,7 +47,7 @@ class SyncModel:
         yield LlmResponse()
 
 
-def llm(name: str, *children: Agent, **more: Any) -> LlmAgent:
+def llm(name: str, *children: BaseAgent, **more: Any) -> LlmAgent:
     return LlmAgent(name=name, sub_agents=list(children), **more)
 
 
@@ -93,18 +93,18 @@ def test_no_root_agent_is_an_error() -> None:
         AgentTree("root")  # type: ignore[arg-type]
 
 
-def shared() -> Agent:
+def shared() -> BaseAgent:
     both = llm("both")
     return llm("root", llm("left", both), llm("right", both))
 
 
-def twice() -> Agent:
+def twice() -> BaseAgent:
     same = llm("same")
     return llm("root", same, same)
 
 
-def cycle() -> Agent:
-    children: list[Agent] = []
+def cycle() -> BaseAgent:
+    children: list[BaseAgent] = []
     loop = llm("loop")
     root = llm("root", loop)
     assert isinstance(loop.sub_agents, list)
@@ -156,7 +156,7 @@ def test_the_name_of_the_search_tool_is_taken_where_an_agent_has_more_targets_th
         """Find agents of another kind."""
         return words
 
-    def root(children: int) -> Agent:
+    def root(children: int) -> BaseAgent:
         return llm("root", *(llm(f"a{number}") for number in range(children)), tools=[find_agents], model="m")
 
     assert AgentTree(root(64)).spec("root").transfer_menu.is_listed
@@ -256,7 +256,7 @@ LOOP: Any = LoopAgent
         (lambda: LlmAgent(name="a", generate_content_config={"system_instruction": "x"}), ["instruction"]),
         (lambda: LoopAgent(name="l", max_iterations=-1), ["max_iterations"]),
         (lambda: LOOP(name="l", on_escalate="stop"), ["on_escalate"]),
-        (lambda: Agent(name="a"), ["one of the kinds"]),
+        (lambda: BaseAgent(name="a"), ["one of the kinds"]),
         (lambda: LLM(name="a", sub_agents=["b"]), ["sub_agents"]),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors import Content, FunctionResponse, LlmAgent, LongRunningTool, Part, SequentialAgent
+from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
 from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
 from actors.refs.runner import RunnerRef
@@ -159,7 +159,7 @@ async def test_an_answer_that_has_ended_meanwhile_is_not_worked_on_again(build: 
         """Ask the user."""
 
     model = ScriptedModel([{"call": "ask"}, "once", "twice"])
-    fixture = build(LlmAgent(name="root", model=model, tools=[LongRunningTool(ask)]))
+    fixture = build(LlmAgent(name="root", model=model, tools=[LongRunningFunctionTool(ask)]))
     session = late(fixture)
     session.only = "slow"
     _, outcome = await fixture.run()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from actors import (
-    Agent,
     AgentTool,
+    BaseAgent,
     Content,
     CustomAgent,
     Event,
@@ -85,7 +85,7 @@ def asks(call: str, **args: str) -> PatternModel:
     return PatternModel([("go", {"call": call, "args": args})], default="I go on")
 
 
-ASKERS: dict[str, Callable[[LlmAgent], Agent]] = {
+ASKERS: dict[str, Callable[[LlmAgent], BaseAgent]] = {
     "agent_tool": lambda child: LlmAgent(name="asker", model=asks("child", request="why?"), tools=[AgentTool(child)]),
     "own_tool": lambda child: LlmAgent(name="asker", model=asks("ask_it"), tools=[ask_it, AgentTool(child)]),
     "sequential": lambda child: SequentialAgent(name="asker", sub_agents=[child, last()], supervision=SKIP),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import Agent, CallbackContext, Content, CustomAgent, InvocationContext, LlmAgent, Plugin, SequentialAgent
+from actors import BaseAgent, CallbackContext, Content, CustomAgent, InvocationContext, LlmAgent, Plugin, SequentialAgent
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
 from actors.messages import protocol as p
@@ -95,7 +95,7 @@ class Yielding(CustomAgent):
         yield Event(content=Content.of_text("I run", role="model"))
 
 
-def kinds() -> list[Agent]:
+def kinds() -> list[BaseAgent]:
     def speaks(context: CallbackContext) -> str:
         return "after"
 
@@ -106,7 +106,7 @@ def kinds() -> list[Agent]:
     ]
 
 
-async def resumed_elsewhere(fixture: RunnerFixture, root: Agent, plugin: Plugin) -> RunnerRef:
+async def resumed_elsewhere(fixture: RunnerFixture, root: BaseAgent, plugin: Plugin) -> RunnerRef:
     """Another Runner over the same Session actor, which takes the turn over."""
     directory = LocalDirectory(AgentTree(root, [plugin]))
     runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(fixture.session, directory, fixture.artifacts, [plugin]))))
@@ -116,7 +116,9 @@ async def resumed_elsewhere(fixture: RunnerFixture, root: Agent, plugin: Plugin)
 
 
 @pytest.mark.parametrize("root", kinds(), ids=lambda agent: agent.kind)
-async def test_a_message_that_a_hook_has_answered_runs_no_agent_when_the_runner_is_lost_then(tmp_path: Path, root: Agent) -> None:
+async def test_a_message_that_a_hook_has_answered_runs_no_agent_when_the_runner_is_lost_then(
+    tmp_path: Path, root: BaseAgent
+) -> None:
     plugin = Beginning(Content.of_text("hello", "model"))
     fixture = RunnerFixture(root, tmp_path, plugins=[plugin])
     await fixture.start()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors import LlmAgent, LongRunningTool
+from actors import LlmAgent, LongRunningFunctionTool
 from actors.errors import DefinitionError
 from actors.rules.checks.confirmation import refusal
 from actors.rules.prompt.history import History
@@ -49,7 +49,7 @@ def test_a_tool_cannot_wait_for_consent_and_for_a_late_result() -> None:
         """Pay."""
 
     with pytest.raises(DefinitionError, match=r"'pay'.*not both"):
-        LlmAgent(name="root", tools=[LongRunningTool(pay, require_confirmation=True)])
+        LlmAgent(name="root", tools=[LongRunningFunctionTool(pay, require_confirmation=True)])
 
 
 def test_replies_that_the_agent_has_answered_are_not_given_to_a_later_run_but_a_second_yes_is() -> None:

@@ -73,7 +73,9 @@ def test_few_targets_are_told_word_for_word_as_they_ever_were() -> None:
 def test_one_target_more_than_are_listed_makes_it_a_search(count: int, names: list[str]) -> None:
     targets = many(count)
     assert list(tools(targets)) == names
-    parameters = tools(targets)["transfer_to_agent"].declaration().parameters
+    declared = tools(targets)["transfer_to_agent"].declaration()
+    assert declared is not None
+    parameters = declared.parameters
     assert parameters is not None
     assert parameters["required"] == ["agent_name"]
     assert ("enum" in parameters["properties"]["agent_name"]) == (count == MOST)

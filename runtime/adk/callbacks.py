@@ -1,0 +1,247 @@
+"""The callbacks, instructions and planners of an ADK agent as raygrove's callbacks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from google.adk.planners.built_in_planner import BuiltInPlanner
+from google.adk.planners.plan_re_act_planner import PlanReActPlanner
+from google.adk.tools.base_tool import BaseTool
+
+from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
+from actors.errors import DefinitionError
+from actors.errors.user_code import in_thread
+from actors.messages.content import Content
+from actors.messages.model import LlmRequest, LlmResponse
+from runtime.adk import contexts
+from runtime.adk.contents import adk_response, own_content, own_response
+from runtime.adk.requests import RequestView
+
+_DEFINED = ("model", "instruction", "global_instruction", "static_instruction", "description", "output_key", "output_schema")
+"""Fields of an agent that a callback must not change: they were read when the tree was made."""
+
+
+class Source:
+    """An ADK agent as it was defined, and the app that it belongs to: what every converted part of it refers to.
+
+    Attributes:
+        agent: the ADK agent.
+        app_name: the app.
+    """
+
+    def __init__(self, agent: Any, app_name: str) -> None:
+        self.agent = agent
+        self.app_name = app_name
+        self._fields = self._now()
+
+    def _now(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self.agent, name, None) for name in _DEFINED},
+            "tools": [id(tool) for tool in getattr(self.agent, "tools", ())],
+        }
+
+    def check_unchanged(self) -> None:
+        """Check that user code has not changed the definition. Raises DefinitionError, which names the field."""
+        now = self._now()
+        for name, value in self._fields.items():
+            if now[name] is not value and now[name] != value:
+                if name != "tools":
+                    setattr(self.agent, name, value)
+                raise DefinitionError(
+                    f"a callback or tool has set {name!r} of agent {self.agent.name!r}: definitions do not change. "
+                    "Change the request in a before_model_callback, or make the instruction a function"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"agent": self.agent, "app_name": self.app_name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._fields = self._now()
+
+
+async def call(function: Callable[..., Any], **arguments: Any) -> Any:
+    """Call a callback with ADK's keywords: a sync one in a thread, so that other sessions do not wait for it."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+        return await function(**arguments)
+    result = await in_thread(function, **arguments)
+    return await result if inspect.isawaitable(result) else result
+
+
+class _Converted:
+    """Base of what stands for callbacks of one point.
+
+    Args:
+        source: the agent.
+        functions: ADK's callbacks, in order.
+    """
+
+    def __init__(self, source: Source, functions: Sequence[Callable[..., Any]] = ()) -> None:
+        self._source = source
+        self._functions = list(functions)
+
+    async def _first(self, **arguments: Any) -> Any:
+        for function in self._functions:
+            result = await call(function, **arguments)
+            self._source.check_unchanged()
+            if result is not None:
+                return result
+        return None
+
+    def _context(self, ours: CallbackContext) -> Any:
+        return contexts.callback_context(self._source.agent, ours, self._source.app_name)
+
+
+class AgentCallback(_Converted):
+    """before_agent_callback or after_agent_callback."""
+
+    async def __call__(self, ours: CallbackContext) -> Content | None:
+        """Call them; the content is what one returned."""
+        context = self._context(ours)
+        result = await self._first(callback_context=context)
+        contexts.carry_back(context, ours)
+        return own_content(result) if result is not None else None
+
+
+class BeforeModel(_Converted):
+    """before_model_callback, and what static_instruction, planner, and built-in code execution add to a request.
+
+    Args:
+        static: begins the system instruction.
+        planner: ADK's planner, or None.
+        code_executor: ADK's built-in code executor, or None.
+        tools: the agent's tools, by name.
+        config_tools: tools of the service that stand in generate_content_config.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        functions: Sequence[Callable[..., Any]] = (),
+        *,
+        static: str = "",
+        planner: Any = None,
+        code_executor: Any = None,
+        tools: dict[str, BaseTool] | None = None,
+        config_tools: Sequence[Any] = (),
+    ) -> None:
+        super().__init__(source, functions)
+        self._static = static
+        self._planner = planner
+        self._code_executor = code_executor
+        self._tools = tools or {}
+        self._config_tools = list(config_tools)
+
+    async def __call__(self, ours: CallbackContext, request: LlmRequest) -> LlmResponse | None:
+        """Change the request; the response is what a callback returned in place of the call."""
+        if self._static:
+            request.system_instruction = "\n\n".join(filter(None, (self._static, request.system_instruction)))
+        if self._config_tools:
+            dumped = [tool.model_dump(mode="json", exclude_none=True) for tool in self._config_tools]
+            request.config = {**request.config, "tools": [*request.config.get("tools", ()), *dumped]}
+        if not self._functions and self._planner is None and self._code_executor is None:
+            return None
+        context = self._context(ours)
+        view = RequestView(request, self._tools)
+        if self._planner is not None:
+            self._plan(context, view, request)
+        if self._code_executor is not None:
+            self._code_executor.process_llm_request(view.adk)
+        result = await self._first(callback_context=context, llm_request=view.adk)
+        view.carry_back()
+        contexts.carry_back(context, ours)
+        return own_response(result) if result is not None else None
+
+    def _plan(self, context: Any, view: RequestView, request: LlmRequest) -> None:
+        if isinstance(self._planner, BuiltInPlanner):
+            self._planner.apply_thinking_config(view.adk)
+            return
+        instruction = self._planner.build_planning_instruction(context, view.adk)
+        if instruction:
+            view.adk.append_instructions([instruction])
+        if isinstance(self._planner, PlanReActPlanner):
+            # The model is to see its own plans, which stand in the log as thoughts.
+            for content in view.adk.contents if _has_thoughts(request) else ():
+                for part in content.parts or ():
+                    part.thought = None
+
+
+def _has_thoughts(request: LlmRequest) -> bool:
+    return any(part.thought for content in request.contents for part in content.parts)
+
+
+class AfterModel(_Converted):
+    """after_model_callback, and what a planner makes of a response."""
+
+    def __init__(self, source: Source, functions: Sequence[Callable[..., Any]] = (), *, planner: Any = None) -> None:
+        super().__init__(source, functions)
+        self._planner = planner
+
+    async def __call__(self, ours: CallbackContext, response: LlmResponse) -> LlmResponse | None:
+        """Call them; changes in place count as well."""
+        context = self._context(ours)
+        theirs = adk_response(response)
+        before = theirs.model_copy(deep=True)
+        result = await self._first(callback_context=context, llm_response=theirs)
+        result = theirs if result is None else result
+        if self._planner is not None and result.content is not None and result.content.parts:
+            planned = self._planner.process_planning_response(context, result.content.parts)
+            if planned:
+                result.content.parts = planned
+        contexts.carry_back(context, ours)
+        if result == before:
+            return None
+        given = own_response(result)
+        if result is theirs:
+            # A finish reason that google-genai does not know would be lost on the way through its types.
+            given = msgspec.structs.replace(given, finish_reason=given.finish_reason or response.finish_reason)
+        return given
+
+
+class OnModelError(_Converted):
+    """on_model_error_callback."""
+
+    async def __call__(self, ours: CallbackContext, request: LlmRequest, error: Exception) -> LlmResponse | None:
+        """Call them; the response is what one returned in place of the error."""
+        context = self._context(ours)
+        result = await self._first(callback_context=context, llm_request=RequestView(request).adk, error=error)
+        contexts.carry_back(context, ours)
+        return own_response(result) if result is not None else None
+
+
+class ToolCallback(_Converted):
+    """before_tool_callback, after_tool_callback or on_tool_error_callback.
+
+    Args:
+        last: the keyword of what follows the context: the result or the error; "" for nothing.
+    """
+
+    def __init__(self, source: Source, functions: Sequence[Callable[..., Any]] = (), *, last: str = "") -> None:
+        super().__init__(source, functions)
+        self._last = last
+
+    async def __call__(self, tool: Any, args: dict[str, Any], ours: ToolContext, *rest: Any) -> Any:
+        """Call them; changes of `args`, and of a result, in place count."""
+        context = self._context(ours)
+        theirs = getattr(tool, "adk", None) or BaseTool(name=tool.name, description=tool.description)
+        more = {self._last: rest[0]} if self._last else {}
+        result = await self._first(tool=theirs, args=args, tool_context=context, **more)
+        contexts.carry_back(context, ours)
+        return result
+
+
+class Provider:
+    """An instruction that is a function of ADK's ReadonlyContext."""
+
+    def __init__(self, source: Source, function: Callable[..., Any]) -> None:
+        self._source = source
+        self._function = function
+
+    async def __call__(self, ours: ReadonlyContext) -> str:
+        """The instruction's text."""
+        context = contexts.readonly_context(self._source.agent, ours, self._source.app_name)
+        result = self._function(context)
+        return str(await result if inspect.isawaitable(result) else result)

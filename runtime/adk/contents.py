@@ -1,0 +1,252 @@
+"""Contents, parts, responses and events of google-adk as raygrove's, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
+
+import msgspec
+from google.adk.events.event import Event as AdkEvent
+from google.adk.events.event_actions import EventActions as AdkActions
+from google.adk.models.llm_response import LlmResponse as AdkResponse
+from google.genai import types
+
+import runtime.models  # noqa: F401 - Content.to_genai needs it
+from actors.messages.content import Content, Part
+from actors.messages.event import Event, EventActions, Usage
+from actors.messages.json_types import JsonObject
+from actors.messages.model import LlmResponse
+
+T = TypeVar("T")
+
+ADK_FIELDS = "adk"
+"""The key of custom_metadata under which an event keeps what only google-adk knows of it."""
+
+_SOURCES = {
+    "grounding_metadata": "groundingMetadata",
+    "citation_metadata": "citationMetadata",
+}
+"""Fields of an ADK response that stand in custom_metadata under the service's names, as those of raygrove's Gemini do."""
+
+
+class LazyList(list[Any]):
+    """A list whose elements are converted when they are looked at, since most callbacks look at few of a long conversation.
+
+    Args:
+        given: the elements, not converted.
+        kind: their class.
+        convert: makes an element what the list is said to hold.
+    """
+
+    def __init__(self, given: Iterable[Any], kind: type, convert: Callable[[Any], Any]) -> None:
+        super().__init__(given)
+        self._kind = kind
+        self._convert = convert
+
+    def raw(self) -> Iterator[Any]:
+        """The elements as they are: converted where user code has looked at them."""
+        return super().__iter__()
+
+    def all(self) -> list[Any]:
+        """Convert all elements, and return them."""
+        return [self._at(index) for index in range(len(self))]
+
+    def _at(self, index: int) -> Any:
+        value = super().__getitem__(index)
+        if isinstance(value, self._kind):
+            value = self._convert(value)
+            super().__setitem__(index, value)
+        return value
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._at(place) for place in range(*index.indices(len(self)))]
+        return self._at(index)
+
+    def __iter__(self) -> Iterator[Any]:
+        place = 0
+        while place < len(self):
+            yield self._at(place)
+            place += 1
+
+    def __reversed__(self) -> Iterator[Any]:
+        return (self._at(place) for place in range(len(self) - 1, -1, -1))
+
+    def __contains__(self, wanted: object) -> bool:
+        return any(each == wanted for each in self)
+
+    def __eq__(self, other: object) -> bool:
+        return self.all() == other
+
+    __hash__ = None
+
+    def __add__(self, other: list[Any]) -> list[Any]:
+        return [*self, *other]
+
+    def __radd__(self, other: list[Any]) -> list[Any]:
+        return [*other, *self]
+
+    def __repr__(self) -> str:
+        return repr(self.all())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (self.all(),)
+
+    def pop(self, index: Any = -1) -> Any:
+        """Remove and return an element."""
+        value = self._at(index)
+        super().pop(index)
+        return value
+
+    def copy(self) -> list[Any]:
+        """A plain list of all elements."""
+        return self.all()
+
+    def index(self, *wanted: Any) -> int:
+        """The place of an element."""
+        return self.all().index(*wanted)
+
+    def count(self, wanted: Any) -> int:
+        """How often an element is there."""
+        return self.all().count(wanted)
+
+    def remove(self, wanted: Any) -> None:
+        """Remove the first such element."""
+        del self[self.index(wanted)]
+
+    def sort(self, **how: Any) -> None:
+        """Sort in place."""
+        self[:] = sorted(self.all(), **how)
+
+
+def genai_content(content: Content) -> types.Content:
+    """The content as google-genai's."""
+    return cast(types.Content, content.to_genai())
+
+
+def own_content(given: Any) -> Content:
+    """A content of google-genai, a text or a content of raygrove as the latter."""
+    if isinstance(given, Content):
+        return given
+    return Content.of_text(given, role="model") if isinstance(given, str) else Content.from_genai(given)
+
+
+def genai_part(part: Part) -> types.Part:
+    """The part as google-genai's."""
+    return cast(types.Part, genai_content(Content(parts=[part])).parts[0])  # type: ignore[index]
+
+
+def own_part(given: Any) -> Part:
+    """A part of google-genai, or its dictionary, as raygrove's."""
+    if isinstance(given, Part):
+        return given
+    part = types.Part.model_validate(given) if isinstance(given, dict) else given
+    return Content.from_genai(types.Content(parts=[part])).parts[0]
+
+
+def _text(value: Any) -> str | None:
+    """An enum's value, or a text."""
+    return None if value is None else str(getattr(value, "value", value))
+
+
+def own_response(given: AdkResponse) -> LlmResponse:
+    """An ADK response as raygrove's; what only ADK has of it is left out."""
+    metadata = dict(given.custom_metadata or {})
+    for field, name in _SOURCES.items():
+        value = getattr(given, field)
+        if value is not None:
+            metadata[name] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return LlmResponse(
+        content=own_content(given.content) if given.content is not None and given.content.parts else None,
+        partial=bool(given.partial),
+        finish_reason=_text(given.finish_reason),
+        error_code=_text(given.error_code),
+        error_message=given.error_message,
+        usage=_own_usage(given.usage_metadata),
+        custom_metadata=metadata or None,
+    )
+
+
+def _own_usage(given: Any) -> Usage | None:
+    return None if given is None else Usage(**{name: getattr(given, name, None) for name in Usage.__struct_fields__})
+
+
+def adk_response(response: LlmResponse) -> AdkResponse:
+    """A response as ADK's."""
+    return AdkResponse(**_response_fields(response), partial=response.partial or None)
+
+
+def _response_fields(given: LlmResponse | Event) -> dict[str, Any]:
+    """The fields that ADK's responses and events share."""
+    usage = given.usage
+    metadata = dict(given.custom_metadata or {})
+    metadata.pop(ADK_FIELDS, None)
+    fields = {field: metadata.pop(name) for field, name in _SOURCES.items() if name in metadata}
+    reasons = types.FinishReason.__members__
+    return {
+        **fields,
+        "content": genai_content(given.content) if given.content is not None else None,
+        "finish_reason": given.finish_reason if given.finish_reason in reasons else None,
+        "error_code": given.error_code,
+        "error_message": given.error_message,
+        "usage_metadata": types.GenerateContentResponseUsageMetadata(**msgspec.structs.asdict(usage)) if usage else None,
+        "custom_metadata": metadata or None,
+    }
+
+
+def adk_event(event: Event) -> AdkEvent:
+    """An event of the log as ADK's. An event that came from ADK is given back whole."""
+    kept = (event.custom_metadata or {}).get(ADK_FIELDS)
+    if isinstance(kept, dict) and "event" in kept:
+        return AdkEvent.model_validate(kept["event"])
+    actions = event.actions
+    return AdkEvent(
+        **_response_fields(event),
+        id=event.id,
+        invocation_id=event.invocation_id,
+        author=event.author,
+        timestamp=event.timestamp,
+        branch=event.branch,
+        partial=event.partial,
+        long_running_tool_ids=set(event.long_running_tool_ids) or None,
+        actions=AdkActions(
+            state_delta=dict(actions.state_delta),
+            artifact_delta=dict(actions.artifact_delta),
+            transfer_to_agent=actions.transfer_to_agent,
+            escalate=actions.escalate,
+            skip_summarization=actions.skip_summarization,
+        ),
+    )
+
+
+def own_event(given: AdkEvent, *, author: str = "", metadata: JsonObject | None = None) -> Event:
+    """An event that an ADK agent has yielded, as one to be stored.
+
+    Args:
+        author: its author; by default ADK's.
+        metadata: is added to its custom_metadata.
+    """
+    response = own_response(given)
+    return Event(
+        author=author or given.author,
+        content=response.content,
+        partial=given.partial or None,
+        finish_reason=response.finish_reason,
+        error_code=response.error_code,
+        error_message=response.error_message,
+        usage=response.usage,
+        custom_metadata={**(response.custom_metadata or {}), **(metadata or {})} or None,
+        long_running_tool_ids=tuple(given.long_running_tool_ids or ()),
+        actions=own_actions(given.actions),
+    )
+
+
+def own_actions(given: AdkActions) -> EventActions:
+    """The actions of an ADK event."""
+    return EventActions(
+        state_delta=dict(given.state_delta),
+        artifact_delta=dict(given.artifact_delta),
+        transfer_to_agent=given.transfer_to_agent,
+        escalate=given.escalate,
+        skip_summarization=given.skip_summarization,
+    )

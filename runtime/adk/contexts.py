@@ -1,0 +1,147 @@
+"""ADK's contexts, real ones, filled from raygrove's; and what user code did with them carried back.
+
+This module alone depends on how ADK's contexts, and raygrove's, are made.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Never
+
+from google.adk.agents.context import Context
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.agents.run_config import RunConfig
+from google.adk.sessions.session import Session
+from google.adk.tools.tool_confirmation import ToolConfirmation
+
+from actors.definitions.tools.context import CallbackContext
+from actors.definitions.tools.context import ReadonlyContext as OwnReadonlyContext
+from actors.errors import DefinitionError
+from actors.messages.event import Event
+from runtime.adk.contents import LazyList, adk_event, genai_content
+from runtime.adk.services import Artifacts, Memory, Sessions
+
+logger = logging.getLogger(__name__)
+
+
+class StateCopy(dict[str, Any]):
+    """A session's state as one callback sees it: lists and dictionaries are copied when they are read.
+
+    What user code changes in place inside of them must not change what the agent's actor remembers of the session.
+    """
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        if isinstance(value, dict | list) and key not in self._own:
+            value = copy.deepcopy(value)
+            super().__setitem__(key, value)
+            self._own.add(key)
+        return value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._own.add(key)
+
+    def reset(self, state: Mapping[str, Any]) -> None:
+        """Take over the state as it is now."""
+        self.clear()
+        self._own.clear()
+        self.update(state)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+        return self[key] if key in self else default  # noqa: SIM401 - dict.get would not copy
+
+    @property
+    def _own(self) -> set[str]:
+        """The keys whose values belong to this copy."""
+        own: set[str] = self.__dict__.setdefault("_keys", set())
+        return own
+
+
+class AdkContext(Context):  # type: ignore[misc]
+    """ADK's context of a callback or a tool; what raygrove has no counterpart for is refused by name."""
+
+    def request_credential(self, auth_config: Any) -> None:
+        """Refused: raygrove asks no user for credentials."""
+        _refuse("request_credential", "raygrove asks no user for credentials: give the tool its credentials by configuration")
+
+    def request_confirmation(self, *, hint: str | None = None, payload: Any | None = None) -> None:
+        """Refused: a tool that needs the user's consent says so when it is defined."""
+        _refuse("request_confirmation", "define the tool as FunctionTool(func, require_confirmation=True)")
+
+
+def _refuse(what: str, instead: str) -> Never:
+    raise DefinitionError(f"{what} of google-adk is not carried over: {instead}")
+
+
+def invocation_context(
+    agent: Any, ours: Any, app_name: str, *, state: Mapping[str, Any] | None = None, events: Iterable[Event] = ()
+) -> InvocationContext:
+    """What ADK knows of one run of an agent.
+
+    Args:
+        agent: the ADK agent.
+        ours: raygrove's context of the run, of whatever kind.
+        app_name: the app.
+        state: the session's state; by default as `ours` has it.
+        events: the session's events, oldest first.
+    """
+    session = Session(id=ours.session_id, app_name=app_name, user_id=ours.user_id)
+    session.state = StateCopy(ours.state if state is None else state)
+    session.events = LazyList(events, Event, adk_event)
+    return InvocationContext(
+        artifact_service=Artifacts(ours),
+        session_service=Sessions(session),
+        memory_service=Memory(ours),
+        invocation_id=ours.invocation_id,
+        branch=getattr(ours, "branch", None),
+        agent=agent,
+        user_content=genai_content(ours.user_content),
+        session=session,
+        run_config=RunConfig(),
+    )
+
+
+def readonly_context(agent: Any, ours: OwnReadonlyContext, app_name: str) -> ReadonlyContext:
+    """The context of an instruction provider or a toolset."""
+    return ReadonlyContext(invocation_context(agent, ours, app_name))
+
+
+def callback_context(agent: Any, ours: CallbackContext, app_name: str) -> AdkContext:
+    """The context of a callback, or with a call's id that of a tool."""
+    call_id = getattr(ours, "function_call_id", None)
+    return AdkContext(invocation_context(agent, ours, app_name), function_call_id=call_id)
+
+
+def tool_context(agent: Any, ours: CallbackContext, app_name: str, *, is_confirmed: bool = False) -> AdkContext:
+    """The context of a tool; `is_confirmed`: the user has agreed to the call."""
+    context = callback_context(agent, ours, app_name)
+    if is_confirmed:
+        context.tool_confirmation = ToolConfirmation(confirmed=True)
+    return context
+
+
+def carry_back(context: Context, ours: CallbackContext) -> None:
+    """Take over what user code has written into an ADK context.
+
+    Raises:
+        DefinitionError: it asked for something that raygrove has no counterpart for.
+    """
+    actions = context.actions
+    for key, value in actions.state_delta.items():
+        ours.state[key] = value
+    # What ADK's own code has asked for, past the methods of the context.
+    if actions.requested_auth_configs:
+        _refuse("request_credential", "give the tool its credentials by configuration")
+    if actions.requested_tool_confirmations:
+        _refuse("request_confirmation", "define the tool as FunctionTool(func, require_confirmation=True)")
+    if actions.transfer_to_agent is not None:
+        ours.actions.transfer_to_agent = actions.transfer_to_agent
+    if actions.escalate is not None:
+        ours.actions.escalate = actions.escalate
+    if actions.skip_summarization is not None:
+        ours.actions.skip_summarization = actions.skip_summarization

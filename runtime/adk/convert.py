@@ -1,0 +1,233 @@
+"""Makes a tree of raygrove's agents of one of google-adk's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
+from google.adk.agents.llm_agent import LlmAgent as AdkLlmAgent
+from google.adk.agents.loop_agent import LoopAgent as AdkLoopAgent
+from google.adk.agents.parallel_agent import ParallelAgent as AdkParallelAgent
+from google.adk.agents.sequential_agent import SequentialAgent as AdkSequentialAgent
+from google.adk.apps.app import App
+from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from google.genai import types
+
+from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
+from actors.errors import DefinitionError
+from runtime.adk.agents import AdkAgent, detached, with_stand_ins
+from runtime.adk.callbacks import AfterModel, AgentCallback, BeforeModel, OnModelError, Provider, Source, ToolCallback
+from runtime.adk.models import own_model
+from runtime.adk.tools import AdkTool
+
+_WORKFLOWS: dict[type, type[BaseAgent]] = {
+    AdkSequentialAgent: SequentialAgent,
+    AdkParallelAgent: ParallelAgent,
+    AdkLoopAgent: LoopAgent,
+}
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """What `from_adk` has made.
+
+    Attributes:
+        root_agent: the tree, for `Runtime(root_agent, …)`.
+        plugins: those of the App, for `Runtime(…, plugins=…)`.
+        notes: what is done in another way than by ADK, a sentence each; empty for most trees.
+    """
+
+    root_agent: BaseAgent
+    plugins: Sequence[Plugin] = ()
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def from_adk(agent_or_app: Any, *, app_name: str = "") -> Adapted:
+    """Make a tree of actors of an agent, or an App, of google-adk. What its users wrote stays as it is.
+
+    Args:
+        agent_or_app: the root agent, or the App. It is not changed, and not needed any more.
+        app_name: what ADK's contexts call the app; by default the App's name, or the root agent's.
+
+    Raises:
+        DefinitionError: something in it would behave differently without saying so; the message names it.
+    """
+    is_app = isinstance(agent_or_app, App)
+    root = agent_or_app.root_agent if is_app else agent_or_app
+    if not isinstance(root, AdkBaseAgent):
+        raise DefinitionError(
+            f"{type(root).__name__} is no tree of agents: give an LlmAgent, SequentialAgent, ParallelAgent, LoopAgent or a "
+            "subclass of BaseAgent of google-adk"
+        )
+    converter = _Converter(app_name or (agent_or_app.name if is_app else root.name))
+    if is_app:
+        converter.check_app(agent_or_app)
+    return Adapted(converter.top(root), (), tuple(converter.notes))
+
+
+class _Converter:
+    def __init__(self, app_name: str) -> None:
+        self.notes: list[str] = []
+        self._app_name = app_name
+        self._asked: dict[int, BaseAgent] = {}
+
+    def check_app(self, app: App) -> None:
+        if app.plugins:
+            names = ", ".join(plugin.name for plugin in app.plugins)
+            raise DefinitionError(f"plugins of an App are not carried over ({names}): write them as raygrove's Plugin")
+        for name in ("events_compaction_config", "context_cache_config"):
+            if getattr(app, name, None) is not None:
+                raise DefinitionError(f"{name} of an App is not carried over: leave it out")
+        if getattr(app, "resumability_config", None) is not None:
+            self.notes.append("resumability_config: every turn of raygrove can be resumed, so it changes nothing")
+
+    def top(self, agent: Any) -> BaseAgent:
+        """A root, or the agent of an AgentTool: above it stands no agent whose model it might take."""
+        return self.agent(agent, has_model_above=False)
+
+    def agent(self, agent: Any, *, has_model_above: bool) -> BaseAgent:
+        """Convert an agent with all that is below it."""
+        if type(agent) in _WORKFLOWS:
+            return self._workflow(agent, has_model_above)
+        if type(agent) is AdkLlmAgent:
+            return self._llm(agent, has_model_above)
+        if isinstance(agent, AdkLlmAgent):
+            self._refuse(agent, f"{type(agent).__name__} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
+        if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
+            self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
+        return self._custom(agent, has_model_above)
+
+    def _refuse(self, agent: Any, what: str, instead: str) -> None:
+        raise DefinitionError(f"agent {agent.name!r}: {what}, which is not carried over: {instead}")
+
+    def _shared(self, agent: Any, source: Source, has_model_above: bool) -> dict[str, Any]:
+        return {
+            "name": agent.name,
+            "description": agent.description,
+            "sub_agents": [self.agent(child, has_model_above=has_model_above) for child in agent.sub_agents],
+            "before_agent_callback": _one(AgentCallback, source, agent.before_agent_callback),
+            "after_agent_callback": _one(AgentCallback, source, agent.after_agent_callback),
+        }
+
+    def _workflow(self, agent: Any, has_model_above: bool) -> BaseAgent:
+        fields = self._shared(agent, Source(detached(agent), self._app_name), has_model_above)
+        if isinstance(agent, AdkLoopAgent):
+            fields["max_iterations"] = agent.max_iterations
+        return _WORKFLOWS[type(agent)](**fields)
+
+    def _custom(self, agent: Any, has_model_above: bool) -> BaseAgent:
+        source = Source(with_stand_ins(agent), self._app_name)
+        return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
+
+    def _llm(self, agent: Any, has_model_above: bool) -> BaseAgent:
+        if getattr(agent, "mode", None) not in (None, "chat"):
+            self._refuse(agent, f"mode={agent.mode!r}", "leave it out, or use an AgentTool")
+        if getattr(agent, "parallel_worker", None):
+            self._refuse(agent, "parallel_worker", "leave it out, or use a ParallelAgent")
+        executor = agent.code_executor
+        if executor is not None and not isinstance(executor, BuiltInCodeExecutor):
+            self._refuse(agent, f"code_executor={type(executor).__name__}", "give code to a tool of your own")
+        schema = agent.output_schema
+        if schema is not None and not isinstance(schema, type):
+            self._refuse(agent, f"output_schema={schema!r}", "give a pydantic model")
+        source = Source(detached(agent), self._app_name)
+        tools = [self._tool(source, tool) for tool in agent.tools]
+        return LlmAgent(
+            **self._shared(agent, source, True),
+            model=own_model(agent.model or ("" if has_model_above else agent.canonical_model.model)),
+            instruction=_instruction(source, agent.instruction),
+            global_instruction=_instruction(source, agent.global_instruction),
+            tools=tools,
+            disallow_transfer_to_parent=agent.disallow_transfer_to_parent,
+            disallow_transfer_to_peers=agent.disallow_transfer_to_peers,
+            include_contents=agent.include_contents,
+            output_key=agent.output_key or None,
+            output_schema=schema,
+            input_schema=agent.input_schema,
+            generate_content_config=self._config(agent),
+            before_model_callback=self._before_model(source, agent, tools),
+            after_model_callback=self._after_model(source, agent),
+            on_model_error_callback=_one(OnModelError, source, agent.on_model_error_callback),
+            before_tool_callback=_one(ToolCallback, source, agent.before_tool_callback),
+            after_tool_callback=_one(ToolCallback, source, agent.after_tool_callback, last="tool_response"),
+            on_tool_error_callback=_one(ToolCallback, source, agent.on_tool_error_callback, last="error"),
+        )
+
+    def _config(self, agent: Any) -> dict[str, Any]:
+        config = agent.generate_content_config
+        if config is None:
+            return {}
+        return {k: v for k, v in config.model_dump(mode="json", exclude_none=True).items() if k != "tools"}
+
+    def _before_model(self, source: Source, agent: Any, tools: Sequence[Any]) -> BeforeModel | None:
+        functions = _functions(agent.before_model_callback)
+        static = self._static(agent)
+        config_tools = list(getattr(agent.generate_content_config, "tools", None) or ())
+        if not (functions or static or agent.planner or agent.code_executor or config_tools):
+            return None
+        by_name = {tool.name: tool.adk for tool in tools if isinstance(tool, AdkTool)}
+        return BeforeModel(
+            source,
+            functions,
+            static=static,
+            planner=agent.planner,
+            code_executor=agent.code_executor,
+            tools=by_name,
+            config_tools=config_tools,
+        )
+
+    def _static(self, agent: Any) -> str:
+        given = agent.static_instruction
+        if given is None or isinstance(given, str):
+            return given or ""
+        parts = given.parts if isinstance(given, types.Content) else given if isinstance(given, list) else [given]
+        texts = [part if isinstance(part, str) else getattr(part, "text", None) for part in parts or ()]
+        if None in texts:
+            self._refuse(agent, "static_instruction with files", "give a text")
+        return "\n\n".join(text for text in texts if text)
+
+    def _after_model(self, source: Source, agent: Any) -> AfterModel | None:
+        functions = _functions(agent.after_model_callback)
+        if not functions and agent.planner is None:
+            return None
+        return AfterModel(source, functions, planner=agent.planner)
+
+    def _tool(self, source: Source, tool: Any) -> Any:
+        if isinstance(tool, AdkAgentTool):
+            return self._agent_tool(tool)
+        if isinstance(tool, BaseToolset):
+            self._refuse(source.agent, f"toolset {type(tool).__name__}", "give its tools")
+        if isinstance(tool, BaseTool):
+            return AdkTool(source, tool)
+        if isinstance(tool, AdkBaseAgent):
+            self._refuse(source.agent, f"agent {tool.name!r} among its tools", "give AgentTool(agent)")
+        if callable(tool):
+            return AdkTool(source, AdkFunctionTool(tool))
+        return self._refuse(source.agent, f"{type(tool).__name__} among its tools", "give a BaseTool or a function")
+
+    def _agent_tool(self, tool: Any) -> AgentTool:
+        # One agent may be the tool of several agents, and is one actor then.
+        if id(tool.agent) not in self._asked:
+            self._asked[id(tool.agent)] = self.top(tool.agent)
+        return AgentTool(self._asked[id(tool.agent)], skip_summarization=tool.skip_summarization)
+
+
+def _functions(callback: Any) -> list[Callable[..., Any]]:
+    if callback is None:
+        return []
+    return list(callback) if isinstance(callback, list) else [callback]
+
+
+def _one(kind: Callable[..., Any], source: Source, callback: Any, **more: Any) -> Any:
+    functions = _functions(callback)
+    return kind(source, functions, **more) if functions else None
+
+
+def _instruction(source: Source, given: Any) -> Any:
+    return Provider(source, given) if callable(given) else given

@@ -1,0 +1,54 @@
+"""Models of google-adk as raygrove's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from google.adk.models.registry import LLMRegistry
+
+from actors.messages.model import LlmRequest, LlmResponse
+from runtime.adk.contents import own_response
+from runtime.adk.requests import RequestView
+from runtime.models import registry
+
+
+class AdkModel:
+    """A BaseLlm as a model, LiteLlm and Claude among them.
+
+    Args:
+        adk: the BaseLlm.
+
+    Attributes:
+        model: its name.
+    """
+
+    def __init__(self, adk: Any) -> None:
+        self.model = adk.model
+        self._adk = adk
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Make one call."""
+        theirs = RequestView(request).adk
+        theirs.model = theirs.model or self.model
+        theirs.contents = list(theirs.contents)
+        whole: LlmResponse | None = None
+        async with aclosing(self._adk.generate_content_async(theirs, stream=stream)) as responses:
+            async for response in responses:
+                if response.partial:
+                    yield own_response(response)
+                else:
+                    # Some models of ADK end with a response that says only that the turn is over.
+                    given = own_response(response)
+                    whole = given if whole is None or given.content is not None else whole
+        yield whole or LlmResponse()
+
+
+def own_model(given: Any) -> Any:
+    """What raygrove takes as a model: a name that it knows, or an object."""
+    if not isinstance(given, str):
+        return AdkModel(given)
+    if any(given.startswith(prefix) for prefix in registry.FACTORIES):
+        return given
+    return AdkModel(LLMRegistry.new_llm(given))

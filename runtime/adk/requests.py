@@ -1,0 +1,114 @@
+"""Requests to models: raygrove's as google-adk's, and what user code changed in one carried back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.adk.models.llm_request import LlmRequest as AdkRequest
+from google.adk.tools.base_tool import BaseTool
+from google.genai import types
+
+from actors.messages.content import Content
+from actors.messages.json_types import JsonObject
+from actors.messages.model import FunctionDeclaration, LlmRequest
+from runtime.adk.contents import LazyList, genai_content, own_content
+
+_OWN_FIELDS = {"system_instruction", "tools", "response_schema", "response_json_schema"}
+"""Fields of a GenerateContentConfig that raygrove's request has beside its config."""
+
+
+class RequestView:
+    """A request of raygrove as ADK's, and back.
+
+    Its contents are converted when user code looks at them: most callbacks read none, or the last, of a long conversation.
+
+    Args:
+        ours: the request.
+        tools: the agent's tools, by name.
+
+    Attributes:
+        adk: the request of ADK.
+    """
+
+    def __init__(self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None) -> None:
+        self._ours = ours
+        self._contents = LazyList(ours.contents, Content, genai_content)
+        config = types.GenerateContentConfig(**{name: value for name, value in ours.config.items() if name != "tools"})
+        config.system_instruction = ours.system_instruction or None
+        config.tools = [*_functions(ours.tools), *_other_tools(ours.config)] or None
+        if ours.output_schema is not None:
+            config.response_json_schema = ours.output_schema
+            config.response_mime_type = config.response_mime_type or "application/json"
+        self._before = config.model_copy(deep=True)
+        self._declared = [tool.name for tool in ours.tools]
+        self.adk = AdkRequest(model=ours.model or None, config=config, tools_dict=dict(tools or {}))
+        self.adk.contents = self._contents
+
+    def carry_back(self) -> None:
+        """Take over into raygrove's request what has changed in ADK's."""
+        ours, request = self._ours, self.adk
+        ours.model = request.model or ours.model
+        contents = request.contents.raw() if isinstance(request.contents, LazyList) else iter(request.contents)
+        ours.contents = [own_content(content) for content in contents]
+        if request.config == self._before:
+            return
+        config = request.config
+        ours.system_instruction = _text(config.system_instruction)
+        others = [tool for tool in config.tools or [] if not getattr(tool, "function_declarations", None)]
+        fields = config.model_dump(mode="json", exclude_none=True, exclude=_OWN_FIELDS)
+        if others:
+            fields["tools"] = [_dumped(tool) for tool in others]
+        if config.response_schema != self._before.response_schema:
+            fields["response_schema"] = _dumped(config.response_schema)
+        if ours.output_schema is not None:
+            fields.pop("response_mime_type", None)
+            if config.response_json_schema is None:
+                ours.output_schema = None
+        elif config.response_json_schema is not None:
+            fields["response_json_schema"] = config.response_json_schema
+        ours.config = fields
+        ours.tools = [
+            own_declaration(declared)
+            for tool in config.tools or []
+            for declared in getattr(tool, "function_declarations", None) or ()
+        ]
+
+
+def own_declaration(given: types.FunctionDeclaration) -> FunctionDeclaration:
+    """A declaration of google-genai as raygrove's: its parameters as JSON schema."""
+    schema: Any = given.parameters_json_schema
+    if schema is None and given.parameters is not None:
+        schema = given.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if schema is not None and not isinstance(schema, dict):
+        schema = schema.model_json_schema()
+    has_fields = isinstance(schema, dict) and schema.get("properties")
+    return FunctionDeclaration(
+        name=given.name or "", description=given.description or "", parameters=schema if has_fields else None
+    )
+
+
+def _functions(declared: Any) -> list[types.Tool]:
+    functions = [
+        types.FunctionDeclaration(name=each.name, description=each.description, parameters_json_schema=each.parameters)
+        for each in declared
+    ]
+    return [types.Tool(function_declarations=functions)] if functions else []
+
+
+def _other_tools(config: JsonObject) -> list[types.Tool]:
+    return [types.Tool.model_validate(tool) for tool in config.get("tools", ())]
+
+
+def _dumped(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_none=True) if hasattr(value, "model_dump") else value
+
+
+def _text(instruction: Any) -> str:
+    """The text of a system instruction, in whatever form google-genai takes it."""
+    if instruction is None or isinstance(instruction, str):
+        return instruction or ""
+    if isinstance(instruction, list):
+        return "\n\n".join(filter(None, map(_text, instruction)))
+    if isinstance(instruction, types.Content):
+        return _text(instruction.parts)
+    return getattr(instruction, "text", None) or ""

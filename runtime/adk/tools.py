@@ -1,0 +1,89 @@
+"""Tools of google-adk as raygrove's."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import CallbackContext, ToolContext
+from actors.errors import DefinitionError
+from actors.errors.user_code import in_thread
+from actors.messages.json_types import JsonObject
+from actors.messages.model import FunctionDeclaration, LlmRequest
+from runtime.adk import contexts
+from runtime.adk.callbacks import Source
+from runtime.adk.requests import RequestView, own_declaration
+
+
+class AdkTool(Tool):
+    """A BaseTool as a tool.
+
+    Args:
+        source: the agent that has it.
+        adk: the BaseTool.
+
+    Raises:
+        DefinitionError: it decides by a function whether the user has to agree.
+    """
+
+    def __init__(self, source: Source, adk: BaseTool) -> None:
+        self.name = adk.name
+        self.description = adk.description or ""
+        self.is_long_running = bool(adk.is_long_running)
+        needs_consent = getattr(adk, "_require_confirmation", False)
+        if callable(needs_consent):
+            raise DefinitionError(
+                f"tool {adk.name!r} of agent {source.agent.name!r}: require_confirmation as a function is not carried over. "
+                "Give True, or have the tool itself ask"
+            )
+        self.require_confirmation = bool(needs_consent)
+        self.adk = adk
+        self._source = source
+        function = getattr(adk, "func", None) if isinstance(adk, AdkFunctionTool) else None
+        # A method of an object, and a callable object, are async by their __call__.
+        self._blocks = function is not None and not (
+            inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        )
+
+    def declaration(self) -> FunctionDeclaration | None:
+        """The tool as the model sees it; None for one that only changes requests, such as google_search."""
+        declared = self.adk._get_declaration()
+        return own_declaration(declared) if declared is not None else None
+
+    async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
+        """Have ADK's tool change the request, if it has a method for that."""
+        if type(self.adk).process_llm_request is BaseTool.process_llm_request:
+            return
+        view = RequestView(request)
+        declared = {tool.name for tool in request.tools}
+        theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
+        await self.adk.process_llm_request(tool_context=theirs, llm_request=view.adk)
+        view.carry_back()
+        # Most of these methods declare the tool, which the request has already.
+        request.tools = list({tool.name: tool for tool in reversed(request.tools)}.values())[::-1]
+        if self.name not in declared and not self._is_declared():
+            request.tools = [tool for tool in request.tools if tool.name != self.name]
+        contexts.carry_back(theirs, context)
+
+    def _is_declared(self) -> bool:
+        return self.adk._get_declaration() is not None
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Any:
+        """Run ADK's tool; a sync function in a thread."""
+        theirs = contexts.tool_context(self._source.agent, context, self._source.app_name, is_confirmed=self.require_confirmation)
+        if self._blocks:
+            result = await in_thread(_in_own_loop, tool=self.adk, args=args, context=theirs)
+        else:
+            result = await self.adk.run_async(args=args, tool_context=theirs)
+        self._source.check_unchanged()
+        contexts.carry_back(theirs, context)
+        return result
+
+
+def _in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:
+    return asyncio.run(tool.run_async(args=args, tool_context=context))

@@ -1,0 +1,35 @@
+"""Calls that wait for a person, as text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from actors.messages.turn_info import PendingCall
+
+
+def question(call: PendingCall) -> str:
+    """The call, with its arguments."""
+    arguments = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.args.items())
+    return f"{call.name}({arguments})"
+
+
+def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str, str | bool | None]) -> list[str]:
+    """What a paused turn waits for, and the command that answers it.
+
+    Args:
+        options: of the command that paused, which find the session again.
+    """
+    lines = []
+    for call in calls:
+        wants = "must be confirmed" if call.is_confirmation else "waits for its result"
+        lines.append(f"paused: {question(call)} of agent {call.agent!r} {wants}. Answer it with")
+    words = ["raygrove", "run", path]
+    for name, value in options.items():
+        if value:
+            words += [f"--{name}"] if value is True else [f"--{name}", value]
+    for call in calls:
+        words += ["--answer", f"{call.call_id}={'true' if call.is_confirmation else '{}'}"]
+    return [*lines, "  " + shlex.join(words)]

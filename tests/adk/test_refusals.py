@@ -1,0 +1,81 @@
+"""What would behave differently without saying so is refused by its name."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
+
+from google.adk.agents import LlmAgent, SequentialAgent
+from google.adk.apps import App
+from google.adk.code_executors import UnsafeLocalCodeExecutor
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools import FunctionTool
+
+from actors import AgentTool
+from actors.errors import DefinitionError
+from runtime.adk import from_adk
+from tests.adk import programs
+from tests.support.runtimes import Deploy
+
+
+class Fancy(LlmAgent):  # type: ignore[misc]
+    """A subclass."""
+
+
+@pytest.mark.parametrize(
+    ("root", "named"),
+    [
+        (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent"),
+        (LlmAgent(name="task", mode="task"), "mode='task'"),
+        (LlmAgent(name="local", code_executor=UnsafeLocalCodeExecutor()), "code_executor=UnsafeLocalCodeExecutor"),
+        (LlmAgent(name="listing", output_schema=list[str]), "output_schema"),
+        (
+            LlmAgent(name="asks", tools=[FunctionTool(programs.get_weather, require_confirmation=lambda city: True)]),
+            "tool 'get_weather' of agent 'asks': require_confirmation as a function",
+        ),
+        (App(name="app", root_agent=LlmAgent(name="a"), plugins=[BasePlugin(name="spy")]), r"plugins of an App .*spy"),
+        ("no agent", "str is no tree of agents"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_it_is_named(root: Any, named: str) -> None:
+    with pytest.raises(DefinitionError, match=named):
+        from_adk(root)
+
+
+def test_an_app_gives_its_root_agent() -> None:
+    adapted = from_adk(App(name="app", root_agent=SequentialAgent(name="root", sub_agents=[programs.Checker(name="check")])))
+    assert (adapted.root_agent.name, adapted.root_agent.kind, adapted.notes) == ("root", "sequential", ())
+
+
+def test_a_callback_that_changes_the_definition_fails_with_the_fields_name(local: Deploy) -> None:
+    def change(callback_context: Any) -> None:
+        callback_context._invocation_context.agent.instruction = "something else"
+
+    root = programs.agent("changing", "hi", before_agent_callback=change)
+    with local(root) as rt, pytest.raises(Exception, match="has set 'instruction' of agent 'changing'"):
+        rt.run(user_id="u", session_id="s", message="hi").result()
+
+
+def test_a_tool_that_asks_for_credentials_is_told_so(local: Deploy) -> None:
+    def login(tool_context: Any) -> str:
+        """Log in."""
+        tool_context.request_credential(None)
+        return "in"
+
+    root = programs.agent("visitor", ("login", {}), "show:last", tools=[login])
+    with local(root) as rt:
+        texts = [event.text for event in rt.run(user_id="u", session_id="s", message="hi")]
+    assert "request_credential of google-adk is not carried over" in texts[-1]
+
+
+def test_trees_pickle_without_the_agents_around_them() -> None:
+    root = from_adk(programs.root_agent).root_agent
+    sizes = {agent.name: len(pickle.dumps(agent.alone())) for agent in root.sub_agents}
+    assert max(sizes.values()) < 20_000
+    asker = next(agent for agent in root.sub_agents if agent.name == "asker")
+    assert any(isinstance(tool, AgentTool) for tool in pickle.loads(pickle.dumps(asker)).tools)
