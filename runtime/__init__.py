@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.runtime import Runtime
+    from runtime.driver.scripts.ray_data import RunTurns
     from runtime.driver.scripts.results import MapResult
     from runtime.driver.scripts.turn_map import TurnMap
     from runtime.driver.services.agents import AgentInfo
@@ -27,6 +28,7 @@ __all__ = [
     "AgentInfo",
     "MapResult",
     "PendingCall",
+    "RunTurns",
     "Runtime",
     "RuntimeStatistics",
     "Settings",
@@ -41,6 +43,7 @@ _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
     "MapResult": "runtime.driver.scripts.results",
     "PendingCall": "actors.messages.turn_info",
+    "RunTurns": "runtime.driver.scripts.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
     "Settings": "runtime.settings",

@@ -150,7 +150,7 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "epochs_do_not_fence": (epochs_do_not_fence, 252),
     "events_are_not_recognised": (events_are_not_recognised, 4),
     "abandoned_runs_write_on": (abandoned_runs_write_on, 491),
-    "polls_acknowledge_too_early": (polls_acknowledge_too_early, 249),
+    "polls_acknowledge_too_early": (polls_acknowledge_too_early, 583),
     "lost_runners_keep_their_place_in_line": (lost_runners_keep_their_place_in_line, 9150),
     "views_take_events_twice": (views_take_events_twice, 1699),
     "experts_are_asked_anew": (experts_are_asked_anew, 435),

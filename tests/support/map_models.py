@@ -17,9 +17,11 @@ class NotedModel:
         path: the file, a line for each call.
         after_s: how long a call takes; that of a text that begins with "slow" takes ten times as long.
         fails: texts of which the first calls fail, and how many.
+        echoes: answer with the text alone.
     """
 
-    def __init__(self, path: Path, after_s: float = 0.0, fails: dict[str, int] | None = None) -> None:
+    def __init__(self, path: Path, after_s: float = 0.0, fails: dict[str, int] | None = None, *, echoes: bool = False) -> None:
+        self._before = "" if echoes else "echo "
         self._path = path
         self._after_s = after_s
         self._fails = fails or {}
@@ -32,7 +34,7 @@ class NotedModel:
         await asyncio.sleep(self._after_s * (10 if text.startswith("slow") else 1))
         if self.calls()[text] <= self._fails.get(text, 0):
             raise ConnectionError(f"no line for {text}")
-        yield LlmResponse(content=Content.of_text(f"echo {text}", role="model"))
+        yield LlmResponse(content=Content.of_text(f"{self._before}{text}", role="model"))
 
     def calls(self) -> Counter[str]:
         """How often each text was asked."""
