@@ -43,11 +43,14 @@ class OnNode(RunTurns):
 
 def main(folder: Path) -> None:
     """Print what the pipeline has written, and how often the model was asked."""
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
-    cluster.add_node(num_cpus=2)
+    # A place for one actor of the pool on each node.
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "resources": {"place": 1}})
+    cluster.add_node(num_cpus=2, resources={"place": 1})
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, namespace=Settings().namespace, log_to_driver=False, logging_level=logging.ERROR)
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    options = ray.data.DataContext.get_current()
+    options.enable_progress_bars = False
+    options.wait_for_min_actors_s = 100
     questions = [f'{{"said": "{number}"}}' for number in range(ROWS)]
     questions[7] = "no JSON"
     for part in range(4):
@@ -58,14 +61,15 @@ def main(folder: Path) -> None:
     root = LlmAgent(name="echo", model=model, output_schema=Echo, output_key="last")
     with Runtime(root, app_name="data", session_store=f"sqlite:///{folder}/sessions.db", memory_store=None):
         for run in ("first", "second"):
-            ds = ray.data.read_parquet(str(folder / "in"))
+            ds = ray.data.read_parquet(str(folder / "in")).repartition(8)
             ds = ds.map_batches(
                 OnNode,
                 fn_constructor_args=("data",),
                 fn_constructor_kwargs={"message": "question", "id_column": "number", "name": "june", "concurrency": 5},
                 batch_size=5,
                 compute=ray.data.ActorPoolStrategy(size=2),
-                num_cpus=1,
+                num_cpus=0.5,
+                resources={"place": 1},
             )
             ds.write_parquet(str(folder / run))
             rows = pyarrow.parquet.read_table(folder / run).sort_by("number").to_pylist()
