@@ -21,14 +21,14 @@ def main() -> None:
     triage = LlmAgent(name="triage", model=MODEL, instruction="Is it a bug, a question or praise?")
     with Runtime(triage, app_name="tickets", session_store="sqlite://", memory_store=None):
         ds = ray.data.from_items([{"number": number, "ticket": ticket} for number, ticket in enumerate(TICKETS)])
-        ds = ds.map_batches(
+        answers = ds.map_batches(
             RunTurns,
             fn_constructor_args=("tickets",),
             fn_constructor_kwargs={"message": "ticket", "id_column": "number", "name": "june", "settings": Settings()},
             compute=ray.data.ActorPoolStrategy(size=1),
             num_cpus=0.5,
         )
-        for row in ds.sort("number").take_all():
+        for row in answers.sort("number").take_all():
             print(f"{row['ticket']} -> {row['text']}")
     ray.shutdown()
 

@@ -153,8 +153,8 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "polls_acknowledge_too_early": (polls_acknowledge_too_early, 583),
     "lost_runners_keep_their_place_in_line": (lost_runners_keep_their_place_in_line, 9150),
     "views_take_events_twice": (views_take_events_twice, 1699),
-    "experts_are_asked_anew": (experts_are_asked_anew, 435),
-    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 7378),
+    "experts_are_asked_anew": (experts_are_asked_anew, 1070),
+    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2685),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
     "late_replies_run_turns_again": (late_replies_run_turns_again, 6766),
 }
