@@ -1,4 +1,4 @@
-"""A Ray Data pipeline asks agents: its actors join a deployment by name. It needs `pip install "raygrove[data]"`."""
+"""A Ray Data pipeline asks agents: its actors join a deployment by name. It needs the extra `data`: pyarrow and pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage of a Ray Data pipeline: `ds.map_batches(RunTurns, …)`. It imports pyarrow, which comes with `raygrove[data]`."""
+"""A stage of a Ray Data pipeline: `ds.map_batches(RunTurns, …)`. It imports pyarrow, which comes with the extra `data`."""
 
 from __future__ import annotations
 
