@@ -156,6 +156,6 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "experts_are_asked_anew": (experts_are_asked_anew, 1070),
     "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2685),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
-    "late_replies_run_turns_again": (late_replies_run_turns_again, 6766),
+    "late_replies_run_turns_again": (late_replies_run_turns_again, 2999),
 }
 """Each with a seed that finds it."""
