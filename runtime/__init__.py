@@ -15,6 +15,7 @@ from actors.errors.tracebacks import count_as_own
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
+    from runtime.driver.questions import Question
     from runtime.driver.runtime import Runtime
     from runtime.driver.scripts.ray_data import RunTurns
     from runtime.driver.scripts.results import MapResult
@@ -28,6 +29,7 @@ __all__ = [
     "AgentInfo",
     "MapResult",
     "PendingCall",
+    "Question",
     "RunTurns",
     "Runtime",
     "RuntimeStatistics",
@@ -43,6 +45,7 @@ _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
     "MapResult": "runtime.driver.scripts.results",
     "PendingCall": "actors.messages.turn_info",
+    "Question": "runtime.driver.questions",
     "RunTurns": "runtime.driver.scripts.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",

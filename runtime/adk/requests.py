@@ -10,6 +10,7 @@ from google.genai import types
 
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
+from actors.messages.llm.drafts import ContentDrafts
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.adk.contents import LazyList, genai_content, own_content
 
@@ -32,7 +33,9 @@ class RequestView:
 
     def __init__(self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None) -> None:
         self._ours = ours
-        self._contents = LazyList(ours.contents, Content, genai_content)
+        # Looking at a draft makes it one, and most callbacks look at few contents.
+        contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else ours.contents
+        self._contents = LazyList(contents, Content, genai_content)
         config = types.GenerateContentConfig(**{name: value for name, value in ours.config.items() if name != "tools"})
         config.system_instruction = ours.system_instruction or None
         config.tools = [*_functions(ours.tools), *_other_tools(ours.config)] or None
@@ -53,7 +56,6 @@ class RequestView:
         if request.config == self._before:
             return
         config = request.config
-        ours.system_instruction = _text(config.system_instruction)
         others = [tool for tool in config.tools or [] if not getattr(tool, "function_declarations", None)]
         fields = config.model_dump(mode="json", exclude_none=True, exclude=_OWN_FIELDS)
         if others:
@@ -66,6 +68,7 @@ class RequestView:
                 ours.output_schema = None
         elif config.response_json_schema is not None:
             fields["response_json_schema"] = config.response_json_schema
+        fields["system_instruction"] = _text(config.system_instruction)
         ours.config = fields
         ours.tools = [
             own_declaration(declared)

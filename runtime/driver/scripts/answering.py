@@ -13,7 +13,7 @@ from actors.errors import RaygroveError
 from actors.messages.event import Event
 from actors.messages.protocol.outcomes import Paused
 from runtime.driver.scripts.inputs import MapInput
-from runtime.driver.scripts.questions import Question
+from runtime.driver.scripts.questions import Asking
 from runtime.driver.scripts.results import MapResult
 from runtime.driver.scripts.retries import BACKOFF, Retries, ends_map
 from runtime.driver.turns.turn import OnLeave, Turn
@@ -36,7 +36,7 @@ class Answering:
     """
 
     start: StartAttempt
-    question: Question
+    question: Asking
     retries: Retries
     on_leave: OnLeave
 

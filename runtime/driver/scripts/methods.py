@@ -17,7 +17,7 @@ from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id
 from runtime.driver.scripts.answering import Answering
 from runtime.driver.scripts.inputs import MapInput
-from runtime.driver.scripts.questions import Question, check_answered, question
+from runtime.driver.scripts.questions import Asking, check_answered, question
 from runtime.driver.scripts.retries import ErrorKind, Retries
 from runtime.driver.scripts.turn_map import Inputs, MapOptions, TurnMap
 from runtime.driver.services.agents import DeployedTree
@@ -162,7 +162,7 @@ class ScriptMethods(TurnMethods):
         session_id: str | None,
         run_config: RunConfig | None,
         state_delta: JsonMapping | None,
-    ) -> tuple[Question, Turn]:
+    ) -> tuple[Asking, Turn]:
         if len(asked) not in (1, 2) or (len(asked) == 2 and not isinstance(asked[0], BaseAgent | str)):
             raise RequestError("ask takes a message, or an agent and a message: rt.ask('…') or rt.ask(agent, '…')")
         asking = question(self._tree, asked[0] if len(asked) == 2 else None, result_type)
@@ -171,7 +171,7 @@ class ScriptMethods(TurnMethods):
 
     def _ask(
         self,
-        asking: Question,
+        asking: Asking,
         message: Any,
         user_id: str,
         session_id: str,

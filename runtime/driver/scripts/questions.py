@@ -29,7 +29,7 @@ OBJECTIVE = "Answer the user's message."
 """Of the task that asks an agent for an answer of a type."""
 
 
-class Question(NamedTuple):
+class Asking(NamedTuple):
     """How an answer of a type is asked for and read.
 
     Attributes:
@@ -41,7 +41,7 @@ class Question(NamedTuple):
     read: Callable[[TurnResult], Any]
 
 
-def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any) -> Question:
+def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any) -> Asking:
     """How to ask an agent for an answer of a type.
 
     Args:
@@ -57,9 +57,9 @@ def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any
     wanted = result_type if result_type is not None else schema
     if name == root.name and tree.is_same(agent):
         if wanted is None or wanted is str:
-            return Question(None, _text)
+            return Asking(None, _text)
         if schema is not None or not root.is_llm:
-            return Question(None, _reader(wanted))
+            return Asking(None, _reader(wanted))
     return _task(tree, name if agent is None else agent, str if wanted is None else wanted)
 
 
@@ -90,7 +90,7 @@ def _author(result: TurnResult) -> str:
     return next(authors, result.agent)
 
 
-def _task(tree: DeployedTree, agent: BaseAgent | str, wanted: Any) -> Question:
+def _task(tree: DeployedTree, agent: BaseAgent | str, wanted: Any) -> Asking:
     flow = one_task_flow(tree, OBJECTIVE, [agent], {"name": "answer", "result_type": wanted})
     plan = checked_plan(tree, flow, None)
     [kind] = plan.results.values()
@@ -102,7 +102,7 @@ def _task(tree: DeployedTree, agent: BaseAgent | str, wanted: Any) -> Question:
             # The type has changed since the answer was stored.
             raise OutputSchemaError(result.agent, problems(error)) from error
 
-    return Question(plan, read)
+    return Asking(plan, read)
 
 
 def check_answered(result: TurnResult) -> None:

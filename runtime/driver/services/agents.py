@@ -98,11 +98,11 @@ class DeployedTree:
             DefinitionError: one of its agents is not in the tree, or is another one than that of the same name, or cannot work on
                 tasks. A program that has joined has no definitions to compare: there the name alone counts.
         """
-        agents = flow.plan.rules.agents
+        agents, asking = flow.plan.rules.agents, flow.plan.asking_agents
         if self._tree is None:
-            check_workers(self.topology(), flow.name, agents)
+            check_workers(self.topology(), flow.name, agents, asking)
             return
-        self._tree.check_workers(flow.name, agents)
+        self._tree.check_workers(flow.name, agents, asking)
         for name, agent in flow.members.items():
             if agent is not None and self._tree.find(name) != agent:
                 raise DefinitionError(

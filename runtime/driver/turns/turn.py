@@ -30,7 +30,7 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
 from actors.messages.shown import Shown
 from actors.messages.turn_info import PendingCall
-from runtime.driver.flows import ResultTypes, TaskResult, task_results
+from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_results
 from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.state import TurnState, Wakeup
@@ -52,6 +52,11 @@ class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
     outcome: AnyOutcome
     events: Sequence[Event]
     tasks: Mapping[str, TaskResult] = {}
+
+    @property
+    def stopped(self) -> str:
+        """The condition that has stopped the newest flow of the turn early; "" when that did all its tasks."""
+        return stopped_by(self.events)
 
     @property
     def text(self) -> str:

@@ -13,7 +13,7 @@ from actors.testing import PatternModel, ScriptedModel
 
 
 async def ask(model: Model, *contents: Content, stream: bool = False) -> list[LlmResponse]:
-    return [response async for response in model.generate(LlmRequest(agent="a", contents=contents), stream=stream)]
+    return [response async for response in model.generate(LlmRequest(agent="a", contents=list(contents)), stream=stream)]
 
 
 async def one(model: Model, *contents: Content) -> Content | None:
@@ -100,7 +100,7 @@ async def test_calls_and_thoughts_are_not_streamed_in_pieces() -> None:
 async def test_what_was_asked_is_kept() -> None:
     model = ScriptedModel(["a"])
     await one(model, user("hi"))
-    assert [request.contents for request in model.requests] == [(user("hi"),)]
+    assert [request.contents for request in model.requests] == [[user("hi")]]
 
 
 async def test_another_copy_takes_over_what_one_has_become() -> None:
