@@ -6,8 +6,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-import msgspec
-
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
@@ -19,10 +17,11 @@ from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
 from runtime.driver.context_manager import ContextManager
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.flows import checked_plan, one_task_flow, plan_name
+from runtime.driver.flows import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
+from runtime.driver.scripts.methods import ScriptMethods
 from runtime.driver.services.agents import AgentInfo, DeployedTree
-from runtime.driver.services.aio import AsyncServices
+from runtime.driver.services.aio import AsyncServices, Methods
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.sessions import SessionsService
@@ -30,7 +29,6 @@ from runtime.driver.services.turns import TurnsService
 from runtime.driver.services.users import UsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.client import TurnClient
-from runtime.driver.turns.methods import TurnMethods
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.engine.deployment import Deployment, check_models
 from runtime.engine.flow_registry import FlowRegistry
@@ -40,7 +38,7 @@ from runtime.engine.store_urls import DEFAULT, Default, resolve_stores
 from runtime.settings import Settings
 
 
-class Runtime(ContextManager, TurnMethods):
+class Runtime(ContextManager, ScriptMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -154,7 +152,8 @@ class Runtime(ContextManager, TurnMethods):
         self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)
         self.users = UsersService(self._client, self.artifacts)
-        self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, self._start_task, self.shutdown)
+        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown)
+        self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:
         return f"Runtime({self.app_name!r}, {'started' if self._turns is not None else 'not started'})"
@@ -237,10 +236,7 @@ class Runtime(ContextManager, TurnMethods):
         if message is None:
             message = f"Complete the tasks of the flow {flow.name!r}."
         start = self._start_message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
-        name = plan_name(plan, (start.key, start.invocation_id))
-        # Turns that answer this one, or are attached to it, give typed results as well.
-        self._types.add(name, plan.results)
-        return self._start(msgspec.structs.replace(start, flow=name), plan, on_leave)
+        return self._start_plan(start, plan, on_leave)
 
     def run_task(
         self,

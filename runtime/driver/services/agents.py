@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from actors.definitions.agents import BaseAgent
 from actors.definitions.flows import Flow
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
@@ -108,6 +109,14 @@ class DeployedTree:
                     f"flow {flow.name!r}: agent {name!r} is another than the one of that name in the tree: "
                     "use that one or its name, or make the Runtime with the flow"
                 )
+
+    def output_schema(self, name: str) -> object:
+        """The `output_schema` of an agent; None when it has none, and in a program that has joined."""
+        return getattr(self._tree.find(name), "output_schema", None) if self._tree is not None else None
+
+    def is_same(self, agent: BaseAgent | str | None) -> bool:
+        """False for a definition that is another one than that of the same name in the tree."""
+        return not isinstance(agent, BaseAgent) or self._tree is None or self._tree.find(agent.name) == agent
 
     def default_workers(self) -> Sequence[str]:
         """The agents that do a task which names none: the root, or all agents of the flow that is the root.

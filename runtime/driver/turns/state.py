@@ -32,6 +32,7 @@ class TurnState:
         key: the turn's session.
         invocation_id: the turn's id; that of an answer changes when the turn is open.
         is_answer: the turn answers a long-running call, and continues under the id of the turn that made the call.
+        is_repeated: the turn was there before this driver has asked for it; False while that is not known.
         agent: the agent selected for the turn; "" before the turn is open, and when it could not start.
         outcome: how the turn ended; None before.
         error: why the turn could not start, or can no longer be followed.
@@ -43,6 +44,7 @@ class TurnState:
         self.key = key
         self.invocation_id = invocation_id
         self.is_answer = is_answer
+        self.is_repeated = False
         self.agent = ""
         self.outcome: AnyOutcome | None = None
         self.error: BaseException | None = None
@@ -166,9 +168,15 @@ class TurnState:
         with self._changed:
             self._changed.wait_for(lambda: self.is_over)
 
-    async def wait_for_end_async(self) -> None:
-        """Wait until the turn is over, on the running event loop."""
+    async def wait_for_end_async(self, *, knows_start: bool = False) -> None:
+        """Wait until the turn is over, on the running event loop.
+
+        Args:
+            knows_start: wait for the reply to its start as well, which may come after its end.
+        """
         self._home.check()
+        if knows_start:
+            await self.wait_until_started_async()
         await self._changed.wait_for_async(lambda: self.is_over)
 
 

@@ -139,6 +139,12 @@ class Turn:
         outcome = self._state.outcome
         return for_users(outcome) if outcome is not None else None
 
+    @property
+    def is_repeated(self) -> bool:
+        """True when the turn was there before `run` has asked for it by its `invocation_id`; waits until that is known."""
+        self._state.wait_until_started()
+        return self._state.is_repeated
+
     def __iter__(self) -> Iterator[Event]:
         state = self._state
         buffer = state.open_reader()
@@ -247,6 +253,11 @@ class Turn:
         if self._state.error is not None:
             raise self._state.error
         return self._state.invocation_id
+
+    async def is_repeated_async(self) -> bool:
+        """Whether the turn was there before: see `is_repeated`. It waits for the turn's end."""
+        await self._state.wait_for_end_async(knows_start=True)
+        return self._state.is_repeated
 
     async def pending_async(self) -> list[PendingCall]:
         """The calls at which the paused turn waits: see `pending`."""
