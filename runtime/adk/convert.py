@@ -25,6 +25,7 @@ from runtime.adk.agents import AdkAgent, detached, with_stand_ins
 from runtime.adk.callbacks import AfterModel, AgentCallback, BeforeModel, OnModelError, Provider, Source, ToolCallback
 from runtime.adk.models import own_model
 from runtime.adk.tools import AdkTool
+from runtime.adk.toolsets import AdkToolset
 
 _WORKFLOWS: dict[type, type[BaseAgent]] = {
     AdkSequentialAgent: SequentialAgent,
@@ -98,9 +99,7 @@ class _Converter:
         if type(agent) is AdkLlmAgent:
             return self._llm(agent, has_model_above)
         if isinstance(agent, AdkLlmAgent):
-            self._refuse(
-                agent, f"{type(agent).__name__} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent"
-            )
+            self._refuse(agent, f"{type(agent).__name__} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
         if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
             self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
         return self._custom(agent, has_model_above)
@@ -204,7 +203,7 @@ class _Converter:
         if isinstance(tool, AdkAgentTool):
             return self._agent_tool(tool)
         if isinstance(tool, BaseToolset):
-            self._refuse(source.agent, f"toolset {type(tool).__name__}", "give its tools")
+            return AdkToolset(source, tool, _toolset_tool)
         if isinstance(tool, BaseTool):
             return AdkTool(source, tool)
         if isinstance(tool, AdkBaseAgent):
@@ -218,6 +217,14 @@ class _Converter:
         if id(tool.agent) not in self._asked:
             self._asked[id(tool.agent)] = self.top(tool.agent)
         return AgentTool(self._asked[id(tool.agent)], skip_summarization=tool.skip_summarization)
+
+
+def _toolset_tool(source: Source, tool: Any) -> AdkTool:
+    if isinstance(tool, AdkAgentTool):
+        raise DefinitionError(
+            f"a toolset of agent {source.agent.name!r} gives the agent {tool.name!r}: list it in the agent's tools"
+        )
+    return AdkTool(source, tool)
 
 
 def _functions(callback: Any) -> list[Callable[..., Any]]:

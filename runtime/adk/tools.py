@@ -27,6 +27,9 @@ class AdkTool(Tool):
         source: the agent that has it.
         adk: the BaseTool.
 
+    Attributes:
+        credentials: of the toolset that it comes from, by ADK's keys.
+
     Raises:
         DefinitionError: it decides by a function whether the user has to agree.
     """
@@ -43,6 +46,7 @@ class AdkTool(Tool):
             )
         self.require_confirmation = bool(needs_consent)
         self.adk = adk
+        self.credentials: dict[str, Any] = {}
         self._source = source
         function = getattr(adk, "func", None) if isinstance(adk, AdkFunctionTool) else None
         # A method of an object, and a callable object, are async by their __call__.
@@ -76,6 +80,7 @@ class AdkTool(Tool):
     async def run(self, args: JsonObject, context: ToolContext) -> Any:
         """Run ADK's tool; a sync function in a thread."""
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name, is_confirmed=self.require_confirmation)
+        theirs._invocation_context.credential_by_key.update(self.credentials)
         if self._blocks:
             result = await in_thread(_in_own_loop, tool=self.adk, args=args, context=theirs)
         else:

@@ -13,6 +13,8 @@ from google.adk.events import Event, EventActions
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.planners import BuiltInPlanner, PlanReActPlanner
 from google.adk.tools import AgentTool, BaseTool, FunctionTool, LongRunningFunctionTool, exit_loop, google_search
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.openapi_tool import OpenAPIToolset
 from google.genai import types
 from pydantic import BaseModel
 
@@ -135,6 +137,33 @@ expenses = agent("expenses", ("ask_boss", {"amount": 500}), "show:last", tools=[
 careful = agent("careful", ("delete_all", {}), "show:last", tools=[FunctionTool(func=delete_all, require_confirmation=True)])
 searcher = agent("searcher", "show:tools", tools=[google_search, get_weather])
 coder = agent("coder", "show:tools", code_executor=BuiltInCodeExecutor())
+
+
+class Drawer(BaseToolset):  # type: ignore[misc]
+    """Tools by the session's state. It also has a say in requests."""
+
+    async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
+        if readonly_context.state.get("broken"):
+            raise OSError("the server is away")
+        return [FunctionTool(get_weather), *([Doubler()] if readonly_context.state.get("may_double") else [])]
+
+    async def process_llm_request(self, *, tool_context: Any, llm_request: LlmRequest) -> None:
+        llm_request.append_instructions(["There is a drawer."])
+
+    async def close(self) -> None:
+        noted(os.environ["ADK_TEST_LOG"], "drawer closed")
+
+
+PETS = {
+    "openapi": "3.0.0",
+    "info": {"title": "pets", "version": "1"},
+    "servers": [{"url": "http://127.0.0.1:1"}],
+    "paths": {"/pets": {"get": {"operationId": "listPets", "responses": {"200": {"description": "all pets"}}}}},
+}
+drawer = agent("drawer", ("d_get_weather", {"city": "Rome"}), "show:last", tools=[Drawer(tool_name_prefix="d")])
+drawer_tools = agent("drawer_tools", "show:tools", tools=[Drawer()])
+drawer_says = agent("drawer_says", "show:instruction", tools=[Drawer()])
+pets = agent("pets", ("list_pets", {}), "show:last", tools=[OpenAPIToolset(spec_dict=PETS)])
 
 # Instructions, planners, configuration.
 
@@ -336,7 +365,7 @@ class Router(BaseAgent):  # type: ignore[misc]
 root_agent = Router(
     name="router",
     sub_agents=[
-        *(weather, keeper, doubler, doubler_says, expenses, careful, searcher, coder),
+        *(weather, keeper, doubler, doubler_says, expenses, careful, searcher, coder, drawer, drawer_tools, drawer_says, pets),
         *(templated, provided, planner, thinker, configured, guarded, signed, adapted, sorry),
         *(pipeline, fan, refine, again, team, asker, story, checked, mortal),
     ],

@@ -35,6 +35,9 @@ def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         )
         with runtime:
             yield runtime
+        if request.param == "local":
+            # A process of Ray may be killed before it has closed anything.
+            assert (folder / "log").read_text().count("drawer closed") == 3
 
 
 class Turn:
@@ -100,6 +103,20 @@ def test_tools_of_the_service_stand_in_the_request(rt: Runtime) -> None:
     assert set(Turn(rt, "searcher: hi").last.split()) >= {"google_search", "get_weather"}
     assert "google_search" not in Turn(rt, "coder: hi").last
     assert "code_execution" in Turn(rt, "coder: hi").last
+
+
+def test_toolsets_are_asked_in_each_run_and_have_a_say_in_requests(rt: Runtime) -> None:
+    assert Turn(rt, "drawer: hi").last == "{'status': 'success', 'report': 'Rome: 20 C'}"
+    session = Turn(rt, "drawer_tools: hi", state_delta={"may_double": True})
+    assert session.last == "get_weather double"
+    assert Turn(rt, "drawer_tools: hi", session.session, state_delta={"may_double": False}).last == "get_weather"
+    # A toolset whose server is away costs its tools only, as in ADK.
+    assert Turn(rt, "drawer_tools: hi", session.session, state_delta={"broken": True}).texts == []
+    assert "There is a drawer." in Turn(rt, "drawer_says: hi").last
+
+
+def test_a_service_that_is_described_by_openapi_is_called(rt: Runtime) -> None:
+    assert "127.0.0.1" in Turn(rt, "pets: hi").last
 
 
 def test_instructions_are_templates_functions_and_static_texts(rt: Runtime) -> None:

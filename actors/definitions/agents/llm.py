@@ -16,6 +16,7 @@ from actors.definitions.agents.base import BaseAgent, Callback
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.json_schema import json_schema
+from actors.definitions.tools.toolset import Toolset
 from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw
 from actors.messages.json_types import JsonObject
@@ -37,7 +38,7 @@ class LlmAgent(BaseAgent):
         instruction: a template, in which `{key}` stands for a value of the state, `{key?}` for one that may be missing, and
             `{artifact.file}` for the text of an artifact; or a function of a ReadonlyContext, whose result is used as it is.
         global_instruction: the same, on the root, for all agents of the tree.
-        tools: Tool objects, or plain functions, which become FunctionTools; default none.
+        tools: Tool and Toolset objects, or plain functions, which become FunctionTools; default none.
         disallow_transfer_to_parent: it may not hand the conversation to its parent; default False.
         disallow_transfer_to_peers: it may not hand the conversation to its siblings; default False.
         include_contents: "default" shows the model the conversation, "none" only the newest message and what follows it.
@@ -87,19 +88,9 @@ class LlmAgent(BaseAgent):
 
     @field_validator("tools")
     @classmethod
-    def _as_tools(cls, given: Sequence[object]) -> tuple[Tool, ...]:
-        tools = tuple(as_tool(tool) for tool in given)
-        names: set[str] = set()
-        for tool in tools:
-            if not tool.name:
-                raise ValueError(f"a {type(tool).__name__} has no name")
-            if tool.name == TRANSFER_TOOL:
-                raise ValueError(f"the name {TRANSFER_TOOL!r} is taken by the tool that agents get for their transfers")
-            if tool.require_confirmation and tool.is_long_running:
-                raise ValueError(f"tool {tool.name!r}: the answer to a call is the user's consent or a late result, not both")
-            if tool.name in names:
-                raise ValueError(f"two tools are called {tool.name!r}")
-            names.add(tool.name)
+    def _as_tools(cls, given: Sequence[object]) -> tuple[Tool | Toolset, ...]:
+        tools = tuple(tool if isinstance(tool, Toolset) else as_tool(tool) for tool in given)
+        check_tools([tool for tool in tools if isinstance(tool, Tool)])
         return tools
 
     @field_validator("generate_content_config")
@@ -140,6 +131,21 @@ _FUNCTION_TOOLS: WeakValueDictionary[tuple[int, str, str | None], FunctionTool] 
 """The tool of each plain function, as long as an agent has it. Keyed by the function's id: the tool keeps the function alive."""
 
 
+def check_tools(tools: Sequence[Tool]) -> None:
+    """Check that an agent can have these tools side by side. Raises ValueError, which names the one that it cannot have."""
+    names: set[str] = set()
+    for tool in tools:
+        if not tool.name:
+            raise ValueError(f"a {type(tool).__name__} has no name")
+        if tool.name == TRANSFER_TOOL:
+            raise ValueError(f"the name {TRANSFER_TOOL!r} is taken by the tool that agents get for their transfers")
+        if tool.require_confirmation and tool.is_long_running:
+            raise ValueError(f"tool {tool.name!r}: the answer to a call is the user's consent or a late result, not both")
+        if tool.name in names:
+            raise ValueError(f"two tools are called {tool.name!r}")
+        names.add(tool.name)
+
+
 def as_tool(given: object) -> Tool:
     """A tool, or a plain function as a FunctionTool.
 
@@ -157,4 +163,5 @@ def as_tool(given: object) -> Tool:
         return known
     if callable(given):
         return FunctionTool(given)
-    raise ValueError(f"a tool must be a Tool or a function, not {type(given).__name__}")
+    hint = "; a Toolset stands in the `tools` of an agent" if isinstance(given, Toolset) else ""
+    raise ValueError(f"a tool must be a Tool or a function, not {type(given).__name__}{hint}")

@@ -7,6 +7,7 @@ from actors.definitions.tools.exit_loop import exit_loop
 from actors.definitions.tools.function import FunctionTool, LongRunningFunctionTool, tool
 from actors.definitions.tools.memory import load_memory
 from actors.definitions.tools.tasks import create_tasks
+from actors.definitions.tools.toolset import Toolset
 
 __all__ = [
     "Actions",
@@ -17,6 +18,7 @@ __all__ = [
     "State",
     "Tool",
     "ToolContext",
+    "Toolset",
     "create_tasks",
     "exit_loop",
     "load_artifacts",
