@@ -13,7 +13,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.context import SupervisorContext
-from actors.messages.event import Event
+from actors.messages.event import Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
 
@@ -73,6 +73,10 @@ class CustomContext:
     async def events(self) -> Sequence[Event]:
         """Return the session's events: see InvocationContext."""
         return await self._context.events()
+
+    async def change_state(self, changes: JsonMapping) -> None:
+        """Store changes of the state: see InvocationContext."""
+        await self._context.emit(Event(actions=EventActions(state_delta=dict(changes))))
 
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run a child: see InvocationContext."""

@@ -91,6 +91,18 @@ class InvocationContext(RunFacts, Protocol):
         """Return the session's events that are stored by now, oldest first."""
         ...
 
+    async def change_state(self, changes: JsonMapping) -> None:
+        """Store changes of the state now, as an event does that has nothing else; None removes a key.
+
+        Unlike an event that is yielded, it can come from anywhere in the agent's code, and is stored again when `run` begins
+        again.
+
+        Raises:
+            NotEncodableError: a value is not JSON.
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run an agent directly below this one, and return how its run ended.
 

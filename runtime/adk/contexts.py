@@ -5,7 +5,6 @@ This module alone depends on how ADK's contexts, and raygrove's, are made.
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Never
@@ -23,43 +22,9 @@ from actors.errors import DefinitionError
 from actors.messages.event import Event
 from runtime.adk.contents import LazyList, adk_event, genai_content
 from runtime.adk.services import Artifacts, Memory, Sessions
+from runtime.adk.state import StateCopy
 
 logger = logging.getLogger(__name__)
-
-
-class StateCopy(dict[str, Any]):
-    """A session's state as one callback sees it: lists and dictionaries are copied when they are read.
-
-    What user code changes in place inside of them must not change what the agent's actor remembers of the session.
-    """
-
-    def __getitem__(self, key: str) -> Any:
-        value = super().__getitem__(key)
-        if isinstance(value, dict | list) and key not in self._own:
-            value = copy.deepcopy(value)
-            super().__setitem__(key, value)
-            self._own.add(key)
-        return value
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        super().__setitem__(key, value)
-        self._own.add(key)
-
-    def reset(self, state: Mapping[str, Any]) -> None:
-        """Take over the state as it is now."""
-        self.clear()
-        self._own.clear()
-        self.update(state)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or the default."""
-        return self[key] if key in self else default  # noqa: SIM401 - dict.get would not copy
-
-    @property
-    def _own(self) -> set[str]:
-        """The keys whose values belong to this copy."""
-        own: set[str] = self.__dict__.setdefault("_keys", set())
-        return own
 
 
 class AdkContext(Context):  # type: ignore[misc]
@@ -125,6 +90,12 @@ def tool_context(agent: Any, ours: CallbackContext, app_name: str, *, is_confirm
     return context
 
 
+def carry_state(theirs: InvocationContext, ours: CallbackContext) -> None:
+    """Take over what user code has written into the state of an ADK session."""
+    for key, value in theirs.session.state.changes().items():
+        ours.state[key] = value
+
+
 def carry_back(context: Context, ours: CallbackContext) -> None:
     """Take over what user code has written into an ADK context.
 
@@ -132,6 +103,7 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
         DefinitionError: it asked for something that raygrove has no counterpart for.
     """
     actions = context.actions
+    carry_state(context._invocation_context, ours)
     for key, value in actions.state_delta.items():
         ours.state[key] = value
     # What ADK's own code has asked for, past the methods of the context.

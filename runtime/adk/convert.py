@@ -13,6 +13,7 @@ from google.adk.agents.parallel_agent import ParallelAgent as AdkParallelAgent
 from google.adk.agents.sequential_agent import SequentialAgent as AdkSequentialAgent
 from google.adk.apps.app import App
 from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
@@ -24,6 +25,7 @@ from actors.errors import DefinitionError
 from runtime.adk.agents import AdkAgent, detached, with_stand_ins
 from runtime.adk.callbacks import AfterModel, AgentCallback, BeforeModel, OnModelError, Provider, Source, ToolCallback
 from runtime.adk.models import own_model
+from runtime.adk.plugins import adk_plugin, uncalled
 from runtime.adk.tools import AdkTool
 from runtime.adk.toolsets import AdkToolset
 
@@ -69,7 +71,9 @@ def from_adk(agent_or_app: Any, *, app_name: str = "") -> Adapted:
     converter = _Converter(app_name or (agent_or_app.name if is_app else root.name))
     if is_app:
         converter.check_app(agent_or_app)
-    return Adapted(converter.top(root), (), tuple(converter.notes))
+    tree = converter.top(root)
+    plugins = converter.plugins(agent_or_app.plugins, root.name) if is_app else ()
+    return Adapted(tree, plugins, tuple(converter.notes))
 
 
 class _Converter:
@@ -77,16 +81,20 @@ class _Converter:
         self.notes: list[str] = []
         self._app_name = app_name
         self._asked: dict[int, BaseAgent] = {}
+        self._sources: dict[str, Source] = {}
 
     def check_app(self, app: App) -> None:
-        if app.plugins:
-            names = ", ".join(plugin.name for plugin in app.plugins)
-            raise DefinitionError(f"plugins of an App are not carried over ({names}): write them as raygrove's Plugin")
         for name in ("events_compaction_config", "context_cache_config"):
             if getattr(app, name, None) is not None:
                 raise DefinitionError(f"{name} of an App is not carried over: leave it out")
         if getattr(app, "resumability_config", None) is not None:
             self.notes.append("resumability_config: every turn of raygrove can be resumed, so it changes nothing")
+
+    def plugins(self, given: Sequence[BasePlugin], root: str) -> Sequence[Plugin]:
+        """The plugins of an App."""
+        for plugin in given:
+            self.notes += [f"plugin {plugin.name!r}: {name} is not called, since it changes nothing" for name in uncalled(plugin)]
+        return tuple(adk_plugin(plugin, self._sources, root) for plugin in given)
 
     def top(self, agent: Any) -> BaseAgent:
         """A root, or the agent of an AgentTool: above it stands no agent whose model it might take."""
@@ -116,14 +124,19 @@ class _Converter:
             "after_agent_callback": _one(AgentCallback, source, agent.after_agent_callback),
         }
 
+    def _source(self, agent: Any) -> Source:
+        """An agent without the agents around it, for what refers to it."""
+        source = self._sources[agent.name] = Source(agent, self._app_name)
+        return source
+
     def _workflow(self, agent: Any, has_model_above: bool) -> BaseAgent:
-        fields = self._shared(agent, Source(detached(agent), self._app_name), has_model_above)
+        fields = self._shared(agent, self._source(detached(agent)), has_model_above)
         if isinstance(agent, AdkLoopAgent):
             fields["max_iterations"] = agent.max_iterations
         return _WORKFLOWS[type(agent)](**fields)
 
     def _custom(self, agent: Any, has_model_above: bool) -> BaseAgent:
-        source = Source(with_stand_ins(agent), self._app_name)
+        source = self._source(with_stand_ins(agent))
         return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
 
     def _llm(self, agent: Any, has_model_above: bool) -> BaseAgent:
@@ -137,7 +150,7 @@ class _Converter:
         schema = agent.output_schema
         if schema is not None and not isinstance(schema, type):
             self._refuse(agent, f"output_schema={schema!r}", "give a pydantic model")
-        source = Source(detached(agent), self._app_name)
+        source = self._source(detached(agent))
         tools = [self._tool(source, tool) for tool in agent.tools]
         return LlmAgent(
             **self._shared(agent, source, True),
@@ -152,7 +165,7 @@ class _Converter:
             output_schema=schema,
             input_schema=agent.input_schema,
             generate_content_config=self._config(agent),
-            before_model_callback=self._before_model(source, agent, tools),
+            before_model_callback=self._before_model(source, agent),
             after_model_callback=self._after_model(source, agent),
             on_model_error_callback=_one(OnModelError, source, agent.on_model_error_callback),
             before_tool_callback=_one(ToolCallback, source, agent.before_tool_callback),
@@ -166,20 +179,18 @@ class _Converter:
             return {}
         return {k: v for k, v in config.model_dump(mode="json", exclude_none=True).items() if k != "tools"}
 
-    def _before_model(self, source: Source, agent: Any, tools: Sequence[Any]) -> BeforeModel | None:
+    def _before_model(self, source: Source, agent: Any) -> BeforeModel | None:
         functions = _functions(agent.before_model_callback)
         static = self._static(agent)
         config_tools = list(getattr(agent.generate_content_config, "tools", None) or ())
         if not (functions or static or agent.planner or agent.code_executor or config_tools):
             return None
-        by_name = {tool.name: tool.adk for tool in tools if isinstance(tool, AdkTool)}
         return BeforeModel(
             source,
             functions,
             static=static,
             planner=agent.planner,
             code_executor=agent.code_executor,
-            tools=by_name,
             config_tools=config_tools,
         )
 

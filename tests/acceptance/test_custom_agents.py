@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from actors import Event, Finished, LlmAgent, LongRunningFunctionTool, Paused, RunConfig
+from actors import CustomAgent, Event, Finished, InvocationContext, LlmAgent, LongRunningFunctionTool, Paused, RunConfig
 from actors.errors import AgentFailedError, UnknownAgentError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
@@ -99,6 +100,25 @@ def test_model_calls_of_children_count_for_the_turn(deploy: Deploy) -> None:
             ("root", "first: Failed"),
         ]
         assert shown(run_turn(rt, "go", run_config=RunConfig(max_llm_calls=3)))[-1] == ("root", "first: Finished")
+
+
+class Setter(CustomAgent):
+    """Changes the state before a child runs, in a coroutine that yields no events."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        await context.change_state({"tone": "grave", "old": None})
+        assert context.state["tone"] == "grave"
+        await context.run_agent("child")
+        yield Event()
+
+
+def test_it_changes_state_from_anywhere(local: Deploy) -> None:
+    child = LlmAgent(name="child", model=ScriptedModel(["ok"]), instruction="Be {tone}.")
+    with local(Setter(name="root", sub_agents=[child])) as rt:
+        run_turn(rt, "go", state_delta={"old": 1})
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"tone": "grave", "old": None}
 
 
 def test_its_state_is_seen_at_once_and_its_failure_leaves_one_event(deploy: Deploy) -> None:

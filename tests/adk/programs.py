@@ -305,6 +305,29 @@ story = Conditional(
 )
 
 
+class Direct(BaseAgent):  # type: ignore[misc]
+    """Writes into the session's state, past any event."""
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Event, None]:
+        ctx.session.state["tone"] = "grave"
+        ctx.session.state["list"] = ["a"]
+        async for event in self.sub_agents[0].run_async(ctx):
+            yield event
+        ctx.session.state["list"].append("b")
+        text = f"{ctx.session.state['tone']} {ctx.session.state['seen']}"
+        yield Event(author=self.name, content=types.Content(role="model", parts=[types.Part(text=text)]))
+        del ctx.session.state["tone"]
+
+
+def note_seen(callback_context: Any) -> None:
+    callback_context._invocation_context.session.state["seen"] = callback_context.state["tone"]
+
+
+direct = Direct(
+    name="direct", sub_agents=[agent("speaker", "show:instruction", instruction="Be {tone}.", before_agent_callback=note_seen)]
+)
+
+
 class Checker(BaseAgent):  # type: ignore[misc]
     """Ends a loop, as the checkers of the samples do."""
 
@@ -330,7 +353,7 @@ def deadly_tool() -> str:
     log = os.environ["ADK_TEST_LOG"]
     died = Path(log + ".died")
     noted(log, "deadly")
-    if not died.exists() and os.environ["ADK_TEST_MAY_DIE"] == "1":
+    if not died.exists() and os.environ["ADK_TEST_PID"] != str(os.getpid()):
         died.touch()
         os._exit(1)
     return "two"
@@ -367,6 +390,6 @@ root_agent = Router(
     sub_agents=[
         *(weather, keeper, doubler, doubler_says, expenses, careful, searcher, coder, drawer, drawer_tools, drawer_says, pets),
         *(templated, provided, planner, thinker, configured, guarded, signed, adapted, sorry),
-        *(pipeline, fan, refine, again, team, asker, story, checked, mortal),
+        *(pipeline, fan, refine, again, team, asker, story, direct, checked, mortal),
     ],
 )

@@ -17,12 +17,15 @@ from runtime import Runtime
 from tests.adk import programs
 
 
+def log() -> Path:
+    return Path(os.environ["ADK_TEST_LOG"])
+
+
 @pytest.fixture(scope="module", params=["local", "ray"])
 def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     folder = tmp_path_factory.mktemp("adk")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ADK_TEST_LOG", str(folder / "log"))
-        patch.setenv("ADK_TEST_MAY_DIE", "1" if request.param == "ray" else "0")
+        log().unlink(missing_ok=True)
         patch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
         if request.param == "ray":
             request.getfixturevalue("local_ray")
@@ -37,7 +40,7 @@ def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
             yield runtime
         if request.param == "local":
             # A process of Ray may be killed before it has closed anything.
-            assert (folder / "log").read_text().count("drawer closed") == 3
+            assert log().read_text().count("drawer closed") == 3
 
 
 class Turn:
@@ -195,6 +198,13 @@ def test_a_base_agent_runs_its_children_in_their_actors_and_their_events_are_sto
     assert {"router", "story", "toner", "rewriter"} <= set(rt.statistics().agents)
 
 
+def test_what_code_writes_past_any_event_is_stored(rt: Runtime) -> None:
+    turn = Turn(rt, "direct: hi")
+    assert "Be grave." in turn.texts[0][1]
+    assert turn.last == "grave grave"
+    assert {key: turn.state.get(key) for key in ("tone", "list", "seen")} == {"tone": None, "list": ["a", "b"], "seen": "grave"}
+
+
 def test_responses_are_streamed(rt: Runtime) -> None:
     turn = Turn(rt, "signed: hi", run_config=RunConfig(streaming="sse"))
     assert [event.text for event in turn.events if event.partial] == ["he", "llo"]
@@ -204,8 +214,8 @@ def test_a_turn_whose_process_is_killed_in_a_tool_goes_on_where_it_was(
     rt: Runtime,
 ) -> None:
     turn = Turn(rt, "mortal: hi")
-    lines = Path(os.environ["ADK_TEST_LOG"]).read_text().split("\n")[:-1]
-    killed = os.environ["ADK_TEST_MAY_DIE"] == "1"
+    lines = log().read_text().splitlines()
+    killed = rt.statistics().agents["mortal"].pid != os.getpid()
     assert turn.texts == [("mortal", "survived")]
     assert [line for line in lines if line.startswith("model")] == ["model 0", "model 1", "model 2"]
     assert lines.count("first") == 1

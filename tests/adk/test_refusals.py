@@ -12,7 +12,6 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.code_executors import UnsafeLocalCodeExecutor
-from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import FunctionTool
 
 from actors import AgentTool
@@ -37,7 +36,6 @@ class Fancy(LlmAgent):  # type: ignore[misc]
             LlmAgent(name="asks", tools=[FunctionTool(programs.get_weather, require_confirmation=lambda city: True)]),
             "tool 'get_weather' of agent 'asks': require_confirmation as a function",
         ),
-        (App(name="app", root_agent=LlmAgent(name="a"), plugins=[BasePlugin(name="spy")]), r"plugins of an App .*spy"),
         ("no agent", "str is no tree of agents"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
