@@ -22,10 +22,11 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run the generator to its end, and store each of its events as it comes.
 
     A lost run begins again, because where its code was is not known; the first events that it yields then are taken for those
-    that the log has, and are not stored again.
+    that the log has, and are not stored again. Code that resumes itself yields new ones only.
     """
     definition = cast(CustomAgent, spec.definition)
-    stored_before = deque(event for event in context.done if event.content is not None)
+    resumes_itself = definition.resumes_itself
+    stored_before = deque(event for event in context.done if event.content is not None and not resumes_itself)
     given = CustomContext(spec, context)
     outcome: AnyOutcome = Finished()
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.
@@ -37,6 +38,8 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
                 continue
             is_repeated = stored_before and event.content is not None
             stored = stored_before.popleft() if is_repeated else await context.emit(event)
+            if resumes_itself:
+                given.note_open_calls(stored)
             if stored.actions.transfer_to_agent is not None:
                 outcome = Transfer(to=stored.actions.transfer_to_agent, seq=stored.seq)
     if isinstance(outcome, Finished) and given.waiting:
@@ -48,7 +51,8 @@ class CustomContext:
     """Implements `actors.interfaces.context.InvocationContext`, and keeps which calls the agents wait for that user code ran.
 
     Attributes:
-        waiting: the open calls for which these agents wait.
+        waiting: the open calls for which these agents wait, and those of the agent itself.
+        done: see InvocationContext.
     """
 
     def __init__(self, spec: AgentSpec, context: SupervisorContext) -> None:
@@ -61,6 +65,7 @@ class CustomContext:
         self.artifacts = context.artifacts
         self.memory = context.memory
         self.waiting: tuple[str, ...] = ()
+        self.done = context.done
         self._children = spec.children
         self._context = context
         self._ran: set[str] = set()
@@ -77,6 +82,13 @@ class CustomContext:
     async def change_state(self, changes: JsonMapping) -> None:
         """Store changes of the state: see InvocationContext."""
         await self._context.emit(Event(actions=EventActions(state_delta=dict(changes))))
+
+    def note_open_calls(self, event: Event) -> None:
+        """Note which calls of the agent itself wait for an answer."""
+        if event.partial:
+            return
+        answered = {response.id for response in event.function_responses()}
+        self.waiting = (*(call for call in self.waiting if call not in answered), *event.long_running_tool_ids)
 
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run a child: see InvocationContext."""

@@ -85,7 +85,10 @@ class InvocationContext(RunFacts, Protocol):
         artifacts: the session's artifacts.
         memory: the user's memory.
         state: session state by prefixed keys, as of the last event.
+        done: the run's own events until it was lost or paused, oldest first; empty when it begins.
     """
+
+    done: Sequence[Event]
 
     async def events(self) -> Sequence[Event]:
         """Return the session's events that are stored by now, oldest first."""

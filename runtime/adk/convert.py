@@ -12,18 +12,20 @@ from google.adk.agents.loop_agent import LoopAgent as AdkLoopAgent
 from google.adk.agents.parallel_agent import ParallelAgent as AdkParallelAgent
 from google.adk.agents.sequential_agent import SequentialAgent as AdkSequentialAgent
 from google.adk.apps.app import App
-from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from google.adk.workflow import BaseNode
 from google.genai import types
 
 from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
 from actors.errors import DefinitionError
 from runtime.adk.agents import AdkAgent, detached, with_stand_ins
+from runtime.adk.aliens import without_counterpart
 from runtime.adk.callbacks import AfterModel, AgentCallback, BeforeModel, OnModelError, Provider, Source, ToolCallback
+from runtime.adk.islands import Island
 from runtime.adk.models import own_model
 from runtime.adk.plugins import adk_plugin, uncalled
 from runtime.adk.tools import AdkTool
@@ -51,24 +53,27 @@ class Adapted:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def from_adk(agent_or_app: Any, *, app_name: str = "") -> Adapted:
+def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) -> Adapted:
     """Make a tree of actors of an agent, or an App, of google-adk. What its users wrote stays as it is.
 
     Args:
         agent_or_app: the root agent, or the App. It is not changed, and not needed any more.
         app_name: what ADK's contexts call the app; by default the App's name, or the root agent's.
+        islands: run what has no counterpart, such as graphs of `Workflow`, inside ADK's own Runner, in one actor with all that is
+            below it. `notes` names each. By default it is refused.
 
     Raises:
         DefinitionError: something in it would behave differently without saying so; the message names it.
     """
     is_app = isinstance(agent_or_app, App)
     root = agent_or_app.root_agent if is_app else agent_or_app
-    if not isinstance(root, AdkBaseAgent):
+    if not isinstance(root, BaseNode):
         raise DefinitionError(
             f"{type(root).__name__} is no tree of agents: give an LlmAgent, SequentialAgent, ParallelAgent, LoopAgent or a "
             "subclass of BaseAgent of google-adk"
         )
-    converter = _Converter(app_name or (agent_or_app.name if is_app else root.name))
+    resumability = agent_or_app.resumability_config if is_app else None
+    converter = _Converter(app_name or (agent_or_app.name if is_app else root.name), islands, resumability)
     if is_app:
         converter.check_app(agent_or_app)
     tree = converter.top(root)
@@ -77,8 +82,10 @@ def from_adk(agent_or_app: Any, *, app_name: str = "") -> Adapted:
 
 
 class _Converter:
-    def __init__(self, app_name: str) -> None:
+    def __init__(self, app_name: str, islands: bool, resumability: Any) -> None:
         self.notes: list[str] = []
+        self._islands = islands
+        self._resumability = resumability
         self._app_name = app_name
         self._asked: dict[int, BaseAgent] = {}
         self._sources: dict[str, Source] = {}
@@ -102,18 +109,32 @@ class _Converter:
 
     def agent(self, agent: Any, *, has_model_above: bool) -> BaseAgent:
         """Convert an agent with all that is below it."""
+        if (alien := without_counterpart(agent)) is not None:
+            if not self._islands:
+                self._refuse(agent, alien.what, f"{alien.instead}; or from_adk(…, islands=True) has ADK's own Runner run it")
+            return self._island(agent, alien.what)
         if type(agent) in _WORKFLOWS:
             return self._workflow(agent, has_model_above)
         if type(agent) is AdkLlmAgent:
             return self._llm(agent, has_model_above)
-        if isinstance(agent, AdkLlmAgent):
-            self._refuse(agent, f"{type(agent).__name__} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
         if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
             self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
         return self._custom(agent, has_model_above)
 
     def _refuse(self, agent: Any, what: str, instead: str) -> None:
         raise DefinitionError(f"agent {agent.name!r}: {what}, which is not carried over: {instead}")
+
+    def _island(self, agent: Any, what: str) -> BaseAgent:
+        self.notes.append(f"agent {agent.name!r}: {what}, so ADK's own Runner runs it, in one actor with all that is below it")
+        # Deep in a tree it would look for the agents above it.
+        alone = agent.model_copy(update={"parent_agent": None}) if isinstance(agent, AdkBaseAgent) else agent
+        return Island(
+            name=agent.name,
+            description=agent.description,
+            source=alone,
+            app_name=self._app_name,
+            resumability=self._resumability,
+        )
 
     def _shared(self, agent: Any, source: Source, has_model_above: bool) -> dict[str, Any]:
         return {
@@ -140,13 +161,6 @@ class _Converter:
         return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
 
     def _llm(self, agent: Any, has_model_above: bool) -> BaseAgent:
-        if getattr(agent, "mode", None) not in (None, "chat"):
-            self._refuse(agent, f"mode={agent.mode!r}", "leave it out, or use an AgentTool")
-        if getattr(agent, "parallel_worker", None):
-            self._refuse(agent, "parallel_worker", "leave it out, or use a ParallelAgent")
-        executor = agent.code_executor
-        if executor is not None and not isinstance(executor, BuiltInCodeExecutor):
-            self._refuse(agent, f"code_executor={type(executor).__name__}", "give code to a tool of your own")
         schema = agent.output_schema
         if schema is not None and not isinstance(schema, type):
             self._refuse(agent, f"output_schema={schema!r}", "give a pydantic model")
