@@ -161,9 +161,6 @@ class _Converter:
         return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
 
     def _llm(self, agent: Any, has_model_above: bool) -> BaseAgent:
-        schema = agent.output_schema
-        if schema is not None and not isinstance(schema, type):
-            self._refuse(agent, f"output_schema={schema!r}", "give a pydantic model")
         source = self._source(detached(agent))
         tools = [self._tool(source, tool) for tool in agent.tools]
         return LlmAgent(
@@ -176,7 +173,7 @@ class _Converter:
             disallow_transfer_to_peers=agent.disallow_transfer_to_peers,
             include_contents=agent.include_contents,
             output_key=agent.output_key or None,
-            output_schema=schema,
+            output_schema=agent.output_schema,
             input_schema=agent.input_schema,
             generate_content_config=self._config(agent),
             before_model_callback=self._before_model(source, agent),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from typing import Any
 
 from google.adk.tools.base_tool import BaseTool
@@ -11,13 +12,14 @@ from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
-from actors.errors import DefinitionError
 from actors.errors.user_code import in_thread
 from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.adk import contexts
 from runtime.adk.callbacks import Source
 from runtime.adk.requests import RequestView, own_declaration
+
+logger = logging.getLogger(__name__)
 
 
 class AdkTool(Tool):
@@ -29,22 +31,14 @@ class AdkTool(Tool):
 
     Attributes:
         credentials: of the toolset that it comes from, by ADK's keys.
-
-    Raises:
-        DefinitionError: it decides by a function whether the user has to agree.
     """
 
     def __init__(self, source: Source, adk: BaseTool) -> None:
         self.name = adk.name
         self.description = adk.description or ""
         self.is_long_running = bool(adk.is_long_running)
-        needs_consent = getattr(adk, "_require_confirmation", False)
-        if callable(needs_consent):
-            raise DefinitionError(
-                f"tool {adk.name!r} of agent {source.agent.name!r}: require_confirmation as a function is not carried over. "
-                "Give True, or have the tool itself ask"
-            )
-        self.require_confirmation = bool(needs_consent)
+        # A function says it of each call.
+        self.require_confirmation = bool(getattr(adk, "_require_confirmation", False))
         self.adk = adk
         self.credentials: dict[str, Any] = {}
         self._source = source
@@ -76,6 +70,17 @@ class AdkTool(Tool):
 
     def _is_declared(self) -> bool:
         return self.adk._get_declaration() is not None
+
+    async def needs_confirmation(self, args: JsonObject, context: ToolContext) -> bool:
+        """Ask ADK's tool. One that cannot say so fails when it runs, as in ADK."""
+        if not callable(getattr(self.adk, "_require_confirmation", False)):
+            return True
+        theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
+        try:
+            return bool(await self.adk.check_require_confirmation(args, theirs))
+        except Exception as error:
+            logger.info("tool %r of agent %r does not say whether a call needs consent: %s", self.name, context.agent_name, error)
+            return False
 
     async def run(self, args: JsonObject, context: ToolContext) -> Any:
         """Run ADK's tool; a sync function in a thread."""

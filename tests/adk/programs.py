@@ -129,12 +129,24 @@ class Doubler(BaseTool):  # type: ignore[misc]
         llm_request.append_instructions(["You can double."])
 
 
+async def is_large(amount: int, tool_context: Any) -> bool:
+    return amount > 100 and tool_context.state.get("strict", True)
+
+
+def pay(amount: int, tool_context: Any) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
 weather = agent("weather", ("get_weather", {"city": "Rome", "made_up": 1}), "show:last", tools=[get_weather])
 keeper = agent("keeper", ("remember", {"what": "milk"}), "show:last", tools=[FunctionTool(func=remember)])
 doubler = agent("doubler", ("double", {"n": 21}), "show:last", tools=[Doubler()])
 doubler_says = agent("doubler_says", "show:instruction", tools=[Doubler()])
 expenses = agent("expenses", ("ask_boss", {"amount": 500}), "show:last", tools=[LongRunningFunctionTool(func=ask_boss)])
 careful = agent("careful", ("delete_all", {}), "show:last", tools=[FunctionTool(func=delete_all, require_confirmation=True)])
+payer_tools = [FunctionTool(func=pay, require_confirmation=is_large)]
+payer = agent("payer", ("pay", {"amount": 50}), ("pay", {"amount": 500}), "show:last", tools=payer_tools)
+hasty = agent("hasty", ("pay", {}), "show:last", tools=payer_tools)
 searcher = agent("searcher", "show:tools", tools=[google_search, get_weather])
 coder = agent("coder", "show:tools", code_executor=BuiltInCodeExecutor())
 
@@ -388,7 +400,22 @@ class Router(BaseAgent):  # type: ignore[misc]
 root_agent = Router(
     name="router",
     sub_agents=[
-        *(weather, keeper, doubler, doubler_says, expenses, careful, searcher, coder, drawer, drawer_tools, drawer_says, pets),
+        *(
+            weather,
+            keeper,
+            doubler,
+            doubler_says,
+            expenses,
+            careful,
+            payer,
+            hasty,
+            searcher,
+            coder,
+            drawer,
+            drawer_tools,
+            drawer_says,
+            pets,
+        ),
         *(templated, provided, planner, thinker, configured, guarded, signed, adapted, sorry),
         *(pipeline, fan, refine, again, team, asker, story, direct, checked, mortal),
     ],

@@ -102,6 +102,15 @@ def test_a_tool_that_requires_confirmation_waits_for_it(rt: Runtime) -> None:
     assert Turn(rt, answer("delete_all", turn.call_id(), {"confirmed": True}), turn.session).last == "{'result': 'deleted'}"
 
 
+def test_a_function_says_which_calls_need_confirmation(rt: Runtime) -> None:
+    turn = Turn(rt, "payer: pay")
+    assert [response.response for event in turn.events for response in event.function_responses()] == [{"result": "paid 50"}]
+    call_id = [call.id for event in turn.events for call in event.function_calls()][-1] or ""
+    assert Turn(rt, answer("pay", call_id, {"confirmed": True}), turn.session).last == "{'result': 'paid 500'}"
+    assert Turn(rt, "payer: pay", state_delta={"strict": False}).last == "{'result': 'paid 500'}"
+    assert "mandatory input parameters" in Turn(rt, "hasty: pay").last
+
+
 def test_tools_of_the_service_stand_in_the_request(rt: Runtime) -> None:
     assert set(Turn(rt, "searcher: hi").last.split()) >= {"google_search", "get_weather"}
     assert "google_search" not in Turn(rt, "coder: hi").last

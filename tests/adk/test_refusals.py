@@ -12,7 +12,6 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.code_executors import UnsafeLocalCodeExecutor
-from google.adk.tools import FunctionTool
 
 from actors import AgentTool
 from actors.errors import DefinitionError
@@ -31,11 +30,6 @@ class Fancy(LlmAgent):  # type: ignore[misc]
         (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent"),
         (LlmAgent(name="task", mode="task"), "mode='task'"),
         (LlmAgent(name="local", code_executor=UnsafeLocalCodeExecutor()), "code_executor=UnsafeLocalCodeExecutor"),
-        (LlmAgent(name="listing", output_schema=list[str]), "output_schema"),
-        (
-            LlmAgent(name="asks", tools=[FunctionTool(programs.get_weather, require_confirmation=lambda city: True)]),
-            "tool 'get_weather' of agent 'asks': require_confirmation as a function",
-        ),
         ("no agent", "str is no tree of agents"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
