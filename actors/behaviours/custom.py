@@ -13,7 +13,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.context import SupervisorContext
-from actors.messages.event import Event, EventActions
+from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
 
@@ -29,6 +29,8 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     stored_before = deque(event for event in context.done if event.content is not None and not resumes_itself)
     given = CustomContext(spec, context)
     outcome: AnyOutcome = Finished()
+    if resumes_itself:
+        await given.recall_open_calls()
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.
     async with aclosing(definition.run(given)) as events:  # type: ignore[type-var]
         async for event in events:
@@ -83,12 +85,22 @@ class CustomContext:
         """Store changes of the state: see InvocationContext."""
         await self._context.emit(Event(actions=EventActions(state_delta=dict(changes))))
 
+    async def recall_open_calls(self) -> None:
+        """Note which calls of the agent waited for an answer when its run was lost or paused, and still do."""
+        for event in self.done:
+            self.note_open_calls(event)
+        if self.waiting:
+            log = await self.events()
+            answered = {response.id for event in log if event.author == USER for response in event.function_responses()}
+            self.waiting = tuple(call for call in self.waiting if call not in answered)
+
     def note_open_calls(self, event: Event) -> None:
         """Note which calls of the agent itself wait for an answer."""
         if event.partial:
             return
         answered = {response.id for response in event.function_responses()}
-        self.waiting = (*(call for call in self.waiting if call not in answered), *event.long_running_tool_ids)
+        still_open = [call for call in self.waiting if call not in answered]
+        self.waiting = tuple(dict.fromkeys([*still_open, *event.long_running_tool_ids]))
 
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run a child: see InvocationContext."""

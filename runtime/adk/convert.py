@@ -126,9 +126,14 @@ class _Converter:
 
     def _island(self, agent: Any, what: str) -> BaseAgent:
         self.notes.append(f"agent {agent.name!r}: {what}, so ADK's own Runner runs it, in one actor with all that is below it")
-        # Deep in a tree it would look for the agents above it.
-        alone = agent.model_copy(update={"parent_agent": None}) if isinstance(agent, AdkBaseAgent) else agent
+        alone, callbacks = agent, {}
+        if isinstance(agent, AdkBaseAgent):
+            # Deep in a tree it would look for the agents above it. Its callbacks are called once, also when its process is lost.
+            left_out = ("parent_agent", "before_agent_callback", "after_agent_callback")
+            alone = agent.model_copy(update=dict.fromkeys(left_out))
+            callbacks = self._callbacks(agent, self._source(alone))
         return Island(
+            **callbacks,
             name=agent.name,
             description=agent.description,
             source=alone,
@@ -141,9 +146,12 @@ class _Converter:
             "name": agent.name,
             "description": agent.description,
             "sub_agents": [self.agent(child, has_model_above=has_model_above) for child in agent.sub_agents],
-            "before_agent_callback": _one(AgentCallback, source, agent.before_agent_callback),
-            "after_agent_callback": _one(AgentCallback, source, agent.after_agent_callback),
+            **self._callbacks(agent, source),
         }
+
+    def _callbacks(self, agent: Any, source: Source) -> dict[str, Any]:
+        names = ("before_agent_callback", "after_agent_callback")
+        return {name: _one(AgentCallback, source, getattr(agent, name)) for name in names}
 
     def _source(self, agent: Any) -> Source:
         """An agent without the agents around it, for what refers to it."""

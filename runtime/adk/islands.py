@@ -47,9 +47,11 @@ class Island(CustomAgent):
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         """Run it from the message of the turn, or from where the log ends."""
-        if context.done and self._has_answered(adk_event(context.done[-1])):
+        # What callbacks have left before is not ADK's.
+        done = [event for event in context.done if ADK_FIELDS in (event.custom_metadata or {})]
+        if done and self._has_answered(adk_event(done[-1])):
             return
-        begin = _begin(await context.events(), context)
+        begin = _begin(await context.events(), done, context)
         session = Session(id=context.session_id, app_name=self.app_name, user_id=context.user_id)
         session.state = dict(context.state)
         session.events = begin.events
@@ -108,18 +110,18 @@ class _Begin(msgspec.Struct):
     resumability: ResumabilityConfig | None = None
 
 
-def _begin(log: Sequence[Event], context: InvocationContext) -> _Begin:
+def _begin(log: Sequence[Event], done: Sequence[Event], context: InvocationContext) -> _Begin:
     """Where ADK's Runner begins: at the message of the turn, or if the run was lost, where the log ends."""
     root = tool_root(context.branch)
     seen = [event for event in log if event.actions.agent_state is None and tool_root(event.branch) == root]
     asked = max((index for index, event in enumerate(seen) if event.author == USER), default=None)
     events = [adk_event(event) for event in seen]
     # ADK looks for the message of an invocation by the invocation's id, which raygrove's message does not have.
-    ids = {event.invocation_id: theirs.invocation_id for event, theirs in zip(seen, events, strict=True) if event.author != USER}
-    for event, theirs in zip(seen, events, strict=True):
+    pairs = list(zip(seen, events, strict=True))
+    ids = {event.invocation_id: theirs.invocation_id for event, theirs in pairs if event.author == context.agent_name}
+    for event, theirs in pairs:
         if event.author == USER:
             theirs.invocation_id = ids.get(event.invocation_id, event.invocation_id)
-    done = context.done
     if done and (asked is None or seen[asked].seq < done[-1].seq):
         last = adk_event(done[-1])
         # Only with this setting ADK makes calls that were under way again, in place of asking the model again.
