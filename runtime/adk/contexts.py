@@ -15,6 +15,7 @@ from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.agents.run_config import RunConfig
 from google.adk.sessions.session import Session
 from google.adk.tools.tool_confirmation import ToolConfirmation
+from pydantic import PrivateAttr
 
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.context import ReadonlyContext as OwnReadonlyContext
@@ -39,12 +40,37 @@ class AdkContext(Context):  # type: ignore[misc]
         _refuse("request_confirmation", "define the tool as FunctionTool(func, require_confirmation=True)")
 
 
+class RunSession(Session):  # type: ignore[misc]
+    """The session of a callback or a tool: its events are read when user code looks at them.
+
+    Args:
+        ours: raygrove's context.
+    """
+
+    _ours: Any = PrivateAttr(None)
+
+    def __init__(self, ours: Any, app_name: str) -> None:
+        super().__init__(id=ours.session_id, app_name=app_name, user_id=ours.user_id)
+        self._ours = ours
+        # Without the field's value Python asks __getattr__.
+        del self.__dict__["events"]
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "events":
+            return super().__getattr__(name)
+        session = getattr(self._ours, "session", None)
+        if session is None:
+            _refuse("session.events in callbacks and tools", "a subclass of BaseAgent has them")
+        events = self.__dict__["events"] = LazyList(session.events, Event, adk_event)
+        return events
+
+
 def _refuse(what: str, instead: str) -> Never:
     raise DefinitionError(f"{what} of google-adk is not carried over: {instead}")
 
 
 def invocation_context(
-    agent: Any, ours: Any, app_name: str, *, state: Mapping[str, Any] | None = None, events: Iterable[Event] = ()
+    agent: Any, ours: Any, app_name: str, *, state: Mapping[str, Any] | None = None, events: Iterable[Event] | None = None
 ) -> InvocationContext:
     """What ADK knows of one run of an agent.
 
@@ -53,11 +79,12 @@ def invocation_context(
         ours: raygrove's context of the run, of whatever kind.
         app_name: the app.
         state: the session's state; by default as `ours` has it.
-        events: the session's events, oldest first.
+        events: the session's events, oldest first; None: they are read when user code looks at them.
     """
-    session = Session(id=ours.session_id, app_name=app_name, user_id=ours.user_id)
+    session = RunSession(ours, app_name)
     session.state = StateCopy(ours.state if state is None else state)
-    session.events = LazyList(events, Event, adk_event)
+    if events is not None:
+        session.events = LazyList(events, Event, adk_event)
     return InvocationContext(
         artifact_service=Artifacts(ours),
         session_service=Sessions(session),

@@ -9,6 +9,7 @@ from typing import Any
 
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from pydantic import BaseModel
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
@@ -92,7 +93,8 @@ class AdkTool(Tool):
             result = await self.adk.run_async(args=args, tool_context=theirs)
         self._source.check_unchanged()
         contexts.carry_back(theirs, context)
-        return result
+        # ADK wraps whatever is no dictionary.
+        return {"result": result} if isinstance(result, BaseModel) else result
 
 
 def _in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:

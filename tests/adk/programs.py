@@ -224,7 +224,7 @@ def adapt_args(args: dict[str, Any], tool: BaseTool, tool_context: Any) -> dict[
 
 
 def add_source(tool: BaseTool, args: dict[str, Any], tool_context: Any, tool_response: dict[str, Any]) -> None:
-    tool_response["source"] = f"events: {len(tool_context.session.events) >= 0}"
+    tool_response["source"] = f"session: {len(tool_context.session.id) > 0}"
 
 
 def apologise(callback_context: Any, llm_request: LlmRequest, error: Exception) -> LlmResponse:
@@ -264,10 +264,16 @@ refine = LoopAgent(
     name="refine", max_iterations=3, sub_agents=[agent("improve", "better"), agent("judge", ("exit_loop", {}), tools=[exit_loop])]
 )
 again = LoopAgent(name="again", max_iterations=2, sub_agents=[agent("repeat", "once more")])
+
+
+def know(callback_context: Any, llm_request: LlmRequest) -> LlmResponse:
+    return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="I know it.")]))
+
+
 team = agent(
     "team",
     ("transfer_to_agent", {"agent_name": "specialist"}),
-    sub_agents=[agent("specialist", "I know it.", description="Knows.")],
+    sub_agents=[Agent(name="specialist", description="Knows.", before_model_callback=know)],
 )
 
 

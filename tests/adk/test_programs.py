@@ -165,7 +165,7 @@ def test_agent_callbacks_write_state_and_add_contents(rt: Runtime) -> None:
 def test_tool_callbacks_are_called_by_keyword_and_change_arguments_and_results_in_place(rt: Runtime) -> None:
     turn = Turn(rt, "adapted: hi")
     responses = [response.response for event in turn.events for response in event.function_responses()]
-    assert responses[0] == {"status": "success", "report": "Oslo: 20 F", "source": "events: True"}
+    assert responses[0] == {"status": "success", "report": "Oslo: 20 F", "source": "session: True"}
     assert responses[1]["report"] == "get_weather does not know it"
 
 

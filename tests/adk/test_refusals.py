@@ -71,3 +71,16 @@ def test_trees_pickle_without_the_agents_around_them() -> None:
     assert max(sizes.values()) < 20_000
     asker = next(agent for agent in root.sub_agents if agent.name == "asker")
     assert any(isinstance(tool, AgentTool) for tool in pickle.loads(pickle.dumps(asker)).tools)
+
+
+def test_events_in_a_callback_are_read_or_refused_by_name(local: Deploy) -> None:
+    def look(callback_context: Any) -> None:
+        callback_context.state["seen"] = len(callback_context.session.events)
+
+    with local(programs.agent("looking", "hi", before_agent_callback=look)) as rt:
+        try:
+            rt.run(user_id="u", session_id="s", message="hi").result()
+        except DefinitionError as error:
+            assert "session.events in callbacks and tools of google-adk is not carried over" in str(error)
+        else:
+            assert rt.sessions.get("u", "s").state["seen"] == 1  # type: ignore[union-attr]
