@@ -5,7 +5,6 @@ This module alone depends on how ADK's contexts, and raygrove's, are made.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Never
 
@@ -25,7 +24,8 @@ from runtime.adk.contents import LazyList, adk_event, genai_content
 from runtime.adk.services import Artifacts, Memory, Sessions
 from runtime.adk.state import StateCopy
 
-logger = logging.getLogger(__name__)
+_RUN_CONFIG = RunConfig()
+"""Copied for each context, which takes a tenth of the time of making one."""
 
 
 class AdkContext(Context):  # type: ignore[misc]
@@ -94,7 +94,7 @@ def invocation_context(
         agent=agent,
         user_content=genai_content(ours.user_content),
         session=session,
-        run_config=RunConfig(),
+        run_config=_RUN_CONFIG.model_copy(),
     )
 
 

@@ -95,7 +95,7 @@ def story() -> BaseAgent:
 
 
 def looping() -> BaseAgent:
-    expert = talker("expert", ("count", {"key": "e"}), "42", tools=[count])
+    expert = talker("expert", "42")
     asker = talker("asker", ("expert", {"request": "life"}), "show:last", tools=[AgentTool(agent=expert)])
     return LoopAgent(name="root", max_iterations=2, sub_agents=[asker])
 
