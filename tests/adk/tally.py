@@ -33,10 +33,16 @@ def outcome(path: Path) -> str:
     root = getattr(module, "app", None) or getattr(module, "root_agent", None)
     if root is None:
         return "no program: it has neither root_agent nor app"
+    from ray import cloudpickle
+
+    from actors.definitions.tree.tree import AgentTree
     from runtime.adk import from_adk
 
     try:
         adapted = from_adk(root)
+        # What a deployment checks, and what travels to its processes.
+        tree = AgentTree(adapted.root_agent, adapted.plugins)
+        cloudpickle.dumps([tree.spec(agent.name) for agent in tree])  # type: ignore[no-untyped-call]
     except Exception as error:
         return f"refused: {error}"
     return "; ".join(["a tree", *adapted.notes])
