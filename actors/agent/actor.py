@@ -132,6 +132,7 @@ class AgentActor(Actor):
         kind = spec.definition.kind
         if kind == "llm":
             model = self._limited_model(run, message)
+            spec = await self._environment.toolsets.resolved(spec, run, self)
             if message.work is None:
                 return await run_llm(spec, model, run)
             assert isinstance(run, RoundInvocation)
@@ -188,12 +189,13 @@ class AgentActor(Actor):
         )
 
     async def stop(self, _: p.Stop) -> p.Ack:
-        """Cancel every run, close the model's connections, and hand on what was logged: the process may end at once."""
+        """Cancel every run, close the connections of model and toolsets, and hand on what was logged: the process may end now."""
         await _stop(dict(self._runs.values()))
         self._views.clear()
         close = getattr(self._model, "aclose", None)
         if close is not None:
             await close()
+        await self._environment.toolsets.release(self)
         await self._environment.hand_on_logs()
         return p.Ack()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from actors.agent.rate_limited_model import LimiterClient
 from actors.agent.session_views import ViewMemory
+from actors.agent.toolsets import OpenToolsets
 from actors.definitions.flows.plan import PlanSource, no_plans
 from actors.definitions.tools.offload import in_process
 from actors.interfaces.clock import Clock, WallClock
@@ -40,6 +41,7 @@ class AgentEnvironment:
         clock: the time by which supervisors wait.
         limiter: the client of the rate limiter; None if no model is limited.
         views: the memory for what the agents know of sessions.
+        toolsets: those that the agents use.
         threads_left: returns how many threads of this process are left behind in code that has not come back.
         log_file: gives the file in which this process logs what an agent says; "" for none.
         hand_on_logs: waits a moment, until what agents have logged and printed has left the process.
@@ -54,6 +56,7 @@ class AgentEnvironment:
     clock: Clock = field(default_factory=WallClock)
     limiter: LimiterClient | None = None
     views: ViewMemory = field(default_factory=ViewMemory)
+    toolsets: OpenToolsets = field(default_factory=OpenToolsets)
     threads_left: Callable[[], int] = int
     log_file: Callable[[str], str] = no_file
     hand_on_logs: Callable[[], Awaitable[None]] = no_logs

@@ -13,7 +13,7 @@ from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.context import SupervisorContext
 from actors.interfaces.session import RunSession
-from actors.messages.event import Event
+from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
 
@@ -22,12 +22,15 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run the generator to its end, and store each of its events as it comes.
 
     A lost run begins again, because where its code was is not known; the first events that it yields then are taken for those
-    that the log has, and are not stored again.
+    that the log has, and are not stored again. Code that resumes itself yields new ones only.
     """
     definition = cast(CustomAgent, spec.definition)
-    stored_before = deque(event for event in context.done if event.content is not None)
+    resumes_itself = definition.resumes_itself
+    stored_before = deque(event for event in context.done if event.content is not None and not resumes_itself)
     given = CustomContext(spec, context)
     outcome: AnyOutcome = Finished()
+    if resumes_itself:
+        await given.recall_open_calls()
     # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.
     async with aclosing(definition.run(given)) as events:  # type: ignore[type-var]
         async for event in events:
@@ -37,6 +40,8 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
                 continue
             is_repeated = stored_before and event.content is not None
             stored = stored_before.popleft() if is_repeated else await context.emit(event)
+            if resumes_itself:
+                given.note_open_calls(stored)
             if stored.actions.transfer_to_agent is not None:
                 outcome = Transfer(to=stored.actions.transfer_to_agent, seq=stored.seq)
     if isinstance(outcome, Finished) and given.waiting:
@@ -48,7 +53,8 @@ class CustomContext:
     """Implements `actors.interfaces.context.InvocationContext`, and keeps which calls the agents wait for that user code ran.
 
     Attributes:
-        waiting: the open calls for which these agents wait.
+        waiting: the open calls for which these agents wait, and those of the agent itself.
+        done: see InvocationContext.
     """
 
     def __init__(self, spec: AgentSpec, context: SupervisorContext) -> None:
@@ -63,6 +69,7 @@ class CustomContext:
         self.memory = context.memory
         self.session = RunSession(context.log, lambda: context.state)
         self.waiting: tuple[str, ...] = ()
+        self.done = context.done
         self._children = spec.children
         self._context = context
         self._ran: set[str] = set()
@@ -71,6 +78,27 @@ class CustomContext:
     def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event."""
         return self._context.state
+
+    async def change_state(self, changes: JsonMapping) -> None:
+        """Store changes of the state: see InvocationContext."""
+        await self._context.emit(Event(actions=EventActions(state_delta=dict(changes))))
+
+    async def recall_open_calls(self) -> None:
+        """Note which calls of the agent waited for an answer when its run was lost or paused, and still do."""
+        for event in self.done:
+            self.note_open_calls(event)
+        if self.waiting:
+            log = await self.session.read_events()
+            answered = {response.id for event in log if event.author == USER for response in event.function_responses()}
+            self.waiting = tuple(call for call in self.waiting if call not in answered)
+
+    def note_open_calls(self, event: Event) -> None:
+        """Note which calls of the agent itself wait for an answer."""
+        if event.partial:
+            return
+        answered = {response.id for response in event.function_responses()}
+        still_open = [call for call in self.waiting if call not in answered]
+        self.waiting = tuple(dict.fromkeys([*still_open, *event.long_running_tool_ids]))
 
     async def run_agent(self, name: str) -> AnyOutcome:
         """Run a child: see InvocationContext."""

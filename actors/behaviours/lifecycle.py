@@ -12,9 +12,12 @@ from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
-from actors.messages.event import Event
+from actors.messages.event import Event, new_event_id
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
 from actors.rules.routing import resumption
+
+_BEFORE, _AFTER = "before-agent-", "after-agent-"
+"""They begin the ids of the events that these callbacks leave: after a loss the log says that a callback has spoken."""
 
 KeepOutput = Callable[[Event, Actions], None]
 """Notes what an event says as the agent's output. Raises OutputSchemaError."""
@@ -33,26 +36,40 @@ async def run_lifecycle(
     """
     if context.done and resumption.is_failure(context.done[-1]):
         return stored_failure(context.done[-1])
+    if any(map(_is_end, context.done)):
+        return Finished()
     has_begun = bool(context.resume_at or context.done)
-    if not has_begun and await emit_content_of(spec.hooks("before_agent_callback"), context, keep_output):
+    if not has_begun and await emit_content_of(spec.hooks("before_agent_callback"), context, keep_output, _BEFORE):
         return Finished()
     outcome = await body()
     if isinstance(outcome, Finished):
-        await emit_content_of(spec.hooks("after_agent_callback"), context)
+        await emit_content_of(spec.hooks("after_agent_callback"), context, id_prefix=_AFTER)
     return outcome
 
 
-async def emit_content_of(functions: Sequence[UserCallback], context: Context, keep_output: KeepOutput | None = None) -> bool:
-    """Call callbacks, and emit what they return or change. Returns True if one returned content."""
+def _is_end(event: Event) -> bool:
+    """True for an event with which a run was over: before_agent has answered, or after_agent has been called."""
+    return event.id.startswith(_AFTER) or (event.id.startswith(_BEFORE) and event.content is not None)
+
+
+async def emit_content_of(
+    functions: Sequence[UserCallback], context: Context, keep_output: KeepOutput | None = None, id_prefix: str = ""
+) -> bool:
+    """Call callbacks, and emit what they return or change, in an event whose id begins with `id_prefix`.
+
+    Returns:
+        True if one returned content.
+    """
     if not functions:
         return False
     actions = Actions()
     result = await first_result(functions, callback_context(context, actions))
+    event_id = f"{id_prefix}{new_event_id()}"
     if result is None:
         if actions.state_delta or actions.artifact_delta:
-            await context.emit(Event(actions=actions.freeze()))
+            await context.emit(Event(id=event_id, actions=actions.freeze()))
         return False
-    event = Event(content=as_content(result))
+    event = Event(id=event_id, content=as_content(result))
     if keep_output is not None:
         keep_output(event, actions)
     await context.emit(msgspec.structs.replace(event, actions=actions.freeze()))

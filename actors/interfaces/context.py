@@ -89,11 +89,26 @@ class InvocationContext(RunFacts, Protocol):
         artifacts: the session's artifacts.
         memory: the user's memory.
         state: session state by prefixed keys, as of the last event.
+        done: the run's own events until it was lost or paused, oldest first; empty when it begins.
     """
+
+    done: Sequence[Event]
 
     @property
     def session(self) -> RunSession:
         """The session, to look at: its ids, its state as it is now, and its events after `await session.read_events()`."""
+        ...
+
+    async def change_state(self, changes: JsonMapping) -> None:
+        """Store changes of the state now, as an event does that has nothing else; None removes a key.
+
+        Unlike an event that is yielded, it can come from anywhere in the agent's code, and is stored again when `run` begins
+        again.
+
+        Raises:
+            NotEncodableError: a value is not JSON.
+            FencedError: the turn was taken over or has ended.
+        """
         ...
 
     async def run_agent(self, name: str) -> AnyOutcome:

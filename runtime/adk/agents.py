@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from google.adk.agents.base_agent import BaseAgent
 
 from actors.definitions.agents.custom import CustomAgent
 from actors.errors import AgentFailedError
 from actors.errors.tracebacks import with_traceback
 from actors.interfaces.context import InvocationContext
-from actors.messages.event import USER, Event
+from actors.messages.event import USER, Event, EventActions
 from actors.messages.protocol.outcomes import Failed, Paused
 from actors.rules.prompt.branches import tool_root
 from runtime.adk import contexts
@@ -43,11 +44,16 @@ class AdkRun:
         Args:
             subtree: the child, and all agents below it.
         """
+        state = self._theirs.session.state
+        if changes := state.changes():
+            # The child reads the state from the log.
+            await self._ours.change_state(changes)
+            state.stored(self._ours.state)
         outcome = await self._ours.run_agent(name)
         if isinstance(outcome, Failed):
             failed = AgentFailedError(outcome.agent or name, outcome.error_code, outcome.error_message)
             raise with_traceback(failed, outcome.error_traceback)
-        await self._refresh(self._theirs)
+        state.rebase(self._ours.state)
         for event in await self._news(subtree):
             told = adk_event(event)
             self._told.add(id(told))
@@ -69,18 +75,23 @@ class AdkRun:
         self._taken.update(event.seq for event in news)
         return news
 
-    def is_told(self, event: Any) -> bool:
-        """True for an event of a child: it is in the log already."""
-        return id(event) in self._told
-
-    async def _refresh(self, theirs: Any) -> None:
-        theirs.session.state.reset(self._ours.state)
-
-    async def after(self, event: Any) -> None:
-        """Note that an event of the agent is stored."""
-        if not event.partial:
-            self._theirs.session.state.reset(self._ours.state)
+    async def events(self, produced: AsyncIterator[Any], author: str) -> AsyncGenerator[Event, None]:
+        """The agent's own events, with all that its code has written into the session's state."""
+        state = self._theirs.session.state
+        async for event in produced:
+            if id(event) in self._told:
+                # A child's: it is in the log already.
+                continue
+            own = own_event(event, author=author)
+            if event.partial:
+                yield own
+                continue
+            delta = {**state.changes(), **own.actions.state_delta}
+            yield msgspec.structs.replace(own, actions=msgspec.structs.replace(own.actions, state_delta=delta))
+            state.stored(self._ours.state)
             self._theirs.session.events.append(event)
+        if changes := state.changes():
+            yield Event(actions=EventActions(state_delta=changes))
 
 
 class StandIn(BaseAgent):  # type: ignore[misc]
@@ -116,12 +127,10 @@ class AdkAgent(CustomAgent):
         run = AdkRun(context, theirs, events)
         theirs.session_service.run = run
         try:
-            async with aclosing(self.source.agent._run_async_impl(theirs)) as produced:
-                async for event in produced:
-                    if run.is_told(event):
-                        continue
-                    yield own_event(event, author=self.name)
-                    await run.after(event)
+            produced = self.source.agent._run_async_impl(theirs)
+            async with aclosing(produced), aclosing(run.events(produced, self.name)) as own:
+                async for event in own:
+                    yield event
         except ChildPausedError:
             return
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 from google.adk.planners.built_in_planner import BuiltInPlanner
 from google.adk.planners.plan_re_act_planner import PlanReActPlanner
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
 
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.errors import DefinitionError
@@ -42,6 +45,13 @@ class Source:
             **{name: getattr(self.agent, name, None) for name in _DEFINED},
             "tools": [id(tool) for tool in getattr(self.agent, "tools", ())],
         }
+
+    @cached_property
+    def tools(self) -> dict[str, BaseTool]:
+        """The agent's tools by name, as requests have them; those of its toolsets are known to the toolsets only."""
+        given = [tool for tool in getattr(self.agent, "tools", ()) if not isinstance(tool, BaseToolset)]
+        tools = [tool if isinstance(tool, BaseTool) else FunctionTool(tool) for tool in given]
+        return {tool.name: tool for tool in tools}
 
     def check_unchanged(self) -> None:
         """Check that user code has not changed the definition. Raises DefinitionError, which names the field."""
@@ -113,7 +123,6 @@ class BeforeModel(_Converted):
         static: begins the system instruction.
         planner: ADK's planner, or None.
         code_executor: ADK's built-in code executor, or None.
-        tools: the agent's tools, by name.
         config_tools: tools of the service that stand in generate_content_config.
     """
 
@@ -125,14 +134,12 @@ class BeforeModel(_Converted):
         static: str = "",
         planner: Any = None,
         code_executor: Any = None,
-        tools: dict[str, BaseTool] | None = None,
         config_tools: Sequence[Any] = (),
     ) -> None:
         super().__init__(source, functions)
         self._static = static
         self._planner = planner
         self._code_executor = code_executor
-        self._tools = tools or {}
         self._config_tools = list(config_tools)
 
     async def __call__(self, ours: CallbackContext, request: LlmRequest) -> LlmResponse | None:
@@ -145,7 +152,7 @@ class BeforeModel(_Converted):
         if not self._functions and self._planner is None and self._code_executor is None:
             return None
         context = self._context(ours)
-        view = RequestView(request, self._tools)
+        view = RequestView(request, self._source.tools)
         if self._planner is not None:
             self._plan(context, view, request)
         if self._code_executor is not None:
@@ -207,9 +214,16 @@ class OnModelError(_Converted):
     async def __call__(self, ours: CallbackContext, request: LlmRequest, error: Exception) -> LlmResponse | None:
         """Call them; the response is what one returned in place of the error."""
         context = self._context(ours)
-        result = await self._first(callback_context=context, llm_request=RequestView(request).adk, error=error)
+        result = await self._first(
+            callback_context=context, llm_request=RequestView(request, self._source.tools).adk, error=error
+        )
         contexts.carry_back(context, ours)
         return own_response(result) if result is not None else None
+
+
+def adk_tool(tool: Any) -> BaseTool:
+    """The BaseTool of a tool; one of raygrove's own, such as a transfer, by its name."""
+    return getattr(tool, "adk", None) or BaseTool(name=tool.name, description=tool.description)
 
 
 class ToolCallback(_Converted):
@@ -226,7 +240,7 @@ class ToolCallback(_Converted):
     async def __call__(self, tool: Any, args: dict[str, Any], ours: ToolContext, *rest: Any) -> Any:
         """Call them; changes of `args`, and of a result, in place count."""
         context = self._context(ours)
-        theirs = getattr(tool, "adk", None) or BaseTool(name=tool.name, description=tool.description)
+        theirs = adk_tool(tool)
         more = {self._last: rest[0]} if self._last else {}
         result = await self._first(tool=theirs, args=args, tool_context=context, **more)
         contexts.carry_back(context, ours)

@@ -204,7 +204,8 @@ def adk_event(event: Event) -> AdkEvent:
     """An event of the log as ADK's. An event that came from ADK is given back whole."""
     kept = (event.custom_metadata or {}).get(ADK_FIELDS)
     if isinstance(kept, dict) and "event" in kept:
-        return AdkEvent.model_validate(kept["event"])
+        content = genai_content(event.content) if event.content is not None else None
+        return AdkEvent.model_validate({**kept["event"], "content": content})
     actions = event.actions
     return AdkEvent(
         **_response_fields(event),

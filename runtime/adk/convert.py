@@ -12,19 +12,24 @@ from google.adk.agents.loop_agent import LoopAgent as AdkLoopAgent
 from google.adk.agents.parallel_agent import ParallelAgent as AdkParallelAgent
 from google.adk.agents.sequential_agent import SequentialAgent as AdkSequentialAgent
 from google.adk.apps.app import App
-from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from google.adk.workflow import BaseNode
 from google.genai import types
 
 from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
 from actors.errors import DefinitionError
 from runtime.adk.agents import AdkAgent, detached, with_stand_ins
+from runtime.adk.aliens import without_counterpart
 from runtime.adk.callbacks import AfterModel, AgentCallback, BeforeModel, OnModelError, Provider, Source, ToolCallback
+from runtime.adk.islands import Island
 from runtime.adk.models import own_model
+from runtime.adk.plugins import adk_plugin, uncalled
 from runtime.adk.tools import AdkTool
+from runtime.adk.toolsets import AdkToolset
 
 _WORKFLOWS: dict[type, type[BaseAgent]] = {
     AdkSequentialAgent: SequentialAgent,
@@ -48,44 +53,55 @@ class Adapted:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def from_adk(agent_or_app: Any, *, app_name: str = "") -> Adapted:
+def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) -> Adapted:
     """Make a tree of actors of an agent, or an App, of google-adk. What its users wrote stays as it is.
 
     Args:
         agent_or_app: the root agent, or the App. It is not changed, and not needed any more.
         app_name: what ADK's contexts call the app; by default the App's name, or the root agent's.
+        islands: run what has no counterpart, such as graphs of `Workflow`, inside ADK's own Runner, in one actor with all that is
+            below it. `notes` names each. By default it is refused.
 
     Raises:
         DefinitionError: something in it would behave differently without saying so; the message names it.
     """
     is_app = isinstance(agent_or_app, App)
     root = agent_or_app.root_agent if is_app else agent_or_app
-    if not isinstance(root, AdkBaseAgent):
+    if not isinstance(root, BaseNode):
         raise DefinitionError(
             f"{type(root).__name__} is no tree of agents: give an LlmAgent, SequentialAgent, ParallelAgent, LoopAgent or a "
             "subclass of BaseAgent of google-adk"
         )
-    converter = _Converter(app_name or (agent_or_app.name if is_app else root.name))
+    resumability = agent_or_app.resumability_config if is_app else None
+    converter = _Converter(app_name or (agent_or_app.name if is_app else root.name), islands, resumability)
     if is_app:
         converter.check_app(agent_or_app)
-    return Adapted(converter.top(root), (), tuple(converter.notes))
+    tree = converter.top(root)
+    plugins = converter.plugins(agent_or_app.plugins, root.name) if is_app else ()
+    return Adapted(tree, plugins, tuple(converter.notes))
 
 
 class _Converter:
-    def __init__(self, app_name: str) -> None:
+    def __init__(self, app_name: str, islands: bool, resumability: Any) -> None:
         self.notes: list[str] = []
+        self._islands = islands
+        self._resumability = resumability
         self._app_name = app_name
         self._asked: dict[int, BaseAgent] = {}
+        self._sources: dict[str, Source] = {}
 
     def check_app(self, app: App) -> None:
-        if app.plugins:
-            names = ", ".join(plugin.name for plugin in app.plugins)
-            raise DefinitionError(f"plugins of an App are not carried over ({names}): write them as raygrove's Plugin")
         for name in ("events_compaction_config", "context_cache_config"):
             if getattr(app, name, None) is not None:
                 raise DefinitionError(f"{name} of an App is not carried over: leave it out")
         if getattr(app, "resumability_config", None) is not None:
             self.notes.append("resumability_config: every turn of raygrove can be resumed, so it changes nothing")
+
+    def plugins(self, given: Sequence[BasePlugin], root: str) -> Sequence[Plugin]:
+        """The plugins of an App."""
+        for plugin in given:
+            self.notes += [f"plugin {plugin.name!r}: {name} is not called, since it changes nothing" for name in uncalled(plugin)]
+        return tuple(adk_plugin(plugin, self._sources, root) for plugin in given)
 
     def top(self, agent: Any) -> BaseAgent:
         """A root, or the agent of an AgentTool: above it stands no agent whose model it might take."""
@@ -93,12 +109,14 @@ class _Converter:
 
     def agent(self, agent: Any, *, has_model_above: bool) -> BaseAgent:
         """Convert an agent with all that is below it."""
+        if (alien := without_counterpart(agent)) is not None:
+            if not self._islands:
+                self._refuse(agent, alien.what, f"{alien.instead}; or from_adk(…, islands=True) has ADK's own Runner run it")
+            return self._island(agent, alien.what)
         if type(agent) in _WORKFLOWS:
             return self._workflow(agent, has_model_above)
         if type(agent) is AdkLlmAgent:
             return self._llm(agent, has_model_above)
-        if isinstance(agent, AdkLlmAgent):
-            self._refuse(agent, f"{type(agent).__name__} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
         if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
             self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
         return self._custom(agent, has_model_above)
@@ -106,37 +124,52 @@ class _Converter:
     def _refuse(self, agent: Any, what: str, instead: str) -> None:
         raise DefinitionError(f"agent {agent.name!r}: {what}, which is not carried over: {instead}")
 
+    def _island(self, agent: Any, what: str) -> BaseAgent:
+        self.notes.append(f"agent {agent.name!r}: {what}, so ADK's own Runner runs it, in one actor with all that is below it")
+        alone, callbacks = agent, {}
+        if isinstance(agent, AdkBaseAgent):
+            # Deep in a tree it would look for the agents above it. Its callbacks are called once, also when its process is lost.
+            left_out = ("parent_agent", "before_agent_callback", "after_agent_callback")
+            alone = agent.model_copy(update=dict.fromkeys(left_out))
+            callbacks = self._callbacks(agent, self._source(alone))
+        return Island(
+            **callbacks,
+            name=agent.name,
+            description=agent.description,
+            source=alone,
+            app_name=self._app_name,
+            resumability=self._resumability,
+        )
+
     def _shared(self, agent: Any, source: Source, has_model_above: bool) -> dict[str, Any]:
         return {
             "name": agent.name,
             "description": agent.description,
             "sub_agents": [self.agent(child, has_model_above=has_model_above) for child in agent.sub_agents],
-            "before_agent_callback": _one(AgentCallback, source, agent.before_agent_callback),
-            "after_agent_callback": _one(AgentCallback, source, agent.after_agent_callback),
+            **self._callbacks(agent, source),
         }
 
+    def _callbacks(self, agent: Any, source: Source) -> dict[str, Any]:
+        names = ("before_agent_callback", "after_agent_callback")
+        return {name: _one(AgentCallback, source, getattr(agent, name)) for name in names}
+
+    def _source(self, agent: Any) -> Source:
+        """An agent without the agents around it, for what refers to it."""
+        source = self._sources[agent.name] = Source(agent, self._app_name)
+        return source
+
     def _workflow(self, agent: Any, has_model_above: bool) -> BaseAgent:
-        fields = self._shared(agent, Source(detached(agent), self._app_name), has_model_above)
+        fields = self._shared(agent, self._source(detached(agent)), has_model_above)
         if isinstance(agent, AdkLoopAgent):
             fields["max_iterations"] = agent.max_iterations
         return _WORKFLOWS[type(agent)](**fields)
 
     def _custom(self, agent: Any, has_model_above: bool) -> BaseAgent:
-        source = Source(with_stand_ins(agent), self._app_name)
+        source = self._source(with_stand_ins(agent))
         return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
 
     def _llm(self, agent: Any, has_model_above: bool) -> BaseAgent:
-        if getattr(agent, "mode", None) not in (None, "chat"):
-            self._refuse(agent, f"mode={agent.mode!r}", "leave it out, or use an AgentTool")
-        if getattr(agent, "parallel_worker", None):
-            self._refuse(agent, "parallel_worker", "leave it out, or use a ParallelAgent")
-        executor = agent.code_executor
-        if executor is not None and not isinstance(executor, BuiltInCodeExecutor):
-            self._refuse(agent, f"code_executor={type(executor).__name__}", "give code to a tool of your own")
-        schema = agent.output_schema
-        if schema is not None and not isinstance(schema, type):
-            self._refuse(agent, f"output_schema={schema!r}", "give a pydantic model")
-        source = Source(detached(agent), self._app_name)
+        source = self._source(detached(agent))
         tools = [self._tool(source, tool) for tool in agent.tools]
         return LlmAgent(
             **self._shared(agent, source, True),
@@ -148,10 +181,10 @@ class _Converter:
             disallow_transfer_to_peers=agent.disallow_transfer_to_peers,
             include_contents=agent.include_contents,
             output_key=agent.output_key or None,
-            output_schema=schema,
+            output_schema=agent.output_schema,
             input_schema=agent.input_schema,
             generate_content_config=self._config(agent),
-            before_model_callback=self._before_model(source, agent, tools),
+            before_model_callback=self._before_model(source, agent),
             after_model_callback=self._after_model(source, agent),
             on_model_error_callback=_one(OnModelError, source, agent.on_model_error_callback),
             before_tool_callback=_one(ToolCallback, source, agent.before_tool_callback),
@@ -165,20 +198,18 @@ class _Converter:
             return {}
         return {k: v for k, v in config.model_dump(mode="json", exclude_none=True).items() if k != "tools"}
 
-    def _before_model(self, source: Source, agent: Any, tools: Sequence[Any]) -> BeforeModel | None:
+    def _before_model(self, source: Source, agent: Any) -> BeforeModel | None:
         functions = _functions(agent.before_model_callback)
         static = self._static(agent)
         config_tools = list(getattr(agent.generate_content_config, "tools", None) or ())
         if not (functions or static or agent.planner or agent.code_executor or config_tools):
             return None
-        by_name = {tool.name: tool.adk for tool in tools if isinstance(tool, AdkTool)}
         return BeforeModel(
             source,
             functions,
             static=static,
             planner=agent.planner,
             code_executor=agent.code_executor,
-            tools=by_name,
             config_tools=config_tools,
         )
 
@@ -202,7 +233,7 @@ class _Converter:
         if isinstance(tool, AdkAgentTool):
             return self._agent_tool(tool)
         if isinstance(tool, BaseToolset):
-            self._refuse(source.agent, f"toolset {type(tool).__name__}", "give its tools")
+            return AdkToolset(source, tool, _toolset_tool)
         if isinstance(tool, BaseTool):
             return AdkTool(source, tool)
         if isinstance(tool, AdkBaseAgent):
@@ -216,6 +247,14 @@ class _Converter:
         if id(tool.agent) not in self._asked:
             self._asked[id(tool.agent)] = self.top(tool.agent)
         return AgentTool(self._asked[id(tool.agent)], skip_summarization=tool.skip_summarization)
+
+
+def _toolset_tool(source: Source, tool: Any) -> AdkTool:
+    if isinstance(tool, AdkAgentTool):
+        raise DefinitionError(
+            f"a toolset of agent {source.agent.name!r} gives the agent {tool.name!r}: list it in the agent's tools"
+        )
+    return AdkTool(source, tool)
 
 
 def _functions(callback: Any) -> list[Callable[..., Any]]:

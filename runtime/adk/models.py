@@ -46,9 +46,9 @@ class AdkModel:
 
 
 def own_model(given: Any) -> Any:
-    """What raygrove takes as a model: a name that it knows, or an object."""
+    """What raygrove takes as a model: a name that it knows, an object, or "" for that of the nearest agent above."""
     if not isinstance(given, str):
         return AdkModel(given)
-    if any(given.startswith(prefix) for prefix in registry.FACTORIES):
+    if not given or any(given.startswith(prefix) for prefix in registry.FACTORIES):
         return given
     return AdkModel(LLMRegistry.new_llm(given))

@@ -34,33 +34,28 @@ class RequestView:
     def __init__(self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None) -> None:
         self._ours = ours
         # Looking at a draft makes it one, and most callbacks look at few contents.
-        contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else ours.contents
-        self._contents = LazyList(contents, Content, genai_content)
-        config = types.GenerateContentConfig(**{name: value for name, value in ours.config.items() if name != "tools"})
-        config.system_instruction = ours.system_instruction or None
-        config.tools = [*_functions(ours.tools), *_other_tools(ours.config)] or None
-        if ours.output_schema is not None:
-            config.response_json_schema = ours.output_schema
-            config.response_mime_type = config.response_mime_type or "application/json"
-        self._before = config.model_copy(deep=True)
-        self._declared = [tool.name for tool in ours.tools]
-        self.adk = AdkRequest(model=ours.model or None, config=config, tools_dict=dict(tools or {}))
+        self._given = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else ours.contents
+        self._contents = LazyList(self._given, Content, genai_content)
+        self.adk = AdkRequest(model=ours.model or None, config=_config(ours), tools_dict=dict(tools or {}))
         self.adk.contents = self._contents
 
     def carry_back(self) -> None:
         """Take over into raygrove's request what has changed in ADK's."""
         ours, request = self._ours, self.adk
         ours.model = request.model or ours.model
-        contents = request.contents.raw() if isinstance(request.contents, LazyList) else iter(request.contents)
-        ours.contents = [own_content(content) for content in contents]
-        if request.config == self._before:
+        contents = list(request.contents.raw() if isinstance(request.contents, LazyList) else request.contents)
+        if contents != self._given:
+            ours.contents = [own_content(content) for content in contents]
+        # Made anew in place of a deep copy, which costs more.
+        before = _config(ours)
+        if request.config == before:
             return
         config = request.config
         others = [tool for tool in config.tools or [] if not getattr(tool, "function_declarations", None)]
         fields = config.model_dump(mode="json", exclude_none=True, exclude=_OWN_FIELDS)
         if others:
             fields["tools"] = [_dumped(tool) for tool in others]
-        if config.response_schema != self._before.response_schema:
+        if config.response_schema != before.response_schema:
             fields["response_schema"] = _dumped(config.response_schema)
         if ours.output_schema is not None:
             fields.pop("response_mime_type", None)
@@ -75,6 +70,16 @@ class RequestView:
             for tool in config.tools or []
             for declared in getattr(tool, "function_declarations", None) or ()
         ]
+
+
+def _config(ours: LlmRequest) -> types.GenerateContentConfig:
+    config = types.GenerateContentConfig(**{name: value for name, value in ours.config.items() if name != "tools"})
+    config.system_instruction = ours.system_instruction or None
+    config.tools = [*_functions(ours.tools), *_other_tools(ours.config)] or None
+    if ours.output_schema is not None:
+        config.response_json_schema = ours.output_schema
+        config.response_mime_type = config.response_mime_type or "application/json"
+    return config
 
 
 def own_declaration(given: types.FunctionDeclaration) -> FunctionDeclaration:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from typing import Any
 
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from pydantic import BaseModel
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
-from actors.errors import DefinitionError
 from actors.errors.user_code import in_thread
 from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.adk import contexts
 from runtime.adk.callbacks import Source
 from runtime.adk.requests import RequestView, own_declaration
+
+logger = logging.getLogger(__name__)
 
 
 class AdkTool(Tool):
@@ -27,22 +30,18 @@ class AdkTool(Tool):
         source: the agent that has it.
         adk: the BaseTool.
 
-    Raises:
-        DefinitionError: it decides by a function whether the user has to agree.
+    Attributes:
+        credentials: of the toolset that it comes from, by ADK's keys.
     """
 
     def __init__(self, source: Source, adk: BaseTool) -> None:
         self.name = adk.name
         self.description = adk.description or ""
         self.is_long_running = bool(adk.is_long_running)
-        needs_consent = getattr(adk, "_require_confirmation", False)
-        if callable(needs_consent):
-            raise DefinitionError(
-                f"tool {adk.name!r} of agent {source.agent.name!r}: require_confirmation as a function is not carried over. "
-                "Give True, or have the tool itself ask"
-            )
-        self.require_confirmation = bool(needs_consent)
+        # A function says it of each call.
+        self.require_confirmation = bool(getattr(adk, "_require_confirmation", False))
         self.adk = adk
+        self.credentials: dict[str, Any] = {}
         self._source = source
         function = getattr(adk, "func", None) if isinstance(adk, AdkFunctionTool) else None
         # A method of an object, and a callable object, are async by their __call__.
@@ -73,16 +72,29 @@ class AdkTool(Tool):
     def _is_declared(self) -> bool:
         return self.adk._get_declaration() is not None
 
+    async def needs_confirmation(self, args: JsonObject, context: ToolContext) -> bool:
+        """Ask ADK's tool. One that cannot say so fails when it runs, as in ADK."""
+        if not callable(getattr(self.adk, "_require_confirmation", False)):
+            return True
+        theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
+        try:
+            return bool(await self.adk.check_require_confirmation(args, theirs))
+        except Exception as error:
+            logger.info("tool %r of agent %r does not say whether a call needs consent: %s", self.name, context.agent_name, error)
+            return False
+
     async def run(self, args: JsonObject, context: ToolContext) -> Any:
         """Run ADK's tool; a sync function in a thread."""
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name, is_confirmed=self.require_confirmation)
+        theirs._invocation_context.credential_by_key.update(self.credentials)
         if self._blocks:
             result = await in_thread(_in_own_loop, tool=self.adk, args=args, context=theirs)
         else:
             result = await self.adk.run_async(args=args, tool_context=theirs)
         self._source.check_unchanged()
         contexts.carry_back(theirs, context)
-        return result
+        # ADK wraps whatever is no dictionary.
+        return {"result": result} if isinstance(result, BaseModel) else result
 
 
 def _in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:

@@ -13,12 +13,15 @@ from actors import (
     Content,
     Event,
     FunctionCall,
+    FunctionDeclaration,
     FunctionResponse,
     LlmAgent,
     ParallelAgent,
     Part,
     Paused,
     SequentialAgent,
+    Tool,
+    ToolContext,
     tool,
 )
 from actors.testing import ScriptedModel
@@ -72,6 +75,38 @@ def test_it_waits_for_the_users_yes_and_then_runs_as_it_was_called(deploy: Deplo
             {"receipt": 80},
             {"order": "4", "status": "late"},
         ]
+
+
+class Purse(Tool):
+    """Asks for consent to large amounts only."""
+
+    name = "pay"
+    require_confirmation = True
+
+    def declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(name="pay", parameters={"type": "object", "properties": {"amount": {"type": "integer"}}})
+
+    async def needs_confirmation(self, args: dict[str, Any], context: ToolContext) -> bool:
+        return bool(args["amount"] > context.state["limit"])
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        return {"receipt": args["amount"]}
+
+
+def test_a_tool_says_which_of_its_calls_need_a_yes(local: Deploy) -> None:
+    model = ScriptedModel([{"parts": [pays(5), pays(80), pays(6)]}, "paid"])
+    with local(LlmAgent(name="root", model=model, tools=[Purse()])) as rt:
+        first = run_turn(rt, "pay", state_delta={"limit": 10})
+        assert responses(first) == [{"receipt": 5}, {"receipt": 6}]
+        (call,) = [call for event in first for call in event.function_calls() if call.args == {"amount": 80}]
+        assert [open_call.call_id for open_call in rt.pending(session_id="s1", user_id="ada")] == [call.id]
+        assert responses(answer(rt, call, confirmed=True)) == [{"receipt": 80}]
+
+
+def test_a_tool_says_so_in_flows_too(local: Deploy) -> None:
+    done = {"call": "succeed_buy", "args": {"result": "ok"}}
+    with local(LlmAgent(name="root", model=ScriptedModel([pays(5), done]), tools=[Purse()])) as rt:
+        assert rt.run_task("Buy it.", name="buy", user_id="ada", session_id="s1", state_delta={"limit": 10}) == "ok"
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from actors import Event, Finished, LlmAgent, LongRunningFunctionTool, Paused, RunConfig
+from actors import (
+    Content,
+    CustomAgent,
+    Event,
+    Finished,
+    FunctionCall,
+    FunctionResponse,
+    InvocationContext,
+    LlmAgent,
+    LongRunningFunctionTool,
+    Part,
+    Paused,
+    RunConfig,
+    SequentialAgent,
+)
 from actors.errors import AgentFailedError, UnknownAgentError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
@@ -99,6 +114,50 @@ def test_model_calls_of_children_count_for_the_turn(deploy: Deploy) -> None:
             ("root", "first: Failed"),
         ]
         assert shown(run_turn(rt, "go", run_config=RunConfig(max_llm_calls=3)))[-1] == ("root", "first: Finished")
+
+
+class Stepper(CustomAgent):
+    """Asks a person in its first step, and knows by the log which step is next."""
+
+    resumes_itself = True
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        if not context.done:
+            yield Event(content=Content.of_text("one", role="model"))
+            call = Part(function_call=FunctionCall(id="c1", name="ask", args={}))
+            yield Event(content=Content(role="model", parts=[call]), long_running_tool_ids=["c1"])
+            return
+        given = next(context.user_content.function_responses()).response
+        yield Event(content=Content.of_text(f"after {len(context.done)}: {given}", role="model"))
+
+
+def test_code_that_resumes_itself_pauses_and_goes_on_with_new_events(local: Deploy) -> None:
+    root = SequentialAgent(name="root", sub_agents=[Stepper(name="steps"), LlmAgent(name="last", model=ScriptedModel(["end"]))])
+    with local(root) as rt:
+        assert shown(run_turn(rt, "go"))[-2:] == [("steps", "one"), ("steps", "call")]
+        response = Part(function_response=FunctionResponse(id="c1", name="ask", response={"ok": True}))
+        answered = run_turn(rt, Content(role="user", parts=[response]))
+        said = [("steps", "after 2: {'ok': True}"), ("last", "end")]
+        assert [each for each in shown(answered) if each[0] != "root"] == said
+
+
+class Setter(CustomAgent):
+    """Changes the state before a child runs, in a coroutine that yields no events."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        await context.change_state({"tone": "grave", "old": None})
+        assert context.state["tone"] == "grave"
+        await context.run_agent("child")
+        yield Event()
+
+
+def test_it_changes_state_from_anywhere(local: Deploy) -> None:
+    child = LlmAgent(name="child", model=ScriptedModel(["ok"]), instruction="Be {tone}.")
+    with local(Setter(name="root", sub_agents=[child])) as rt:
+        run_turn(rt, "go", state_delta={"old": 1})
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"tone": "grave", "old": None}
 
 
 def test_its_state_is_seen_at_once_and_its_failure_leaves_one_event(deploy: Deploy) -> None:

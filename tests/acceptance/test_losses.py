@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors import AgentTool, BaseAgent, Event, LlmAgent, LongRunningFunctionTool, RunConfig, ToolContext
+from actors import AgentTool, BaseAgent, CallbackContext, Event, LlmAgent, LongRunningFunctionTool, RunConfig, ToolContext
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.failing_agents import SKIP, agent_failing_first, decisions_in, restart
@@ -49,8 +49,17 @@ def counter(name: str, **fields: Any) -> LlmAgent:
     return talker(name, ("tool:", f"{name} has counted"), (".*", call), tools=[count], **fields)
 
 
+def note_run(callback_context: CallbackContext) -> None:
+    callback_context.state["runs"] = callback_context.state.get("runs", 0) + 1
+
+
+def sign(callback_context: CallbackContext) -> str:
+    return f"signed by {callback_context.agent_name}"
+
+
 def transfers() -> BaseAgent:
-    return talker("root", (".*", {"transfer": "a"}), sub_agents=[talker("a", (".*", {"transfer": "b"})), counter("b")])
+    last = counter("b", before_agent_callback=note_run, after_agent_callback=sign)
+    return talker("root", (".*", {"transfer": "a"}), sub_agents=[talker("a", (".*", {"transfer": "b"})), last])
 
 
 def nested() -> BaseAgent:

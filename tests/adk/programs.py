@@ -13,6 +13,8 @@ from google.adk.events import Event, EventActions
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.planners import BuiltInPlanner, PlanReActPlanner
 from google.adk.tools import AgentTool, BaseTool, FunctionTool, LongRunningFunctionTool, exit_loop, google_search
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.openapi_tool import OpenAPIToolset
 from google.genai import types
 from pydantic import BaseModel
 
@@ -127,14 +129,53 @@ class Doubler(BaseTool):  # type: ignore[misc]
         llm_request.append_instructions(["You can double."])
 
 
+async def is_large(amount: int, tool_context: Any) -> bool:
+    return amount > 100 and tool_context.state.get("strict", True)
+
+
+def pay(amount: int, tool_context: Any) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
 weather = agent("weather", ("get_weather", {"city": "Rome", "made_up": 1}), "show:last", tools=[get_weather])
 keeper = agent("keeper", ("remember", {"what": "milk"}), "show:last", tools=[FunctionTool(func=remember)])
 doubler = agent("doubler", ("double", {"n": 21}), "show:last", tools=[Doubler()])
 doubler_says = agent("doubler_says", "show:instruction", tools=[Doubler()])
 expenses = agent("expenses", ("ask_boss", {"amount": 500}), "show:last", tools=[LongRunningFunctionTool(func=ask_boss)])
 careful = agent("careful", ("delete_all", {}), "show:last", tools=[FunctionTool(func=delete_all, require_confirmation=True)])
+payer_tools = [FunctionTool(func=pay, require_confirmation=is_large)]
+payer = agent("payer", ("pay", {"amount": 50}), ("pay", {"amount": 500}), "show:last", tools=payer_tools)
+hasty = agent("hasty", ("pay", {}), "show:last", tools=payer_tools)
 searcher = agent("searcher", "show:tools", tools=[google_search, get_weather])
 coder = agent("coder", "show:tools", code_executor=BuiltInCodeExecutor())
+
+
+class Drawer(BaseToolset):  # type: ignore[misc]
+    """Tools by the session's state. It also has a say in requests."""
+
+    async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
+        if readonly_context.state.get("broken"):
+            raise OSError("the server is away")
+        return [FunctionTool(get_weather), *([Doubler()] if readonly_context.state.get("may_double") else [])]
+
+    async def process_llm_request(self, *, tool_context: Any, llm_request: LlmRequest) -> None:
+        llm_request.append_instructions(["There is a drawer."])
+
+    async def close(self) -> None:
+        noted(os.environ["ADK_TEST_LOG"], "drawer closed")
+
+
+PETS = {
+    "openapi": "3.0.0",
+    "info": {"title": "pets", "version": "1"},
+    "servers": [{"url": "http://127.0.0.1:1"}],
+    "paths": {"/pets": {"get": {"operationId": "listPets", "responses": {"200": {"description": "all pets"}}}}},
+}
+drawer = agent("drawer", ("d_get_weather", {"city": "Rome"}), "show:last", tools=[Drawer(tool_name_prefix="d")])
+drawer_tools = agent("drawer_tools", "show:tools", tools=[Drawer()])
+drawer_says = agent("drawer_says", "show:instruction", tools=[Drawer()])
+pets = agent("pets", ("list_pets", {}), "show:last", tools=[OpenAPIToolset(spec_dict=PETS)])
 
 # Instructions, planners, configuration.
 
@@ -183,7 +224,7 @@ def adapt_args(args: dict[str, Any], tool: BaseTool, tool_context: Any) -> dict[
 
 
 def add_source(tool: BaseTool, args: dict[str, Any], tool_context: Any, tool_response: dict[str, Any]) -> None:
-    tool_response["source"] = f"events: {len(tool_context.session.events) >= 0}"
+    tool_response["source"] = f"session: {len(tool_context.session.id) > 0}"
 
 
 def apologise(callback_context: Any, llm_request: LlmRequest, error: Exception) -> LlmResponse:
@@ -223,10 +264,16 @@ refine = LoopAgent(
     name="refine", max_iterations=3, sub_agents=[agent("improve", "better"), agent("judge", ("exit_loop", {}), tools=[exit_loop])]
 )
 again = LoopAgent(name="again", max_iterations=2, sub_agents=[agent("repeat", "once more")])
+
+
+def know(callback_context: Any, llm_request: LlmRequest) -> LlmResponse:
+    return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="I know it.")]))
+
+
 team = agent(
     "team",
     ("transfer_to_agent", {"agent_name": "specialist"}),
-    sub_agents=[agent("specialist", "I know it.", description="Knows.")],
+    sub_agents=[Agent(name="specialist", description="Knows.", before_model_callback=know)],
 )
 
 
@@ -276,6 +323,29 @@ story = Conditional(
 )
 
 
+class Direct(BaseAgent):  # type: ignore[misc]
+    """Writes into the session's state, past any event."""
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Event, None]:
+        ctx.session.state["tone"] = "grave"
+        ctx.session.state["list"] = ["a"]
+        async for event in self.sub_agents[0].run_async(ctx):
+            yield event
+        ctx.session.state["list"].append("b")
+        text = f"{ctx.session.state['tone']} {ctx.session.state['seen']}"
+        yield Event(author=self.name, content=types.Content(role="model", parts=[types.Part(text=text)]))
+        del ctx.session.state["tone"]
+
+
+def note_seen(callback_context: Any) -> None:
+    callback_context._invocation_context.session.state["seen"] = callback_context.state["tone"]
+
+
+direct = Direct(
+    name="direct", sub_agents=[agent("speaker", "show:instruction", instruction="Be {tone}.", before_agent_callback=note_seen)]
+)
+
+
 class Checker(BaseAgent):  # type: ignore[misc]
     """Ends a loop, as the checkers of the samples do."""
 
@@ -301,7 +371,7 @@ def deadly_tool() -> str:
     log = os.environ["ADK_TEST_LOG"]
     died = Path(log + ".died")
     noted(log, "deadly")
-    if not died.exists() and os.environ["ADK_TEST_MAY_DIE"] == "1":
+    if not died.exists() and os.environ["ADK_TEST_PID"] != str(os.getpid()):
         died.touch()
         os._exit(1)
     return "two"
@@ -336,8 +406,23 @@ class Router(BaseAgent):  # type: ignore[misc]
 root_agent = Router(
     name="router",
     sub_agents=[
-        *(weather, keeper, doubler, doubler_says, expenses, careful, searcher, coder),
+        *(
+            weather,
+            keeper,
+            doubler,
+            doubler_says,
+            expenses,
+            careful,
+            payer,
+            hasty,
+            searcher,
+            coder,
+            drawer,
+            drawer_tools,
+            drawer_says,
+            pets,
+        ),
         *(templated, provided, planner, thinker, configured, guarded, signed, adapted, sorry),
-        *(pipeline, fan, refine, again, team, asker, story, checked, mortal),
+        *(pipeline, fan, refine, again, team, asker, story, direct, checked, mortal),
     ],
 )

@@ -17,23 +17,32 @@ from pathlib import Path
 def outcome(path: Path) -> str:
     """What becomes of the program in one `agent.py`."""
     warnings.simplefilter("ignore")
-    package = path.parent
-    sys.path[:0] = [str(package.parent), str(package)]
+    package, name = path.parent, f"{path.parent.name}.agent"
+    while (package.parent / "__init__.py").exists():
+        package = package.parent
+        name = f"{package.name}.{name}"
+    sys.path[:0] = [str(package.parent), str(path.parent)]
     os.chdir(package.parent)
     os.environ.setdefault("GOOGLE_CLOUD_PROJECT", "none")
     os.environ.setdefault("GOOGLE_CLOUD_LOCATION", "none")
     os.environ.setdefault("GOOGLE_API_KEY", "none")
     try:
-        module = importlib.import_module(f"{package.name}.agent")
+        module = importlib.import_module(name)
     except BaseException as error:  # Programs raise anything, SystemExit among it.
         return f"not imported: {type(error).__name__}: {error}"
     root = getattr(module, "app", None) or getattr(module, "root_agent", None)
     if root is None:
-        return "not imported: it has neither root_agent nor app"
+        return "no program: it has neither root_agent nor app"
+    from ray import cloudpickle
+
+    from actors.definitions.tree.tree import AgentTree
     from runtime.adk import from_adk
 
     try:
         adapted = from_adk(root)
+        # What a deployment checks, and what travels to its processes.
+        tree = AgentTree(adapted.root_agent, adapted.plugins)
+        cloudpickle.dumps([tree.spec(agent.name) for agent in tree])  # type: ignore[no-untyped-call]
     except Exception as error:
         return f"refused: {error}"
     return "; ".join(["a tree", *adapted.notes])

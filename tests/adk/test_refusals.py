@@ -12,10 +12,8 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.code_executors import UnsafeLocalCodeExecutor
-from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.tools import FunctionTool
 
-from actors import AgentTool
+from actors import AgentTool, CallbackContext
 from actors.errors import DefinitionError
 from runtime.adk import from_adk
 from tests.adk import programs
@@ -32,12 +30,6 @@ class Fancy(LlmAgent):  # type: ignore[misc]
         (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent"),
         (LlmAgent(name="task", mode="task"), "mode='task'"),
         (LlmAgent(name="local", code_executor=UnsafeLocalCodeExecutor()), "code_executor=UnsafeLocalCodeExecutor"),
-        (LlmAgent(name="listing", output_schema=list[str]), "output_schema"),
-        (
-            LlmAgent(name="asks", tools=[FunctionTool(programs.get_weather, require_confirmation=lambda city: True)]),
-            "tool 'get_weather' of agent 'asks': require_confirmation as a function",
-        ),
-        (App(name="app", root_agent=LlmAgent(name="a"), plugins=[BasePlugin(name="spy")]), r"plugins of an App .*spy"),
         ("no agent", "str is no tree of agents"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -79,3 +71,19 @@ def test_trees_pickle_without_the_agents_around_them() -> None:
     assert max(sizes.values()) < 20_000
     asker = next(agent for agent in root.sub_agents if agent.name == "asker")
     assert any(isinstance(tool, AgentTool) for tool in pickle.loads(pickle.dumps(asker)).tools)
+
+
+def test_events_in_a_callback_are_read_or_refused_by_name(local: Deploy) -> None:
+    def look(callback_context: Any) -> None:
+        callback_context.state["seen"] = len(callback_context.session.events)
+
+    with local(programs.agent("looking", "hi", before_agent_callback=look)) as rt:
+        turn = rt.run(user_id="u", session_id="s", message="hi")
+        if not hasattr(CallbackContext, "session"):
+            with pytest.raises(DefinitionError, match="events in callbacks and tools of google-adk is not carried over"):
+                turn.result()
+            return
+        turn.result()
+        session = rt.sessions.get("u", "s")
+        assert session is not None
+        assert session.state["seen"] == 1

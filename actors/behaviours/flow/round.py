@@ -125,7 +125,9 @@ class _Round:
         waiting: list[str] = []
         calls: list[FunctionCall] = []
         decided: dict[str, JsonObject | None] = {}
-        for open_call in (await self._context.task_view()).open_calls(self._work.run):
+        open_calls = list((await self._context.task_view()).open_calls(self._work.run))
+        await self._tools.decide(open_call.call for open_call in open_calls)
+        for open_call in open_calls:
             call_id = open_call.call.id or ""
             if self._is_over(open_call):
                 continue

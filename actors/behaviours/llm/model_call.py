@@ -95,7 +95,9 @@ class ModelCall:
             if actions.freeze() != NO_ACTIONS:
                 await self._context.emit(Event(actions=actions.freeze()))
             return None
-        return await self._with_large_data_saved(self._event(await self._with_unique_ids(response), actions))
+        response = await self._with_unique_ids(response)
+        await self._tools.decide(response.content.function_calls() if response.content is not None else ())
+        return await self._with_large_data_saved(self._event(response, actions))
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         """Return the model's response, or what callbacks put in its place."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -79,11 +79,32 @@ class ToolCalls:
         self._context = context
         self.own = by_name
         self.by_name = by_name
+        self._needs_consent: dict[str, bool] = {}
+
+    async def decide(self, calls: Iterable[FunctionCall]) -> None:
+        """Ask the tools of these calls whether the user has to agree to them. Raises what a tool raises."""
+        for call in calls:
+            tool = self.by_name.get(call.name)
+            if call.id and tool is not None and tool.require_confirmation and not is_malformed(call):
+                await self._ask(tool, call)
+
+    async def _ask(self, tool: Tool, call: FunctionCall) -> bool:
+        call_id = call.id or ""
+        if call_id not in self._needs_consent:
+            context = self._tool_context(call_id, Actions())
+            self._needs_consent[call_id] = await tool.needs_confirmation(dict(call.args or {}), context)
+        return self._needs_consent[call_id]
+
+    def _waits_for_consent(self, tool: Tool, call_id: str | None) -> bool:
+        return tool.require_confirmation and self._needs_consent.get(call_id or "", True)
 
     def may_wait(self, call: FunctionCall) -> bool:
-        """True if the response to a call may come in a later turn: of a long-running tool, or of one that needs consent."""
+        """True if the response to a call may come in a later turn: of a long-running tool, or of one that needs consent.
+
+        `decide` has to be called before.
+        """
         tool = self.by_name.get(call.name)
-        return tool is not None and (tool.is_long_running or tool.require_confirmation)
+        return tool is not None and (tool.is_long_running or self._waits_for_consent(tool, call.id))
 
     def long_running_ids(self, content: Content | None) -> tuple[str, ...]:
         """Return the ids of the calls in a content that may wait."""
@@ -95,7 +116,9 @@ class ToolCalls:
         calls = content.function_calls() if content is not None else ()
         tools = {call.id: self.by_name.get(call.name) for call in calls if call.id}
         return {
-            call_id: {"confirmed": False} for call_id, tool in tools.items() if tool is not None and tool.require_confirmation
+            call_id: {"confirmed": False}
+            for call_id, tool in tools.items()
+            if tool is not None and self._waits_for_consent(tool, call_id)
         }
 
     def only_decide(self, calls: Sequence[FunctionCall]) -> bool:
@@ -141,14 +164,13 @@ class ToolCalls:
 
     async def _checked_result(self, call: FunctionCall, decided: Decisions) -> ToolResult:
         actions = Actions()
-        if call.args and MALFORMED in call.args:
-            return ToolResult(
-                call, actions, {"error": f"the arguments of {call.name} are no JSON object: {call.args[MALFORMED]}"}
-            )
+        if is_malformed(call):
+            given = (call.args or {})[MALFORMED]
+            return ToolResult(call, actions, {"error": f"the arguments of {call.name} are no JSON object: {given}"})
         tool = self.by_name.get(call.name) or _MissingTool(call.name, self._unknown(call.name))
         if tool.require_confirmation:
             response = decided.get(call.id or "")
-            if response is not None or call.id not in decided:
+            if response is not None or (call.id not in decided and await self._ask(tool, call)):
                 return ToolResult(call, actions, response)
         try:
             result = await self._call(tool, dict(call.args or {}), self._tool_context(call.id or "", actions))
@@ -207,6 +229,11 @@ class ToolCalls:
             actions=actions,
             **facts_for_user_code(context),
         )
+
+
+def is_malformed(call: FunctionCall) -> bool:
+    """True if the model's arguments are no JSON object."""
+    return bool(call.args) and MALFORMED in (call.args or {})
 
 
 def _check_actions(actions: Actions) -> int:

@@ -16,9 +16,15 @@ class CustomAgent(BaseAgent):
 
     The instance is pickled to the agent's actor, so its fields must be plain data. One instance serves many sessions at once:
     keep what belongs to a run in `context.state`, not in the instance.
+
+    Attributes:
+        resumes_itself: of its class: when `run` is called again it goes on where the log ends, so all that it yields then is
+            new. It finds what it has yielded before in `context.done`. Calls in its events with `long_running_tool_ids` pause the
+            turn, and the answer calls `run` again. Default False: `run` yields the same events again.
     """
 
     kind: ClassVar[Literal["custom"]] = "custom"
+    resumes_itself: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -35,7 +41,8 @@ class CustomAgent(BaseAgent):
 
         `run` is called again when the agent's process was lost, and when the answer has come that an agent below it waited
         for. It
-        must then yield the same events in the same order: those that are in the log already are not stored again.
+        must then yield the same events in the same order, unless it `resumes_itself`: those that are in the log already are not
+        stored again.
 
         Args:
             context: the turn, its state, and `await context.run_agent("child")`.

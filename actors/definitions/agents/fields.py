@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Never
 
 from actors.definitions.tools.base import Tool
+from actors.definitions.tools.toolset import Toolset
 from actors.errors import AgentTreeError, DefinitionError
 from actors.messages.event import USER
 from actors.messages.shown import shown
@@ -29,7 +30,7 @@ NOT_OF_AGENTS: Mapping[str, str] = {
 _CHANGES = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
 
 
-class ToolTuple(tuple[Tool, ...]):
+class ToolTuple(tuple[Tool | Toolset, ...]):
     """The tools of an agent, in order. They cannot be changed, and say so."""
 
     __slots__ = ()

@@ -19,6 +19,7 @@ from actors.definitions.planners.base import BasePlanner
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
+from actors.definitions.tools.toolset import Toolset
 from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw
 from actors.messages.json_types import JsonObject
@@ -44,7 +45,7 @@ class LlmAgent(BaseAgent):
         static_instruction: a text, or a Content of texts, that is no template and begins the system instruction, so that services
             can cache what is before the conversation. With it, `instruction` stands in the conversation, before the newest
             message. Default none.
-        tools: Tool objects, or plain functions, which become FunctionTools; default none.
+        tools: Tool and Toolset objects, or plain functions, which become FunctionTools; default none.
         disallow_transfer_to_parent: it may not hand the conversation to its parent; default False.
         disallow_transfer_to_peers: it may not hand the conversation to its siblings; default False.
         include_contents: "default" shows the model the conversation, "none" only the newest message and what follows it.
@@ -113,18 +114,8 @@ class LlmAgent(BaseAgent):
     @field_validator("tools")
     @classmethod
     def _as_tools(cls, given: Sequence[object]) -> ToolTuple:
-        tools = ToolTuple(as_tool(tool) for tool in given)
-        names: set[str] = set()
-        for tool in tools:
-            if not tool.name:
-                raise ValueError(f"a {type(tool).__name__} has no name")
-            if tool.name == TRANSFER_TOOL:
-                raise ValueError(f"the name {TRANSFER_TOOL!r} is taken by the tool that agents get for their transfers")
-            if tool.require_confirmation and tool.is_long_running:
-                raise ValueError(f"tool {tool.name!r}: the answer to a call is the user's consent or a late result, not both")
-            if tool.name in names:
-                raise ValueError(f"two tools are called {tool.name!r}")
-            names.add(tool.name)
+        tools = ToolTuple(tool if isinstance(tool, Toolset) else as_tool(tool) for tool in given)
+        check_tools([tool for tool in tools if isinstance(tool, Tool)])
         return tools
 
     @field_validator("generate_content_config")
@@ -185,6 +176,21 @@ _FUNCTION_TOOLS: WeakValueDictionary[tuple[int, str, str | None], FunctionTool] 
 """The tool of each plain function, as long as an agent has it. Keyed by the function's id: the tool keeps the function alive."""
 
 
+def check_tools(tools: Sequence[Tool]) -> None:
+    """Check that an agent can have these tools side by side. Raises ValueError, which names the one that it cannot have."""
+    names: set[str] = set()
+    for tool in tools:
+        if not tool.name:
+            raise ValueError(f"a {type(tool).__name__} has no name")
+        if tool.name == TRANSFER_TOOL:
+            raise ValueError(f"the name {TRANSFER_TOOL!r} is taken by the tool that agents get for their transfers")
+        if tool.require_confirmation and tool.is_long_running:
+            raise ValueError(f"tool {tool.name!r}: the answer to a call is the user's consent or a late result, not both")
+        if tool.name in names:
+            raise ValueError(f"two tools are called {tool.name!r}")
+        names.add(tool.name)
+
+
 def as_tool(given: object) -> Tool:
     """A tool, or a plain function as a FunctionTool.
 
@@ -204,4 +210,5 @@ def as_tool(given: object) -> Tool:
         return FunctionTool(given)
     if hasattr(given, "model_dump"):
         raise ValueError("a tool must be a Tool or a function: google-genai's Tool goes into generate_content_config.tools")
-    raise ValueError(f"a tool must be a Tool or a function, not {type(given).__name__}")
+    hint = "; a Toolset stands in the `tools` of an agent" if isinstance(given, Toolset) else ""
+    raise ValueError(f"a tool must be a Tool or a function, not {type(given).__name__}{hint}")

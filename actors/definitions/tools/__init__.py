@@ -17,6 +17,7 @@ from actors.definitions.tools.requests.examples import Example, ExampleTool
 from actors.definitions.tools.requests.preload_memory import PreloadMemoryTool, preload_memory
 from actors.definitions.tools.state import State
 from actors.definitions.tools.tasks import create_tasks
+from actors.definitions.tools.toolset import Toolset
 
 __all__ = [
     "Actions",
@@ -32,6 +33,7 @@ __all__ = [
     "State",
     "Tool",
     "ToolContext",
+    "Toolset",
     "code_execution",
     "create_tasks",
     "exit_loop",

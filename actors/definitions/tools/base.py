@@ -16,7 +16,8 @@ class Tool(ABC):
         name: unique among the tools of an agent.
         description: what the tool does, for the model.
         is_long_running: `run` may return None, and the answer comes in a later turn; default False.
-        require_confirmation: the tool is run only after the user has agreed; default False.
+        require_confirmation: the tool is run only after the user has agreed, save for calls of which `needs_confirmation` says
+            otherwise; default False.
         only_decides: the tool sets actions of its event, always returns a result, and has no other effect, so it may be run
             before its call is stored; default False.
     """
@@ -46,6 +47,20 @@ class Tool(ABC):
         Raises:
             Exception: fails the agent's run.
         """
+
+    async def needs_confirmation(self, args: JsonObject, context: ToolContext) -> bool:
+        """Whether the user has to agree to one call of a tool with `require_confirmation`; by default to every one.
+
+        It has to say the same when it is asked again, after a loss.
+
+        Args:
+            args: the arguments that the model gave.
+            context: of the call; what is written into it is lost.
+
+        Raises:
+            Exception: fails the agent's run.
+        """
+        return True
 
     @abstractmethod
     async def run(self, args: JsonObject, context: ToolContext) -> JsonValue:

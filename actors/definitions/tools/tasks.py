@@ -13,6 +13,7 @@ import pydantic
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.json_schema import json_schema
+from actors.definitions.tools.toolset import Toolset
 from actors.definitions.tools.validation import problems
 from actors.errors.suggestions import did_you_mean
 from actors.messages.flow import MAX_CALLS_OF_A_TASK, TaskChange, TaskNode
@@ -266,7 +267,7 @@ create_tasks = CreateTasksTool()
 """Lets an agent create tasks while the flow runs."""
 
 
-def refuse_taken_name(tool: Tool) -> None:
+def refuse_taken_name(tool: Tool | Toolset) -> None:
     """Check that a tool can be used in flows. Raises ValueError when its name is one of the flows' own tools."""
     if is_controllers(tool.name) and not isinstance(tool, CreateTasksTool):
         raise ValueError(

@@ -1,0 +1,104 @@
+"""The toolsets of a process: each is asked once for all agents that have it, and closed when the last of them leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from actors.behaviours.lifecycle import facts_for_user_code
+from actors.definitions.agents.agent_tool import AgentTool
+from actors.definitions.agents.llm import LlmAgent, as_tool, check_tools
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import ReadonlyContext
+from actors.definitions.tools.toolset import Toolset
+from actors.definitions.tree.spec import AgentSpec
+from actors.errors import DefinitionError
+from actors.interfaces.context import Context
+
+logger = logging.getLogger(__name__)
+
+
+class _Open:
+    """A toolset that is in use.
+
+    Attributes:
+        users: the actors whose agents have it.
+        tools: what it has answered; None before.
+        lock: held while it is asked.
+    """
+
+    def __init__(self, toolset: Toolset) -> None:
+        self.toolset = toolset
+        self.users: set[object] = set()
+        self.tools: Sequence[Tool] | None = None
+        self.lock = asyncio.Lock()
+
+
+class OpenToolsets:
+    """The toolsets that agents of one process use."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, _Open] = {}
+
+    async def resolved(self, spec: AgentSpec, context: Context, user: object) -> AgentSpec:
+        """The spec of an LLM agent with tools in place of its toolsets.
+
+        Args:
+            context: the run for which they are asked.
+            user: the actor that has to call `release` when it stops.
+
+        Raises:
+            DefinitionError: a toolset has answered with something that is no tool, or with a name that is taken.
+            Exception: what a toolset raises.
+        """
+        agent = cast(LlmAgent, spec.definition)
+        if not any(isinstance(tool, Toolset) for tool in agent.tools):
+            return spec
+        facts = ReadonlyContext(**facts_for_user_code(context))
+        tools: list[Tool] = []
+        for tool in agent.tools:
+            tools += await self._tools(tool, agent.name, facts, user) if isinstance(tool, Toolset) else [tool]
+        try:
+            check_tools(tools)
+        except ValueError as error:
+            raise DefinitionError(f"the toolsets of agent {agent.name!r}: {error}") from error
+        return replace(spec, definition=agent.model_copy(update={"tools": tuple(tools)}))
+
+    async def _tools(self, toolset: Toolset, agent: str, facts: ReadonlyContext, user: object) -> Sequence[Tool]:
+        used = self._open.setdefault(id(toolset), _Open(toolset))
+        used.users.add(user)
+        if toolset.per_run:
+            return _checked(await toolset.tools(facts), toolset, agent)
+        async with used.lock:
+            if used.tools is None:
+                used.tools = _checked(await toolset.tools(facts), toolset, agent)
+            return used.tools
+
+    async def release(self, user: object) -> None:
+        """An actor stops: close the toolsets that no other one uses. What closing raises is logged."""
+        for used in [used for used in self._open.values() if user in used.users]:
+            used.users.discard(user)
+            if used.users:
+                continue
+            del self._open[id(used.toolset)]
+            try:
+                await used.toolset.aclose()
+            except Exception:
+                logger.exception("toolset %r could not be closed", used.toolset.name)
+
+
+def _checked(given: Sequence[object], toolset: Toolset, agent: str) -> Sequence[Tool]:
+    try:
+        tools = [as_tool(tool) for tool in given]
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"toolset {toolset.name!r} of agent {agent!r}: {error}") from error
+    for tool in tools:
+        if isinstance(tool, AgentTool):
+            raise DefinitionError(
+                f"toolset {toolset.name!r} of agent {agent!r} has the agent {tool.name!r}: list it in the agent's `tools`, "
+                "since agents are known before anything runs"
+            )
+    return tools

@@ -1,0 +1,44 @@
+"""Which agents of google-adk have no counterpart among raygrove's."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+
+_DELEGATED = ("task", "single_turn")
+
+
+class Alien(NamedTuple):
+    """What an agent has that raygrove's do not have, and what its author could use instead."""
+
+    what: str
+    instead: str
+
+
+def without_counterpart(agent: Any) -> Alien | None:
+    """What an agent or node has that has no counterpart; None for one that can be converted, its children aside."""
+    kind = type(agent).__name__
+    if not isinstance(agent, BaseAgent):
+        return Alien(f"{kind} is a node of a graph", "write a subclass of BaseAgent, or a Flow of raygrove")
+    delegates = [child.name for child in agent.sub_agents if getattr(child, "mode", None) in _DELEGATED]
+    if delegates:
+        return Alien(f"it delegates to {delegates[0]!r} by mode={_mode(agent, delegates[0])!r}", "use an AgentTool")
+    if not isinstance(agent, LlmAgent):
+        return None
+    if type(agent) is not LlmAgent:
+        return Alien(f"{kind} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
+    if agent.mode in _DELEGATED:
+        return Alien(f"mode={agent.mode!r}", "leave it out, or use an AgentTool")
+    if agent.parallel_worker:
+        return Alien("parallel_worker", "leave it out, or use a ParallelAgent")
+    executor = agent.code_executor
+    if executor is not None and not isinstance(executor, BuiltInCodeExecutor):
+        return Alien(f"code_executor={type(executor).__name__}", "give code to a tool of your own")
+    return None
+
+
+def _mode(agent: BaseAgent, child: str) -> str:
+    return next(str(each.mode) for each in agent.sub_agents if each.name == child)

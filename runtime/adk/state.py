@@ -1,0 +1,127 @@
+"""A session's state as user code of google-adk sees it: a dictionary that knows what was written into it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_MISSING = object()
+
+
+class StateCopy(dict[str, Any]):
+    """A session's state in one run. It is a dictionary, as ADK's is, and user code may write into it past any event.
+
+    Lists and dictionaries are copied when they are read: what is changed inside of them must not change what the agent's actor
+    remembers of the session. All that is changed is stored with the next event.
+
+    Args:
+        state: the state as it is stored. Its values are never changed in place.
+    """
+
+    def __init__(self, state: Mapping[str, Any]) -> None:
+        super().__init__(state)
+        # The stored values of the keys that user code may have changed.
+        self._stored: dict[str, Any] = {}
+
+    def changes(self) -> dict[str, Any]:
+        """What user code has changed, by key; None for what it has removed."""
+        found: dict[str, Any] = {}
+        for key, stored in self._stored.items():
+            now = super().get(key, _MISSING)
+            if now is _MISSING:
+                if stored is not _MISSING:
+                    found[key] = None
+            elif now is not stored and (type(now) is not type(stored) or now != stored):
+                found[key] = now
+        return found
+
+    def stored(self, state: Mapping[str, Any]) -> None:
+        """Take over the state as it is stored now, with all that was written here before."""
+        self._stored.clear()
+        super().clear()
+        super().update(state)
+
+    def rebase(self, state: Mapping[str, Any]) -> None:
+        """Take over the state as it is stored now; what is written here and not stored stays."""
+        changes = self.changes()
+        self.stored(state)
+        self.update(changes)
+
+    def _note(self, key: str) -> None:
+        if key not in self._stored:
+            self._stored[key] = super().get(key, _MISSING)
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        if isinstance(value, dict | list) and key not in self._stored:
+            self._stored[key] = value
+            value = copy.deepcopy(value)
+            super().__setitem__(key, value)
+        return value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._note(key)
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        self._note(key)
+        super().__delitem__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        # With a method of its own for this, dict(state) and **state get their values from __getitem__, too.
+        return super().__iter__()
+
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
+        self.update(other)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (self.copy(),)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+        return self[key] if key in self else default  # noqa: SIM401 - dict.get would not copy
+
+    def items(self) -> Any:
+        """Keys and values."""
+        return self.copy().items()
+
+    def values(self) -> Any:
+        """All values."""
+        return self.copy().values()
+
+    def copy(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        return {key: self[key] for key in self}
+
+    def update(self, *others: Any, **more: Any) -> None:
+        """Set several keys."""
+        for key, value in dict(*others, **more).items():
+            self[key] = value
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a key, which is set to the default if it is missing."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """Remove a key, and return its value."""
+        if key not in self and default:
+            return default[0]
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the last key, and return it with its value."""
+        key = next(reversed(list(self)), None)
+        if key is None:
+            raise KeyError("the state is empty")
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        for key in list(self):
+            del self[key]

@@ -1,0 +1,107 @@
+"""A toolset is asked when its agent first runs in a process, and closed when the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from actors import AgentTool, FunctionTool, LlmAgent, ReadonlyContext, Task, Tool, Toolset
+from actors.errors import AgentFailedError, DefinitionError
+from actors.testing import PatternModel, ScriptedModel
+from tests.support.runtimes import Deploy, author_texts, run_turn
+
+
+def look_up(order: str) -> str:
+    """Look up an order."""
+    return f"{order} is late"
+
+
+class Server(Toolset):
+    """Has the tools that it is given, and notes what is done with it."""
+
+    def __init__(self, *tools: Any, fails: int = 0) -> None:
+        self.given = tools
+        self.fails = fails
+        self.done: list[str] = []
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        self.done.append(f"asked by {context.agent_name}")
+        if self.fails:
+            self.fails -= 1
+            raise OSError("the server is away")
+        return self.given
+
+    async def aclose(self) -> None:
+        self.done.append("closed")
+
+
+class ByState(Server):
+    """Has a tool only for those who may use it."""
+
+    per_run = True
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        return await super().tools(context) if context.state.get("may") else ()
+
+
+def caller(name: str, toolset: Toolset, **fields: Any) -> LlmAgent:
+    model = PatternModel([("tool:", "called"), ("late", {"call": "look_up", "args": {"order": "42"}})])
+    return LlmAgent(name=name, model=model, tools=[toolset], **fields)
+
+
+def test_it_is_asked_once_for_all_agents_of_a_process_and_closed_once(local: Deploy) -> None:
+    server = Server(look_up)
+    root = caller("root", server, sub_agents=[caller("other", server)])
+    with local(root) as rt:
+        assert server.done == []
+        for session in ("s1", "s2"):
+            events = run_turn(rt, "Is 42 late?", session_id=session)
+            assert next(events[1].function_responses()).response == {"result": "42 is late"}
+        assert rt.tree().tools == ("Server",)
+    assert server.done == ["asked by root", "closed"]
+
+
+def test_one_that_depends_on_the_session_is_asked_before_each_run(local: Deploy) -> None:
+    server = ByState(look_up)
+    with local(caller("root", server)) as rt:
+        for may in (True, False):
+            events = run_turn(rt, "Is 42 late?", state_delta={"may": may})
+            response = next(events[1].function_responses()).response
+            assert ("error" in response) is not may
+
+
+def test_a_toolset_that_fails_fails_the_run_and_is_asked_again_by_the_next(local: Deploy) -> None:
+    server = Server(look_up, fails=1)
+    with local(caller("root", server)) as rt:
+        with pytest.raises(AgentFailedError, match="the server is away"):
+            run_turn(rt, "Is 42 late?")
+        assert author_texts(run_turn(rt, "Is 42 late?"))[-1] == ("root", "called")
+
+
+@pytest.mark.parametrize(
+    ("toolset", "error"),
+    [
+        (Server(look_up, FunctionTool(look_up)), "the toolsets of agent 'root': two tools are called 'look_up'"),
+        (Server("look_up"), "toolset 'Server' of agent 'root': a tool must be a Tool or a function, not str"),
+        (Server(AgentTool(LlmAgent(name="clerk"))), "toolset 'Server' of agent 'root' has the agent 'clerk'"),
+    ],
+    ids=["twice", "no tool", "an agent"],
+)
+def test_what_cannot_be_a_tool_is_named(local: Deploy, toolset: Toolset, error: str) -> None:
+    with local(caller("root", toolset)) as rt, pytest.raises(DefinitionError, match=error):
+        run_turn(rt, "Is 42 late?")
+
+
+def test_agents_have_the_tools_of_their_toolsets_in_flows_too(local: Deploy) -> None:
+    server = Server(look_up)
+    steps = [{"call": "look_up", "args": {"order": "42"}}, {"call": "succeed_check", "args": {"result": "late"}}]
+    with local(LlmAgent(name="root", model=ScriptedModel(steps), tools=[server])) as rt:
+        assert rt.run_task("Check order 42.", name="check", user_id="ada", session_id="s1") == "late"
+    assert server.done == ["asked by root", "closed"]
+
+
+def test_a_task_takes_no_toolset() -> None:
+    with pytest.raises(DefinitionError, match="a Toolset stands in the `tools` of an agent"):
+        Task(name="check", objective="Check it.", tools=[Server()])

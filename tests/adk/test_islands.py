@@ -1,0 +1,174 @@
+"""What has no counterpart runs inside ADK's own Runner, in one actor, and goes on after a loss where the log ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
+
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.events import Event, RequestInput
+from google.adk.workflow import START, Workflow
+from google.genai import types
+
+from actors import Content, FunctionResponse, Part
+from actors.errors import DefinitionError
+from runtime import Runtime
+from runtime.adk import from_adk
+from tests.adk import programs
+from tests.adk.programs import noted
+from tests.support.runtimes import Deploy, author_texts, run_turn
+
+LOG = "ADK_TEST_LOG"
+
+
+def dies_once(name: str) -> None:
+    """Kill the process, once, unless it is the one of the tests."""
+    noted(os.environ[LOG], name)
+    mark = Path(f"{os.environ[LOG]}.{name}.died")
+    if os.environ["ADK_TEST_PID"] != str(os.getpid()) and not mark.exists():
+        mark.touch()
+        os._exit(1)
+
+
+# A graph that asks a person.
+
+
+def draft(node_input: Any) -> str:
+    noted(os.environ[LOG], "draft")
+    text = node_input if isinstance(node_input, str) else node_input.parts[0].text
+    return f"draft of {text}"
+
+
+def ask(node_input: str) -> Any:
+    return RequestInput(interrupt_id="consent", message=f"May I send the {node_input}?")
+
+
+def send(node_input: Any) -> Event:
+    dies_once("send")
+    text = f"sent: {node_input}"
+    return Event(content=types.Content(role="model", parts=[types.Part(text=text)]), state={"sent": True})
+
+
+graph = Workflow(name="graph", edges=[(START, draft, ask, send)])
+
+
+# A subclass of LlmAgent, with a tool in which the process dies.
+
+
+def first_tool() -> str:
+    """The tool that finishes."""
+    noted(os.environ[LOG], "first")
+    return "one"
+
+
+def second_tool() -> str:
+    """The tool in which the process dies."""
+    dies_once("second")
+    return "two"
+
+
+class Fancy(LlmAgent):  # type: ignore[misc]
+    """A subclass."""
+
+
+fancy = Fancy(
+    name="fancy",
+    model=programs.Logged(steps=[("first_tool", {}), ("second_tool", {}), "survived"]),
+    tools=[first_tool, second_tool],
+    output_key="said",
+)
+
+# An agent that delegates.
+
+helper = programs.agent("helper", "I did it.", description="Does it.", mode="single_turn")
+chief = programs.agent("chief", ("helper", {"request": "do it"}), "show:last", sub_agents=[helper])
+
+
+class Router(BaseAgent):  # type: ignore[misc]
+    """Runs the child that the message names, as `name: text`."""
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Event, None]:
+        said = [event.content.parts[0].text for event in ctx.session.events if event.author == "user"]
+        name = [text for text in said if text][-1].partition(":")[0]
+        async for event in next(each for each in self.sub_agents if each.name == name).run_async(ctx):
+            yield event
+
+
+router = Router(name="router", sub_agents=[fancy, chief])
+
+
+@pytest.fixture(scope="module", params=["local", "ray"])
+def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    Path(os.environ[LOG]).unlink(missing_ok=True)
+    if request.param == "ray":
+        request.getfixturevalue("local_ray")
+    adapted = from_adk(router, islands=True)
+    assert [note.partition(",")[0] for note in adapted.notes] == [
+        "agent 'fancy': Fancy is a subclass of LlmAgent",
+        "agent 'chief': it delegates to 'helper' by mode='single_turn'",
+    ]
+    with Deploy(request.param, tmp_path_factory.mktemp("islands"))(adapted.root_agent) as runtime:
+        yield runtime
+
+
+def lines() -> list[str]:
+    return Path(os.environ[LOG]).read_text().splitlines()
+
+
+def is_killed(rt: Runtime, agent: str) -> bool:
+    return rt.statistics().agents[agent].pid != os.getpid()
+
+
+def test_an_llm_agent_of_another_class_goes_on_after_a_loss_where_it_was(rt: Runtime) -> None:
+    events = run_turn(rt, "fancy: hi")
+    assert author_texts(events)[-1] == ("fancy", "survived")
+    assert [line for line in lines() if line.startswith("model")] == ["model 0", "model 1", "model 2"]
+    assert lines().count("first") == 1
+    assert lines().count("second") == 1 + is_killed(rt, "fancy")
+    session = rt.sessions.get("ada", "s1")
+    assert session is not None
+    assert session.state == {"said": "survived"}
+    calls = [call.name for event in session.events for call in event.function_calls()]
+    responses = [response.name for event in session.events for response in event.function_responses()]
+    assert calls == responses == ["first_tool", "second_tool"]
+
+
+def test_an_agent_delegates(rt: Runtime) -> None:
+    texts = author_texts(run_turn(rt, "chief: hi", session_id="s2"))
+    assert texts[-1][0] == "chief"
+    assert "I did it." in texts[-1][1]
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_graph_asks_a_person_and_goes_on_with_the_answer(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    Path(os.environ[LOG]).unlink(missing_ok=True)
+    if engine == "ray":
+        request.getfixturevalue("local_ray")
+    adapted = from_adk(graph, islands=True)
+    with Deploy(engine, tmp_path)(adapted.root_agent, app_name="graph") as rt:
+        events = run_turn(rt, "the letter")
+        call = next(call for event in events for call in event.function_calls())
+        assert [open_call.call_id for open_call in rt.pending(session_id="s1", user_id="ada")] == [call.id]
+        response = FunctionResponse(id=call.id, name=call.name, response={"result": "yes"})
+        answered = run_turn(rt, Content(role="user", parts=[Part(function_response=response)]))
+        assert author_texts(answered)[-1][1].startswith("sent: ")
+        assert "yes" in author_texts(answered)[-1][1]
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"sent": True}
+        assert lines().count("draft") == 1
+        assert lines().count("send") == 1 + is_killed(rt, "graph")
+        # A second turn begins the graph anew.
+        assert next(call for event in run_turn(rt, "the other") for call in event.function_calls()).name == call.name
+        assert lines().count("draft") == 2
+
+
+def test_without_islands_it_is_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"agent 'graph': Workflow is a node of a graph, .* from_adk\(…, islands=True\)"):
+        from_adk(graph)

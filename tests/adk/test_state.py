@@ -1,0 +1,53 @@
+"""The dictionary that user code has for a session's state."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
+
+from runtime.adk.state import StateCopy
+
+
+def test_it_knows_what_was_changed_and_leaves_the_stored_values_alone() -> None:
+    stored = {"kept": [1], "list": [1], "old": 1, "flag": 1, "same": {"a": 1}}
+    state = StateCopy(stored)
+    assert state.changes() == {}
+    state["list"].append(2)
+    state.update(new="n")
+    state["flag"] = True
+    state["same"] = {"a": 1}
+    assert state.setdefault("more", []) == []
+    assert state.pop("old") == 1
+    assert state.pop("never", None) is None
+    assert (state.get("kept"), state.get("never", 3), dict(state)["list"], {**state}["list"]) == ([1], 3, [1, 2], [1, 2])
+    assert state.changes() == {"list": [1, 2], "new": "n", "flag": True, "more": [], "old": None}
+    assert stored == {"kept": [1], "list": [1], "old": 1, "flag": 1, "same": {"a": 1}}
+
+
+def test_values_that_are_read_in_any_way_are_copies() -> None:
+    stored: dict[str, object] = {"a": [1]}
+    for read in (dict, lambda state: {**state}, copy.copy, copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))):
+        read(StateCopy(stored))["a"].append(2)
+    for value in (*StateCopy(stored).values(), *[value for _, value in StateCopy(stored).items()]):
+        value.append(2)
+    assert stored == {"a": [1]}
+
+
+def test_it_is_rebased_on_a_newer_state_with_what_is_not_stored_yet() -> None:
+    state = StateCopy({"a": 1, "b": 1})
+    state["a"] = 2
+    del state["b"]
+    state.rebase({"a": 5, "b": 5, "c": 5})
+    assert dict(state) == {"a": 2, "b": None, "c": 5}
+    state.stored({"a": 2})
+    assert (dict(state), state.changes()) == ({"a": 2}, {})
+    with pytest.raises(KeyError):
+        state.pop("b")
+    state.clear()
+    assert state.changes() == {"a": None}
+    with pytest.raises(KeyError):
+        state.popitem()
