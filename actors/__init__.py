@@ -1,59 +1,88 @@
 """Definitions of agents, tools and flows, the messages they exchange, and the actors that run them.
 
 `from actors import LlmAgent, tool` is all that most programs need of it; `runtime.Runtime` makes a tree of agents live.
+
+The names below are loaded when they are first used: what only sends messages needs no definitions.
 """
 
-from actors.definitions.agents import (
-    Agent,
-    AgentTool,
-    BaseAgent,
-    CustomAgent,
-    LlmAgent,
-    LoopAgent,
-    ParallelAgent,
-    Placement,
-    Plugin,
-    SequentialAgent,
-    Supervision,
-)
-from actors.definitions.flows import Flow, FlowAgent, Task
-from actors.definitions.tools import (
-    CallbackContext,
-    FunctionTool,
-    LongRunningFunctionTool,
-    ReadonlyContext,
-    Tool,
-    ToolContext,
-    Toolset,
-    create_tasks,
-    exit_loop,
-    load_artifacts,
-    load_memory,
-    tool,
-)
-from actors.interfaces.context import InvocationContext
-from actors.interfaces.model import Model
-from actors.messages.config import RunConfig
-from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
-from actors.messages.event import Event, EventActions, Usage
-from actors.messages.flow import FlowMark, TaskChange, TaskNode
-from actors.messages.limits import ModelLimits
-from actors.messages.memory import MemoryEntry
-from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
-from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
-from actors.messages.session import Session
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actors.definitions.agents import (
+        Agent,
+        AgentTool,
+        BaseAgent,
+        CustomAgent,
+        LlmAgent,
+        LoopAgent,
+        ParallelAgent,
+        Placement,
+        Plugin,
+        SequentialAgent,
+        Supervision,
+    )
+    from actors.definitions.flows import Flow, FlowAgent, Task
+    from actors.definitions.planners import BasePlanner, BuiltInPlanner, PlanReActPlanner
+    from actors.definitions.tools import (
+        BuiltInCodeExecutor,
+        BuiltInTool,
+        CallbackContext,
+        Example,
+        ExampleTool,
+        FunctionTool,
+        LongRunningFunctionTool,
+        PreloadMemoryTool,
+        ReadonlyContext,
+        Tool,
+        ToolContext,
+        Toolset,
+        code_execution,
+        create_tasks,
+        exit_loop,
+        google_search,
+        load_artifacts,
+        load_memory,
+        preload_memory,
+        tool,
+        url_context,
+    )
+    from actors.interfaces.context import InvocationContext
+    from actors.interfaces.model import Model
+    from actors.messages.config import RunConfig
+    from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+    from actors.messages.event import Event, EventActions, Usage
+    from actors.messages.flow import FlowMark, TaskChange, TaskNode
+    from actors.messages.limits import ModelLimits
+    from actors.messages.llm.fields import GenerateContentConfig
+    from actors.messages.memory import MemoryEntry
+    from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
+    from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
+    from actors.messages.session import Session
+    from actors.rules.flow.until import AllComplete, AnyComplete, AnyFailed, MaxAgentTurns, MaxLLMCalls
 
 __all__ = [
     "Agent",
     "AgentTool",
+    "AllComplete",
+    "AnyComplete",
+    "AnyFailed",
     "BaseAgent",
+    "BasePlanner",
     "Blob",
+    "BuiltInCodeExecutor",
+    "BuiltInPlanner",
+    "BuiltInTool",
     "CallbackContext",
     "Cancelled",
     "Content",
     "CustomAgent",
     "Event",
     "EventActions",
+    "Example",
+    "ExampleTool",
     "Failed",
     "FileData",
     "Finished",
@@ -64,12 +93,15 @@ __all__ = [
     "FunctionDeclaration",
     "FunctionResponse",
     "FunctionTool",
+    "GenerateContentConfig",
     "InvocationContext",
     "LlmAgent",
     "LlmRequest",
     "LlmResponse",
     "LongRunningFunctionTool",
     "LoopAgent",
+    "MaxAgentTurns",
+    "MaxLLMCalls",
     "MemoryEntry",
     "Model",
     "ModelLimits",
@@ -78,7 +110,9 @@ __all__ = [
     "Part",
     "Paused",
     "Placement",
+    "PlanReActPlanner",
     "Plugin",
+    "PreloadMemoryTool",
     "ReadonlyContext",
     "RunConfig",
     "SequentialAgent",
@@ -92,9 +126,99 @@ __all__ = [
     "Toolset",
     "Transfer",
     "Usage",
+    "code_execution",
     "create_tasks",
     "exit_loop",
+    "google_search",
     "load_artifacts",
     "load_memory",
+    "preload_memory",
     "tool",
+    "url_context",
 ]
+
+_MODULES = {
+    "Agent": "actors.definitions.agents",
+    "AgentTool": "actors.definitions.agents",
+    "AllComplete": "actors.rules.flow.until",
+    "AnyComplete": "actors.rules.flow.until",
+    "AnyFailed": "actors.rules.flow.until",
+    "BaseAgent": "actors.definitions.agents",
+    "BasePlanner": "actors.definitions.planners",
+    "Blob": "actors.messages.content",
+    "BuiltInCodeExecutor": "actors.definitions.tools",
+    "BuiltInPlanner": "actors.definitions.planners",
+    "BuiltInTool": "actors.definitions.tools",
+    "CallbackContext": "actors.definitions.tools",
+    "Cancelled": "actors.messages.protocol.outcomes",
+    "Content": "actors.messages.content",
+    "CustomAgent": "actors.definitions.agents",
+    "Event": "actors.messages.event",
+    "EventActions": "actors.messages.event",
+    "Example": "actors.definitions.tools",
+    "ExampleTool": "actors.definitions.tools",
+    "Failed": "actors.messages.protocol.outcomes",
+    "FileData": "actors.messages.content",
+    "Finished": "actors.messages.protocol.outcomes",
+    "Flow": "actors.definitions.flows",
+    "FlowAgent": "actors.definitions.flows",
+    "FlowMark": "actors.messages.flow",
+    "FunctionCall": "actors.messages.content",
+    "FunctionDeclaration": "actors.messages.model",
+    "FunctionResponse": "actors.messages.content",
+    "FunctionTool": "actors.definitions.tools",
+    "GenerateContentConfig": "actors.messages.llm.fields",
+    "InvocationContext": "actors.interfaces.context",
+    "LlmAgent": "actors.definitions.agents",
+    "LlmRequest": "actors.messages.model",
+    "LlmResponse": "actors.messages.model",
+    "LongRunningFunctionTool": "actors.definitions.tools",
+    "LoopAgent": "actors.definitions.agents",
+    "MaxAgentTurns": "actors.rules.flow.until",
+    "MaxLLMCalls": "actors.rules.flow.until",
+    "MemoryEntry": "actors.messages.memory",
+    "Model": "actors.interfaces.model",
+    "ModelLimits": "actors.messages.limits",
+    "Outcome": "actors.messages.protocol.outcomes",
+    "ParallelAgent": "actors.definitions.agents",
+    "Part": "actors.messages.content",
+    "Paused": "actors.messages.protocol.outcomes",
+    "Placement": "actors.definitions.agents",
+    "PlanReActPlanner": "actors.definitions.planners",
+    "Plugin": "actors.definitions.agents",
+    "PreloadMemoryTool": "actors.definitions.tools",
+    "ReadonlyContext": "actors.definitions.tools",
+    "RunConfig": "actors.messages.config",
+    "SequentialAgent": "actors.definitions.agents",
+    "Session": "actors.messages.session",
+    "Supervision": "actors.definitions.agents",
+    "Task": "actors.definitions.flows",
+    "TaskChange": "actors.messages.flow",
+    "TaskNode": "actors.messages.flow",
+    "Tool": "actors.definitions.tools",
+    "ToolContext": "actors.definitions.tools",
+    "Toolset": "actors.definitions.tools",
+    "Transfer": "actors.messages.protocol.outcomes",
+    "Usage": "actors.messages.event",
+    "code_execution": "actors.definitions.tools",
+    "create_tasks": "actors.definitions.tools",
+    "exit_loop": "actors.definitions.tools",
+    "google_search": "actors.definitions.tools",
+    "load_artifacts": "actors.definitions.tools",
+    "load_memory": "actors.definitions.tools",
+    "preload_memory": "actors.definitions.tools",
+    "tool": "actors.definitions.tools",
+    "url_context": "actors.definitions.tools",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'actors' has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

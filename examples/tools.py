@@ -15,9 +15,8 @@ def add_to_cart(item: str, quantity: int, context: ToolContext) -> dict[str, Any
         item: what to buy.
         quantity: how many.
     """
-    # State is written by assigning; changing the old dictionary in place would not be noticed.
-    cart = {**context.state.get("cart", {}), item: quantity}
-    context.state["cart"] = cart
+    cart = context.state.setdefault("cart", {})
+    cart[item] = quantity
     return {"pieces": sum(cart.values())}
 
 

@@ -15,7 +15,11 @@ from actors.errors.tracebacks import count_as_own
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
+    from runtime.driver.questions import Question
     from runtime.driver.runtime import Runtime
+    from runtime.driver.scripts.ray_data import RunTurns
+    from runtime.driver.scripts.results import MapResult
+    from runtime.driver.scripts.turn_map import TurnMap
     from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
     from runtime.driver.turns.turn import Turn, TurnResult
@@ -23,25 +27,33 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentInfo",
+    "MapResult",
     "PendingCall",
+    "Question",
+    "RunTurns",
     "Runtime",
     "RuntimeStatistics",
     "Settings",
     "TaskResult",
     "Turn",
     "TurnInfo",
+    "TurnMap",
     "TurnResult",
 ]
 
 _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
+    "MapResult": "runtime.driver.scripts.results",
     "PendingCall": "actors.messages.turn_info",
+    "Question": "runtime.driver.questions",
+    "RunTurns": "runtime.driver.scripts.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",
     "TurnInfo": "actors.messages.turn_info",
+    "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",
 }
 

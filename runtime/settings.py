@@ -20,7 +20,7 @@ PREFIX = "RAYGROVE_"
 """How the names of settings begin in the environment."""
 
 OTHER_NAMES = ("RAYGROVE_TEST_", "RAYGROVE_VECTORS")
-"""Beginnings of variables that are no settings: those of this project's own tests."""
+"""Beginnings of variables that are no settings: those of tests."""
 
 LEAST_BYTES = 64 * KIB
 """The lowest limit for messages, events and state: an event that reports a failure must fit into it."""
@@ -35,7 +35,8 @@ class Settings(BaseSettings):
         session_shards: how many Session actors share the sessions. Several need a store that takes several writers: PostgreSQL.
         runners: how many Runners share the sessions. Each has its own actors of the agents.
         max_concurrency: messages that one Ray actor handles at the same time.
-        tool_threads: sync tools that may run at the same time in one agent's process; those of ended runs do not count.
+        tool_threads: sync tools and callbacks that may run at the same time in one agent's process; those of ended runs do not
+            count.
         start_timeout_s: how long the Session actor and the Runner may take to answer for the first time.
         restart_timeout_s: how long requests wait each time that the process or node of a Session actor or a Runner is lost.
         stop_timeout_s: how long actors may take to stop before they are killed.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import hypothesis
 import pytest
 import ray
 
+from runtime.cluster.deployment.local_ray import light_ray
 from runtime.settings import Settings
 from tests.support.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.runtimes import Deploy
@@ -42,14 +44,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _start_ray(address: str | None = None) -> str:
-    ray.init(
-        # Not one that happens to be on this machine.
-        address=address or "local",
-        namespace=Settings().namespace,
-        include_dashboard=False if address is None else None,
-        log_to_driver=False,
-        num_cpus=4 if address is None else None,
-    )
+    with light_ray() if address is None else nullcontext():
+        ray.init(
+            # Not one that happens to be on this machine.
+            address=address or "local",
+            namespace=Settings().namespace,
+            include_dashboard=False if address is None else None,
+            log_to_driver=False,
+            num_cpus=4 if address is None else None,
+        )
     return str(ray.get_runtime_context().gcs_address)
 
 

@@ -128,7 +128,8 @@ class AgentActor(Actor):
         )
 
     async def _behave(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
-        spec, kind = self._spec, self._spec.definition.kind
+        spec = self._spec.as_tool if message.as_tool else self._spec
+        kind = spec.definition.kind
         if kind == "llm":
             model = self._limited_model(run, message)
             spec = await self._environment.toolsets.resolved(spec, run, self)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -11,12 +10,13 @@ from actors.agent.partials import PartialEvents
 from actors.agent.session_reader import SessionReader
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.lifecycle import callback_context
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError
 from actors.interfaces.context import Context
 from actors.messages import protocol as p
-from actors.messages.codec import encode, plain
+from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
@@ -24,6 +24,7 @@ from actors.messages.json_types import StateDelta
 from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
+from actors.rules.checks.state_values import stored_delta
 
 _KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow")
 """Fields that a plugin's replacement of an event cannot change."""
@@ -105,7 +106,7 @@ class EventWriter:
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event that plugins do not see: otherwise like `emit`."""
         self._refuse_if_stopped()
-        changed = plain(event.actions.state_delta) if event.actions.state_delta else {}
+        changed = stored_delta(event.actions.state_delta) if event.actions.state_delta else {}
         temp = only_temp(changed) if changed else {}
         if changed:
             actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
@@ -155,7 +156,7 @@ class EventWriter:
             # User code may catch its cancellation and go on, while the turn around it is not fenced.
             raise FencedError(self._turn.invocation_id, self._turn.epoch)
 
-    async def _shown_to(self, hooks: Sequence[Callable[..., Any]], context: Context, event: Event) -> Event:
+    async def _shown_to(self, hooks: Sequence[UserCallback], context: Context, event: Event) -> Event:
         """Return the event, or what a plugin puts in its place."""
         event = self.addressed(event)
         actions = Actions()

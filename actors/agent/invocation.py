@@ -13,12 +13,13 @@ from actors.agent.session_reader import SessionReader
 from actors.agent.session_view import SessionView
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import ArtifactAccess, MemoryAccess
+from actors.interfaces.session import LogAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.refs.access import SessionArtifacts, UserMemory
+from actors.refs.access import SessionArtifacts, SessionLog, UserMemory
 from actors.rules.prompt.history import History
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
@@ -39,6 +40,7 @@ class Invocation:
 
     Attributes:
         reader: reads the log and the state.
+        log: reads the events for user code.
         writer: writes the run's events.
         children: has other agents run.
         llm_budget: counts model calls.
@@ -64,7 +66,8 @@ class Invocation:
         self.user_seq = message.user_event.seq
         self.artifacts: ArtifactAccess = SessionArtifacts(environment.artifacts, key)
         self.memory: MemoryAccess = UserMemory(session, key)
-        self.streaming = message.streaming
+        self.run_config = message.config
+        self.streaming = message.config.streaming == "sse"
         self.offload = environment.offload
         self.clock = environment.clock
         self.is_resumed = message.resume
@@ -75,6 +78,7 @@ class Invocation:
         kind = spec.definition.kind
         reads_state = kind == "custom" or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
         self.reader = SessionReader(session, message, view, compiles=kind == "llm", reads_state=reads_state)
+        self.log: LogAccess = SessionLog(key, self.reader.all_events)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.llm_budget = LlmBudget(message, runner, counts)
@@ -109,10 +113,6 @@ class Invocation:
     async def view(self) -> History:
         """Return the log as the agent sees it: see Context."""
         return await self.reader.view(response.id for response in self.user_content.function_responses())
-
-    async def events(self) -> Sequence[Event]:
-        """Return the session's events: see SupervisorContext."""
-        return [event async for event in self.reader.events(0)]
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event: see Context."""

@@ -32,6 +32,6 @@ class LlmBudget:
         if message.llm_calls is None:
             await self._runner.take_llm_call(p.TakeLlmCall(turn=message.turn, agent=message.agent))
         elif self.used >= message.llm_calls:
-            raise LlmCallsLimitExceededError(message.agent, message.llm_limit)
+            raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)
         else:
             self.used += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from actors.agent.session_view import SessionView
 from actors.messages import protocol as p
@@ -109,6 +109,10 @@ class SessionReader:
         async for fetched in self._pages(after_seq, self._message.turn.generation):
             for stored in fetched.events:
                 yield decode_event(stored.raw, stored.seq)
+
+    async def all_events(self) -> Sequence[Event]:
+        """Return the session's events, oldest first."""
+        return [event async for event in self.events(0)]
 
     async def asked_before(self, branch: str, content: Content) -> p.StoredEvent | None:
         """The event with which the agent on a tool branch was asked the same already, None if it was not."""

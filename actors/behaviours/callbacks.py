@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from actors.definitions.agents.callback import UserCallback
+from actors.definitions.tools.context import ReadonlyContext
+from actors.errors.user_code import UserFunction, UserResult
 from actors.messages.content import Content
 from actors.messages.model import LlmResponse
 
 
-async def first_result(functions: Sequence[Callable[..., Any]], *args: Any) -> Any:
+async def first_result(functions: Sequence[UserCallback], *args: object) -> UserResult:
     """Call the functions in order until one returns something other than None, and return that."""
     for function in functions:
-        result = await call(function, *args)
+        result = await function(*args)
         if result is not None:
             return result
     return None
 
 
-async def call(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a sync or async function, and return its result."""
-    result = function(*args)
-    return await result if inspect.isawaitable(result) else result
+async def call(instruction: UserFunction, context: ReadonlyContext) -> UserResult:
+    """Call the function of an instruction, and return its result."""
+    return await UserCallback(instruction, "instruction")(context)
 
 
 def as_content(given: object) -> Content:

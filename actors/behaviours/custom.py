@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import cast
 
@@ -13,6 +12,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.context import SupervisorContext
+from actors.interfaces.session import RunSession
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
@@ -63,9 +63,11 @@ class CustomContext:
         self.user_id = context.user_id
         self.session_id = context.session_id
         self.branch = context.branch
+        self.run_config = context.run_config
         self.user_content = context.user_content
         self.artifacts = context.artifacts
         self.memory = context.memory
+        self.session = RunSession(context.log, lambda: context.state)
         self.waiting: tuple[str, ...] = ()
         self.done = context.done
         self._children = spec.children
@@ -77,10 +79,6 @@ class CustomContext:
         """Session state by prefixed keys, as of the last event."""
         return self._context.state
 
-    async def events(self) -> Sequence[Event]:
-        """Return the session's events: see InvocationContext."""
-        return await self._context.events()
-
     async def change_state(self, changes: JsonMapping) -> None:
         """Store changes of the state: see InvocationContext."""
         await self._context.emit(Event(actions=EventActions(state_delta=dict(changes))))
@@ -90,7 +88,7 @@ class CustomContext:
         for event in self.done:
             self.note_open_calls(event)
         if self.waiting:
-            log = await self.events()
+            log = await self.session.read_events()
             answered = {response.id for event in log if event.author == USER for response in event.function_responses()}
             self.waiting = tuple(call for call in self.waiting if call not in answered)
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from actors.behaviours.callbacks import as_content, first_result
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
@@ -52,7 +53,7 @@ def _is_end(event: Event) -> bool:
 
 
 async def emit_content_of(
-    functions: Sequence[Callable[..., Any]], context: Context, keep_output: KeepOutput | None = None, id_prefix: str = ""
+    functions: Sequence[UserCallback], context: Context, keep_output: KeepOutput | None = None, id_prefix: str = ""
 ) -> bool:
     """Call callbacks, and emit what they return or change, in an event whose id begins with `id_prefix`.
 
@@ -89,8 +90,9 @@ def facts_for_user_code(context: Context) -> dict[str, Any]:
     return {
         "agent_name": context.agent_name,
         "invocation_id": context.invocation_id,
-        "user_id": context.user_id,
-        "session_id": context.session_id,
+        "log": context.log,
+        "branch": context.branch,
+        "run_config": context.run_config,
         "user_content": context.user_content,
         "state": context.state,
     }

@@ -64,7 +64,7 @@ def code_of(error: BaseException) -> str:
     return storable(type(error).__name__)
 
 
-async def in_thread(function: Callable[..., T], /, **arguments: object) -> T:
+async def in_thread(function: Callable[..., T], /, *unnamed: object, **arguments: object) -> T:
     """Call a blocking function in a thread, away from the event loop.
 
     Raises:
@@ -74,7 +74,7 @@ async def in_thread(function: Callable[..., T], /, **arguments: object) -> T:
     def call() -> T | _Raised:
         # An asyncio future refuses a StopIteration, and its awaiter would wait for ever: so errors come out as values.
         try:
-            return function(**arguments)
+            return function(*unnamed, **arguments)
         except BaseException as error:
             return _Raised(error)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.interfaces.clock import Clock
+from actors.interfaces.session import LogAccess, RunSession
+from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
@@ -63,6 +65,7 @@ class RunFacts(Protocol):
     user_id: str
     session_id: str
     branch: str | None
+    run_config: RunConfig
     user_content: Content
     artifacts: ArtifactAccess
     memory: MemoryAccess
@@ -81,6 +84,7 @@ class InvocationContext(RunFacts, Protocol):
         invocation_id: the turn.
         user_id, session_id: whose conversation.
         branch: the parallel branch it runs on, None outside of any.
+        run_config: the options of the turn.
         user_content: the message that opened the turn.
         artifacts: the session's artifacts.
         memory: the user's memory.
@@ -90,8 +94,9 @@ class InvocationContext(RunFacts, Protocol):
 
     done: Sequence[Event]
 
-    async def events(self) -> Sequence[Event]:
-        """Return the session's events that are stored by now, oldest first."""
+    @property
+    def session(self) -> RunSession:
+        """The session, to look at: its ids, its state as it is now, and its events after `await session.read_events()`."""
         ...
 
     async def change_state(self, changes: JsonMapping) -> None:
@@ -126,6 +131,7 @@ class Context(RunFacts, Protocol):
     """What a behaviour is given.
 
     Attributes:
+        log: the session's log, for user code.
         streaming: deliver model responses in partial events as well.
         resume_at: where a run goes on after a pause: at these children, or at the agent itself if its own question was
             answered. Empty when the run begins.
@@ -135,6 +141,7 @@ class Context(RunFacts, Protocol):
         offload: runs tools that need resources of their own.
     """
 
+    log: LogAccess
     streaming: bool
     offload: Offload
     resume_at: tuple[str, ...]
@@ -214,10 +221,6 @@ class SupervisorContext(Context, Protocol):
         Raises:
             FencedError: the turn was taken over or has ended.
         """
-        ...
-
-    async def events(self) -> Sequence[Event]:
-        """Return the session's events that are stored by now, oldest first."""
         ...
 
     async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:

@@ -9,7 +9,14 @@ from actors.messages.session import SessionKey
 
 
 class EventHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of an event that a store needs outside of its bytes. `timestamp` is in seconds since the epoch."""
+    """The fields of an event that a store needs outside of its bytes.
+
+    Attributes:
+        id: the event's.
+        invocation_id: the turn's.
+        author: the agent or `user`; with an `@` in front where an agent speaks as a tool.
+        timestamp: seconds since the epoch.
+    """
 
     id: str
     invocation_id: str

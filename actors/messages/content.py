@@ -104,6 +104,11 @@ class Part(_Value, frozen=True, kw_only=True):
     media_processing: JsonObject | None = None
     speech_metadata: JsonObject | None = None
 
+    @classmethod
+    def from_genai(cls, part: Any) -> Part:
+        """A `google.genai.types.Part` as a Part: see `Content.from_genai`."""
+        return msgspec.convert(_with_raw_bytes(_dumped(part)), cls)
+
     def is_empty(self) -> bool:
         """True when no kind is set, or only a text that is empty."""
         return not (self.text or self.thought_signature) and self.carries_only_text()
@@ -177,12 +182,8 @@ class Content(_Value, frozen=True, kw_only=True):
             AttributeError: `content` is no pydantic model.
             msgspec.ValidationError: it has not the fields of a content.
         """
-        plain = msgspec.to_builtins(content.model_dump(by_alias=True, exclude_none=True), builtin_types=(bytes,))
-        for part in plain.get("parts", ()):
-            for kind, value in part.items():
-                # Bytes stay raw in our own fields, and are base64 inside the dictionaries that only pass through us.
-                if isinstance(value, dict) and kind != "inlineData":
-                    part[kind] = msgspec.to_builtins(value)
+        plain = _dumped(content)
+        plain["parts"] = [_with_raw_bytes(part) for part in plain.get("parts", ())]
         return msgspec.convert(plain, cls)
 
     def to_genai(self) -> Any:
@@ -216,6 +217,20 @@ class Content(_Value, frozen=True, kw_only=True):
     def function_responses(self) -> Iterator[FunctionResponse]:
         """The responses in this content, in order."""
         return (part.function_response for part in self.parts if part.function_response is not None)
+
+
+def _dumped(theirs: Any) -> JsonObject:
+    """An object of google-genai as a dictionary with camelCase keys, enums as their values, bytes raw."""
+    plain: JsonObject = msgspec.to_builtins(theirs.model_dump(by_alias=True, exclude_none=True), builtin_types=(bytes,))
+    return plain
+
+
+def _with_raw_bytes(part: JsonObject) -> JsonObject:
+    """A part whose bytes are raw in our own fields, and base64 inside the dictionaries that only pass through us."""
+    return {
+        kind: msgspec.to_builtins(value) if isinstance(value, dict) and kind != "inlineData" else value
+        for kind, value in part.items()
+    }
 
 
 _to_genai: Callable[[Content], Any] | None = None

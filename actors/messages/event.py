@@ -80,6 +80,8 @@ class Event(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
         error_traceback: where users' code raised it, as text: files, lines and code, without values. None when it came from no
             such code, or from the response of a model.
         usage: tokens of the model response; None for other events.
+        grounding_metadata: what a search of the model's service found for the answer, as the service sent it: a JSON object with
+            camelCase keys.
         long_running_tool_ids: ids of the calls in `content` whose responses may come in a later turn.
         custom_metadata: a JSON object of the model, of RunConfig, or of a supervisor's decision.
         actions: what the event does besides being read.
@@ -100,6 +102,7 @@ class Event(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     error_message: str | None = None
     error_traceback: str | None = None
     usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
+    grounding_metadata: JsonObject | None = None
     long_running_tool_ids: Sequence[str] = ()
     custom_metadata: JsonObject | None = None
     actions: EventActions = NO_ACTIONS

@@ -43,6 +43,9 @@ class TaskNode(_Value, frozen=True, kw_only=True):
         max_llm_calls: model calls after which it fails, counted since its agent has last finished any task; None is no limit.
         labels: for a task that was created while the flow ran: the texts of which its result is one; empty when its result is
             any text.
+        instructions: how to go about it, for the agents that work on it; "" for none.
+        interactive: its agents may ask the user.
+        completion_agents: the agents that may end it; empty when all its agents may.
     """
 
     name: str
@@ -53,6 +56,13 @@ class TaskNode(_Value, frozen=True, kw_only=True):
     on_failed_dependency: Literal["skip", "run"] = "skip"
     max_llm_calls: int | None = None
     labels: tuple[str, ...] = ()
+    instructions: str = ""
+    interactive: bool = False
+    completion_agents: tuple[str, ...] = ()
+
+    def may_be_ended_by(self, agent: str) -> bool:
+        """True when the agent, which works on the task, may also complete it or give it up."""
+        return not self.completion_agents or agent in self.completion_agents
 
 
 class TaskChange(_Value, frozen=True, kw_only=True):
@@ -84,6 +94,9 @@ class FlowMark(_Value, frozen=True, kw_only=True):
         turns: by agent, the tasks of a turn that begins now, or that has other tasks from now on.
         ends_turn: the author has ended its turn.
         next_agent: the agent that the author has named to go on; None when it named none.
+        stopped: the condition that has stopped the flow before all tasks were done; "" for none.
+        objectives: in the last event of a run, the objectives of its last tasks as agents were given them, where they were
+            templates.
     """
 
     run: str
@@ -97,6 +110,8 @@ class FlowMark(_Value, frozen=True, kw_only=True):
     turns: dict[str, tuple[str, ...]] = {}
     ends_turn: bool = False
     next_agent: str | None = None
+    stopped: str = ""
+    objectives: dict[str, str] = {}
 
 
 class Work(_Value, frozen=True, kw_only=True):
@@ -109,6 +124,7 @@ class Work(_Value, frozen=True, kw_only=True):
         tasks: the tasks that the agent works on.
         peers: the other agents that may work on them.
         begins: the round is the first of a turn.
+        only_open_calls: the agent runs the calls that a lost round left open, and does not call its model.
     """
 
     definition: str
@@ -117,3 +133,4 @@ class Work(_Value, frozen=True, kw_only=True):
     tasks: tuple[str, ...]
     peers: tuple[str, ...] = ()
     begins: bool = False
+    only_open_calls: bool = False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
 from actors.messages.content import Content
 from actors.messages.event import Usage
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.llm.fields import GenerateContentConfig, instruction_text
 from actors.messages.shown import Shown
 
 
@@ -20,26 +22,96 @@ class FunctionDeclaration(Shown, msgspec.Struct, frozen=True, kw_only=True):
     parameters: JsonObject | None = None
 
 
-class LlmRequest(Shown, msgspec.Struct, kw_only=True):
-    """One model call. A before_model callback may change it.
+class Declared(Protocol):
+    """A tool, as `LlmRequest.append_tools` takes it: `actors.definitions.tools.base.Tool`."""
+
+    name: str
+
+    def declaration(self) -> FunctionDeclaration | None:
+        """The tool as the model sees it; None for one that is never called."""
+        ...
+
+
+class LlmRequest(Shown, msgspec.Struct, kw_only=True, dict=True):
+    """One model call. A before_model callback may change it in place.
 
     Attributes:
         model: the name of the model; "" for a model object without one.
         agent: the agent that calls.
-        contents: the conversation, oldest first. To change it, give the request another list: this one may be shared.
-        system_instruction: the system instruction; "" without one.
-        tools: the declarations of all tools.
-        config: fields of google-genai's GenerateContentConfig, by their Python names.
+        contents: the conversation, oldest first. Callbacks and tools get a list of the request's own, and may change it and its
+            contents in place; what a model gets may be shared with other requests.
+        tools: the declarations of all functions.
+        config: fields of google-genai's GenerateContentConfig, as a dictionary whose keys are attributes too. A dictionary or an
+            object of google-genai that is assigned is converted before the model is called.
         output_schema: the JSON schema that the response has to fit; None for free text.
+
+    Raises:
+        TypeError: `config` is no configuration.
     """
 
     model: str = ""
     agent: str = ""
-    contents: Sequence[Content] = ()
-    system_instruction: str = ""
+    contents: list[Content] = []
     tools: Sequence[FunctionDeclaration] = ()
-    config: JsonObject = {}
+    config: JsonValue = {}
     output_schema: JsonObject | None = None
+
+    def __post_init__(self) -> None:
+        self._own_config()
+
+    def _own_config(self) -> GenerateContentConfig:
+        """The configuration, converted if another kind was assigned."""
+        config = self.config
+        if type(config) is not GenerateContentConfig:
+            config = self.config = GenerateContentConfig.of(config)
+        return config
+
+    @property
+    def system_instruction(self) -> str:
+        """The system instruction, "" without one: the text of `config.system_instruction`. Setting it sets that."""
+        return instruction_text(self._own_config().get("system_instruction"))
+
+    @system_instruction.setter
+    def system_instruction(self, text: str) -> None:
+        self._own_config()["system_instruction"] = text
+
+    @property
+    def tools_dict(self) -> dict[str, Declared]:
+        """The tools that may be called in the response, by name. Only callbacks and tools get requests that have them."""
+        tools: dict[str, Declared] = vars(self).setdefault("_tools_dict", {})
+        return tools
+
+    def append_instructions(self, instructions: Sequence[str] | Content) -> None:
+        """Add to the end of the system instruction, with an empty line before each text.
+
+        Args:
+            instructions: texts, or a content of texts, ours or google-genai's.
+
+        Raises:
+            TypeError: it is something else.
+        """
+        if isinstance(instructions, str):
+            raise TypeError(f"append_instructions takes a list of texts: write append_instructions([{instructions!r:.40}])")
+        texts = [instruction_text(each) for each in instructions] if isinstance(instructions, list | tuple) else None
+        added = texts if texts is not None else [instruction_text(instructions)]
+        self.system_instruction = "\n\n".join(filter(None, [self.system_instruction, *added]))
+
+    def append_tools(self, tools: Sequence[Declared]) -> None:
+        """Give the model more tools for this call. If it calls them, they are run.
+
+        Args:
+            tools: Tool objects. One replaces the tool that has the same name.
+
+        Raises:
+            TypeError: one is no Tool.
+        """
+        for tool in tools:
+            if not hasattr(tool, "declaration"):
+                raise TypeError(f"append_tools takes Tool objects, not {type(tool).__name__}: make a FunctionTool of a function")
+            declared = tool.declaration()
+            if declared is not None:
+                self.tools = [*(each for each in self.tools if each.name != tool.name), declared]
+                self.tools_dict[tool.name] = tool
 
 
 class LlmResponse(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,7 +124,9 @@ class LlmResponse(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_default
         error_code: the reason why there is no content, when the service gave one.
         error_message: the service's explanation.
         usage: tokens of the call; None when the service did not say.
-        custom_metadata: a JSON object that is stored on the event of the response, for instance the sources of a search.
+        grounding_metadata: what a search of the service's own found for the answer, as the service sent it: a JSON object with
+            camelCase keys. It is stored on the event of the response.
+        custom_metadata: a JSON object that is stored on the event of the response.
     """
 
     content: Content | None = None
@@ -61,4 +135,5 @@ class LlmResponse(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_default
     error_code: str | None = None
     error_message: str | None = None
     usage: Usage | None = None
+    grounding_metadata: JsonObject | None = None
     custom_metadata: JsonObject | None = None

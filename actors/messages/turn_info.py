@@ -14,7 +14,7 @@ TurnStateName = Literal["waiting", "running", "paused", "finished", "failed", "c
 TURN_STATES: tuple[TurnStateName, ...] = ("waiting", "running", "paused", "finished", "failed", "cancelled")
 
 
-class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
+class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
     """A turn as of one moment.
 
     Attributes:
@@ -43,7 +43,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     error: str = ""
 
 
-class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
+class PendingCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
     """A function call that waits for a person's answer.
 
     Attributes:

@@ -1,12 +1,16 @@
-"""The artifacts of a session and the memory of its user, for the code of agents, tools and plugins."""
+"""The artifacts and the log of a session, and the memory of its user, for the code of agents, tools and plugins."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
+from actors.errors import RequestError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages import protocol as p
 from actors.messages.content import Part
+from actors.messages.event import Event
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
@@ -32,6 +36,32 @@ class SessionArtifacts:
     async def keys(self) -> list[str]:
         """Return the names of all artifacts that the session sees, sorted."""
         return await asyncio.to_thread(self._store.keys, self._key)
+
+
+class SessionLog:
+    """Implements `LogAccess`.
+
+    Args:
+        key: the session.
+        read: reads its events, on the event loop that is running now.
+    """
+
+    def __init__(self, key: SessionKey, read: Callable[[], Coroutine[Any, Any, Sequence[Event]]]) -> None:
+        self.key = key
+        self._read = read
+        self._loop = asyncio.get_running_loop()
+
+    async def read(self) -> Sequence[Event]:
+        """Return the events that are stored by now, oldest first. Raises StoreError."""
+        return await self._read()
+
+    def read_in_thread(self) -> Sequence[Event]:
+        """Return the same in a thread. Raises RequestError on the event loop, which would wait for itself."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run_coroutine_threadsafe(self._read(), self._loop).result()
+        raise RequestError("async code reads the events of a session first: await context.session.read_events()")
 
 
 class UserMemory:

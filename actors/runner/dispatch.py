@@ -47,11 +47,13 @@ class Dispatch:
 
     async def child(self, turn: RunningTurn, parent: Run, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool. Raises FencedError, StoreError."""
+        is_asked = message.user_event is not None
         user_event = message.user_event or turn.message.stored
         if message.work is not None:
             run = Run(message.child, message.branch, user_event, parent, notes=message.notes, asked=message.child)
             return await self._invoker.invoke(turn, run, resume=False, work=message.work)
-        agents = self._routing.entries(turn, message.child, scope=message.child)
+        # The answers of the user are for the tree: an agent that is asked as a tool has no part in them.
+        agents = [message.child] if is_asked else self._routing.entries(turn, message.child, scope=message.child)
         runs = [Run(agent, message.branch, user_event, parent, notes=message.notes, asked=message.child) for agent in agents]
         return await self._run_each(turn, runs, scope=message.child, resume=message.resume)
 

@@ -15,6 +15,7 @@ from actors.messages.flow import CONTROLLER, Work
 from actors.messages.topology import CUSTOM
 from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
+from actors.rules.prompt.branches import tool_root
 from actors.runner.events import RunnerEvents
 from actors.runner.routing import Routing
 from actors.runner.runs import Run, numbers
@@ -100,7 +101,7 @@ class Invoker:
                 return outcome
 
     def _order(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> _Order:
-        resume_at = self._routing.resume_at(turn, run.agent)
+        resume_at = self._routing.resume_at(turn, run.agent) if tool_root(run.branch) is None else ()
         # A pause ends a custom agent's code as a loss does: it begins again, and what it has said before is not said again.
         resume = resume or (bool(resume_at) and self._routing.topology[run.agent].kind == CUSTOM)
         # A round of a flow has one model call, which is counted beforehand; if the round does not make it, it is given back.
@@ -127,13 +128,13 @@ class Invoker:
             agent=run.agent,
             closes=turn.agent if self._may_close and turn.may_end_early and run.parent is None else "",
             branch=run.branch,
+            as_tool=run.is_tool,
             user_event=run.user_event,
             fresh=is_fresh,
             state=turn.state if is_fresh else b"",
             state_seq=turn.state_seq,
-            streaming=turn.config.streaming == "sse",
+            config=turn.config,
             llm_calls=self._allowance(turn, run, order),
-            llm_limit=turn.config.max_llm_calls,
             resume_at=order.resume_at if is_custom or not order.resume else (),
             progress=progress,
             noted_seq=progress_seq,

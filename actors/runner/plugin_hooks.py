@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 
 from actors.behaviours.callbacks import as_content, first_result
 from actors.behaviours.failure_log import log_failure
@@ -14,17 +17,36 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.run_facts import RunFacts, in_run
 from actors.messages import protocol as p
-from actors.messages.codec import decode, plain
+from actors.messages.codec import decode, decode_event
+from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event
-from actors.messages.json_types import JsonMapping, JsonObject, StateDelta
+from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.session import SessionKey
-from actors.refs.access import SessionArtifacts, UserMemory
+from actors.refs.access import SessionArtifacts, SessionLog, UserMemory
+from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.running_turn import RunningTurn, TurnKey
 
 logger = logging.getLogger(__name__)
+
+
+_HOOKS = ("on_user_message_callback", "before_run_callback", "after_run_callback")
+"""The hooks that the Runner calls."""
+
+
+class _Asked(NamedTuple):
+    """The facts of a turn that its hooks get."""
+
+    turn: TurnKey
+    agent: str
+    content: Content
+    config: RunConfig
+
+
+def _asked(turn: RunningTurn) -> _Asked:
+    return _Asked(turn.key, turn.agent, turn.message.content, turn.config)
 
 
 class PluginHooks:
@@ -39,15 +61,13 @@ class PluginHooks:
     """
 
     def __init__(self, environment: RunnerEnvironment) -> None:
-        self._plugins = environment.plugins
+        self._hooks = {name: hooks(environment.plugins, name) for name in _HOOKS}
         self._session = environment.session
         self._artifacts = environment.artifacts
-        self.has_message_hooks = bool(hooks(self._plugins, "on_user_message_callback"))
-        self.has_end_hooks = bool(hooks(self._plugins, "after_run_callback"))
+        self.has_message_hooks = bool(self._hooks["on_user_message_callback"])
+        self.has_end_hooks = bool(self._hooks["after_run_callback"])
 
-    async def on_user_message(
-        self, turn: TurnKey, agent: str, content: Content, state_delta: StateDelta
-    ) -> tuple[Content, Actions]:
+    async def on_user_message(self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn) -> tuple[Content, Actions]:
         """The message as the plugins leave it, and the actions that they took.
 
         Raises:
@@ -56,14 +76,15 @@ class PluginHooks:
         """
         if not self.has_message_hooks:
             return content, Actions()
-        state = {**await self._state(turn[0]), **state_delta}
-        replaced, actions = await self._call("on_user_message_callback", turn, agent, content, state, content)
+        state = {**await self._state(turn[0]), **message.state_delta}
+        asked = _Asked(turn, agent, content, message.config)
+        replaced, actions = await self._call("on_user_message_callback", asked, state, content)
         if replaced is None:
             return content, actions
-        message = checked(replaced)
-        if list(message.function_responses()) != list(content.function_responses()):
+        left = checked(replaced)
+        if list(left.function_responses()) != list(content.function_responses()):
             raise InvalidMessageError("a plugin must leave the function responses of a message as they are")
-        return message, actions
+        return left, actions
 
     async def before_run(self, turn: RunningTurn) -> Event | None:
         """The event that the beginning of a turn leaves in the log, if any; one with content answers the message.
@@ -71,11 +92,11 @@ class PluginHooks:
         Raises:
             PluginFailedError: a hook raised.
         """
-        if not hooks(self._plugins, "before_run_callback"):
+        if not self._hooks["before_run_callback"]:
             return None
         # A turn that was recovered comes without its state.
         state = decode(turn.state, dict) if turn.state else await self._state(turn.ref.key)
-        content, actions = await self._call("before_run_callback", turn.key, turn.agent, turn.message.content, state)
+        content, actions = await self._call("before_run_callback", _asked(turn), state)
         if content is None and actions.freeze() == NO_ACTIONS:
             return None
         return Event(content=content, actions=actions.freeze())
@@ -85,7 +106,7 @@ class PluginHooks:
         if not self.has_end_hooks:
             return None
         state = await self._state(turn.ref.key)
-        _, actions = await self._call("after_run_callback", turn.key, turn.agent, turn.message.content, state)
+        _, actions = await self._call("after_run_callback", _asked(turn), state)
         return Event(actions=actions.freeze()) if actions.freeze() != NO_ACTIONS else None
 
     async def _state(self, key: SessionKey) -> JsonObject:
@@ -94,27 +115,38 @@ class PluginHooks:
             return decode((await self._session.fetch(p.Fetch(key=key, state_only=True))).state, dict)
         return {}
 
-    async def _call(
-        self, hook: str, turn: TurnKey, agent: str, user_content: Content, state: JsonMapping, *args: Content
-    ) -> tuple[Content | None, Actions]:
-        key, invocation_id = turn
+    async def _events(self, key: SessionKey) -> Sequence[Event]:
+        """The session's events; none when the session is still to be created."""
+        events: list[Event] = []
+        with suppress(SessionNotFoundError):
+            fetched = await self._session.fetch(p.Fetch(key=key))
+            events += [decode_event(stored.raw, stored.seq) for stored in fetched.events]
+            while fetched.more:
+                page = p.Fetch(key=key, after_seq=fetched.events[-1].seq, generation=fetched.generation)
+                fetched = await self._session.fetch(page)
+                events += [decode_event(stored.raw, stored.seq) for stored in fetched.events]
+        return events
+
+    async def _call(self, hook: str, asked: _Asked, state: JsonMapping, *args: Content) -> tuple[Content | None, Actions]:
+        key, invocation_id = asked.turn
         actions = Actions()
         context = CallbackContext(
             artifacts=SessionArtifacts(self._artifacts, key),
             memory=UserMemory(self._session, key),
             actions=actions,
-            agent_name=agent,
+            agent_name=asked.agent,
             invocation_id=invocation_id,
-            user_id=key.user,
-            session_id=key.session,
-            user_content=user_content,
+            log=SessionLog(key, partial(self._events, key)),
+            branch=None,
+            run_config=asked.config,
+            user_content=asked.content,
             state=state,
         )
         try:
-            with in_run(RunFacts(agent, key.user, key.session, invocation_id)):
-                result = await first_result(hooks(self._plugins, hook), context, *args)
+            with in_run(RunFacts(asked.agent, key.user, key.session, invocation_id)):
+                result = await first_result(self._hooks[hook], context, *args)
             content = as_content(result) if result is not None and hook != "after_run_callback" else None
-            actions.state_delta = plain(actions.state_delta)
+            actions.state_delta = stored_delta(actions.state_delta)
         except BaseException as error:
             # A plugin is the user's code: whatever it raises, this turn fails with it and the Runner goes on.
             if is_cancellation(error):

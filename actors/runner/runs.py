@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from actors.interfaces.transport import Link
 from actors.messages.protocol import AnyOutcome, Note, StoredEvent
-from actors.rules.prompt.branches import is_below_branch
+from actors.rules.prompt.branches import is_below_branch, tool_root
 
 
 class Run:
@@ -48,6 +48,11 @@ class Run:
         self.number = 0
         self.link: Link | None = None
         self.stopped: asyncio.Event | None = None
+
+    @property
+    def is_tool(self) -> bool:
+        """True when `parent` has asked for this agent as a tool."""
+        return self.parent is not None and self.asked == self.agent and tool_root(self.branch) != tool_root(self.parent.branch)
 
     def transferred(self, to: str, seq: int) -> Run:
         """The run of the agent that this one has transferred to, with the event at `seq`."""

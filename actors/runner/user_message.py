@@ -71,7 +71,7 @@ class UserMessages:
             return PreparedMessage(found, content, Actions())
         invocation_id = found.invocation_id or message.invocation_id
         # Plugins see the message as it was sent, with its data.
-        content, actions = await self._hooks.on_user_message((message.key, invocation_id), agent, content, message.state_delta)
+        content, actions = await self._hooks.on_user_message((message.key, invocation_id), agent, content, message)
         return PreparedMessage(found, await self._without_blobs(message, content, invocation_id), actions)
 
     async def _look_ahead(self, message: p.StartTurn, content: Content) -> p.TurnFound:

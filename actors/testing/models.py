@@ -53,13 +53,11 @@ class ScriptedModel:
     """
 
     def __init__(self, replies: Sequence[Reply]) -> None:
-        self.replies = list(replies)
-        for reply in self.replies:
-            if not _is_error(reply):
-                reply_parts(reply)
+        self.replies = _checked(replies)
         self._taken = 0
         self._requests: list[LlmRequest] = []
         self._refresh: Callable[[], None] | None = None
+        self._replace: Callable[[], None] | None = None
 
     @property
     def requests(self) -> Sequence[LlmRequest]:
@@ -83,6 +81,18 @@ class ScriptedModel:
         for response in responses(reply, stream=stream):
             yield response
 
+    def restart(self, replies: Sequence[Reply]) -> None:
+        """Begin anew with these replies, and forget the requests so far. A deployment that runs gives these replies from now on.
+
+        Not while a call is under way.
+
+        Raises:
+            DefinitionError: a reply has none of the forms above; nothing is changed then.
+        """
+        self.replies, self._taken, self._requests = _checked(replies), 0, []
+        if self._replace is not None:
+            self._replace()
+
     def state(self) -> bytes:
         """The state of the live copy: see `actors.interfaces.model.SharedModel`."""
         return encode(_State(self._taken, self._requests))
@@ -96,12 +106,16 @@ class ScriptedModel:
         """Set a function that adopts the state of the live copy; it is called whenever `requests` or `remaining` is read."""
         self._refresh = refresh
 
+    def replace_by(self, replace: Callable[[], None] | None) -> None:
+        """Set a function that puts a copy of this object in place of the live copy; `restart` calls it."""
+        self._replace = replace
+
     def _update(self) -> None:
         if self._refresh is not None:
             self._refresh()
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_refresh": None}
+        return {**self.__dict__, "_refresh": None, "_replace": None}
 
 
 class PatternModel:
@@ -121,9 +135,7 @@ class PatternModel:
     def __init__(self, patterns: Sequence[tuple[str, Reply]], default: Reply = "I do not know.") -> None:
         self._patterns = [(re.compile(pattern, re.IGNORECASE), reply) for pattern, reply in patterns]
         self._default = default
-        for _, reply in patterns:
-            if not _is_error(reply):
-                reply_parts(reply)
+        _checked([reply for _, reply in patterns])
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Give the reply to the newest text. Raises a reply that is an exception."""
@@ -167,6 +179,14 @@ def responses(reply: Reply, *, stream: bool) -> list[LlmResponse]:
         return [whole]
     whole = LlmResponse(content=Content(role="model", parts=_joined(parts)))
     return [*(LlmResponse(content=Content.of_text(chunk, role="model"), partial=True) for chunk in chunks), whole]
+
+
+def _checked(replies: Sequence[Reply]) -> list[Reply]:
+    """The replies as a list. Raises DefinitionError when one has none of the forms that `ScriptedModel` lists."""
+    for reply in replies:
+        if not _is_error(reply):
+            reply_parts(reply)
+    return list(replies)
 
 
 def _is_error(reply: Reply) -> TypeGuard[BaseException | type[BaseException]]:

@@ -65,7 +65,7 @@ class AdkRun:
     async def _news(self, subtree: frozenset[str]) -> list[Event]:
         news = [
             event
-            for event in await self._ours.events()
+            for event in await self._ours.session.read_events()
             if event.seq not in self._taken
             and event.invocation_id == self._ours.invocation_id
             and event.author in subtree
@@ -121,7 +121,7 @@ class AdkAgent(CustomAgent):
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         """Run its `_run_async_impl`, and store the events that it yields."""
-        events = [event for event in await context.events() if tool_root(event.branch) == tool_root(context.branch)]
+        events = [event for event in await context.session.read_events() if tool_root(event.branch) == tool_root(context.branch)]
         seen = [event for event in events if event.actions.agent_state is None]
         theirs = contexts.invocation_context(self.source.agent, context, self.source.app_name, events=seen)
         run = AdkRun(context, theirs, events)

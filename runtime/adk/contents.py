@@ -23,7 +23,6 @@ ADK_FIELDS = "adk"
 """The key of custom_metadata under which an event keeps what only google-adk knows of it."""
 
 _SOURCES = {
-    "grounding_metadata": "groundingMetadata",
     "citation_metadata": "citationMetadata",
 }
 """Fields of an ADK response that stand in custom_metadata under the service's names, as those of raygrove's Gemini do."""
@@ -155,7 +154,7 @@ def own_response(given: AdkResponse) -> LlmResponse:
     for field, name in _SOURCES.items():
         value = getattr(given, field)
         if value is not None:
-            metadata[name] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+            metadata[name] = _json(value)
     return LlmResponse(
         content=own_content(given.content) if given.content is not None and given.content.parts else None,
         partial=bool(given.partial),
@@ -163,8 +162,14 @@ def own_response(given: AdkResponse) -> LlmResponse:
         error_code=_text(given.error_code),
         error_message=given.error_message,
         usage=_own_usage(given.usage_metadata),
+        grounding_metadata=_json(given.grounding_metadata),
         custom_metadata=metadata or None,
     )
+
+
+def _json(given: Any) -> JsonObject | None:
+    """An object of google-genai with the service's camelCase keys."""
+    return None if given is None else given.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _own_usage(given: Any) -> Usage | None:
@@ -185,6 +190,7 @@ def _response_fields(given: LlmResponse | Event) -> dict[str, Any]:
     reasons = types.FinishReason.__members__
     return {
         **fields,
+        "grounding_metadata": given.grounding_metadata,
         "content": genai_content(given.content) if given.content is not None else None,
         "finish_reason": given.finish_reason if given.finish_reason in reasons else None,
         "error_code": given.error_code,
@@ -236,6 +242,7 @@ def own_event(given: AdkEvent, *, author: str = "", metadata: JsonObject | None 
         error_code=response.error_code,
         error_message=response.error_message,
         usage=response.usage,
+        grounding_metadata=response.grounding_metadata,
         custom_metadata={**(response.custom_metadata or {}), **(metadata or {})} or None,
         long_running_tool_ids=tuple(given.long_running_tool_ids or ()),
         actions=own_actions(given.actions),

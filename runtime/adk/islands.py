@@ -51,7 +51,7 @@ class Island(CustomAgent):
         done = [event for event in context.done if ADK_FIELDS in (event.custom_metadata or {})]
         if done and self._has_answered(adk_event(done[-1])):
             return
-        begin = _begin(await context.events(), done, context)
+        begin = _begin(await context.session.read_events(), done, context)
         session = Session(id=context.session_id, app_name=self.app_name, user_id=context.user_id)
         session.state = dict(context.state)
         session.events = begin.events

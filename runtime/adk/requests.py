@@ -10,6 +10,7 @@ from google.genai import types
 
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
+from actors.messages.llm.drafts import ContentDrafts
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.adk.contents import LazyList, genai_content, own_content
 
@@ -32,7 +33,10 @@ class RequestView:
 
     def __init__(self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None) -> None:
         self._ours = ours
-        self._contents = LazyList(ours.contents, Content, genai_content)
+        # Looking at a draft makes it one, and most callbacks look at few contents.
+        contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else ours.contents
+        self._contents = LazyList(contents, Content, genai_content)
+        self._given = list(contents)
         self.adk = AdkRequest(model=ours.model or None, config=_config(ours), tools_dict=dict(tools or {}))
         self.adk.contents = self._contents
 
@@ -41,14 +45,13 @@ class RequestView:
         ours, request = self._ours, self.adk
         ours.model = request.model or ours.model
         contents = list(request.contents.raw() if isinstance(request.contents, LazyList) else request.contents)
-        if contents != ours.contents:
+        if contents != self._given:
             ours.contents = [own_content(content) for content in contents]
         # Made anew in place of a deep copy, which costs more.
         before = _config(ours)
         if request.config == before:
             return
         config = request.config
-        ours.system_instruction = _text(config.system_instruction)
         others = [tool for tool in config.tools or [] if not getattr(tool, "function_declarations", None)]
         fields = config.model_dump(mode="json", exclude_none=True, exclude=_OWN_FIELDS)
         if others:
@@ -61,6 +64,7 @@ class RequestView:
                 ours.output_schema = None
         elif config.response_json_schema is not None:
             fields["response_json_schema"] = config.response_json_schema
+        fields["system_instruction"] = _text(config.system_instruction)
         ours.config = fields
         ours.tools = [
             own_declaration(declared)

@@ -12,6 +12,8 @@ from runtime.console import sessions, stores, users
 from runtime.console.apps.chat import chat
 from runtime.console.apps.evaluation import evaluate_sets
 from runtime.console.apps.run import run
+from runtime.console.apps.serve import serve
+from runtime.console.batches.command import batch
 from runtime.console.output import print_error
 
 FAILED, WRONG_USAGE = 1, 2
@@ -21,6 +23,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.command()(run)
 app.command()(chat)
 app.command("eval")(evaluate_sets)
+app.command()(serve)
+app.command()(batch)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(users.app, name="users")
 app.add_typer(stores.app, name="store")

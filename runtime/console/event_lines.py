@@ -65,6 +65,8 @@ def _flow(author: str, mark: FlowMark) -> Iterator[tuple[Kind, str]]:
         yield "task", f"{task} is {change.status}: {detail}" if detail else f"{task} is {change.status}"
     for agent, tasks in mark.turns.items():
         yield "turn", f"{agent} works on {', '.join(tasks)}"
+    if mark.stopped and not mark.created:
+        yield "task", f"{author} stops early: {mark.stopped}"
     if mark.ends_turn:
         yield "turn", f"{author} hands over to {mark.next_agent}" if mark.next_agent else f"{author} ends its turn"
 

@@ -62,7 +62,8 @@ class EngineClient:
             raise RaygroveError(f"the runtime of app {self.app_name!r} is started already")
         self._home = HomeProcess(self.app_name)
         self.engine.prepare()
-        portal = Portal(f"raygrove-{self.app_name}")
+        clock = self.engine.loop_clock
+        portal = Portal(f"raygrove-{self.app_name}", clock.new_event_loop() if clock is not None else None)
         try:
             portal.run(self.engine.start())
         except BaseException:

@@ -58,10 +58,11 @@ class Portal:
 
     Args:
         name: of the thread.
+        loop: its event loop; None: a new one.
     """
 
-    def __init__(self, name: str) -> None:
-        self._loop = new_event_loop()
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 

@@ -62,6 +62,12 @@ def task_results(events: Sequence[Event], types: ResultTypes) -> dict[str, TaskR
     return results
 
 
+def stopped_by(events: Sequence[Event]) -> str:
+    """The condition that has stopped the newest flow in a turn's events early; "" for none."""
+    marks = [event.flow for event in events if event.flow is not None and not event.partial]
+    return next((mark.stopped for mark in reversed(marks) if mark.run == marks[-1].run and mark.stopped), "")
+
+
 def checked_plan(tree: DeployedTree, flow: Flow, tasks: Sequence[Task | str] | None) -> FlowPlan:
     """A flow's plan.
 
@@ -90,7 +96,10 @@ def plan_name(plan: FlowPlan, turn: TurnKey) -> str:
     key, invocation_id = turn
     schemas = {name: None if result.is_none else result.schema for name, result in plan.results.items()}
     tools = {task: [tool.name for tool in given] for task, given in plan.tools.items()}
-    content = (key.user, key.session, invocation_id, plan.nodes, plan.goal, plan.rules, schemas, tools)
+    content = [key.user, key.session, invocation_id, plan.nodes, plan.goal, plan.rules, schemas, tools]
+    if plan.context or plan.until is not None:
+        # Without them a flow keeps the name under which older logs have it.
+        content += [plan.context, plan.until]
     return f"{plan.name}/{hashlib.sha256(encode(plain(content))).hexdigest()[:32]}"
 
 
@@ -122,6 +131,9 @@ def last_result(flow: Flow, tasks: Mapping[str, TaskResult]) -> Any:
     name = flow.name_of(flow.tasks[-1])
     task = tasks.get(name, TaskResult(name=name, status="pending"))
     if task.status != "successful":
-        paused = "the turn waits for the answer to a long-running call: run such a task with run_flow"
+        paused = (
+            "the turn waits for the answer to a long-running call: give run_task on_question=…, which answers the questions of "
+            "interactive tasks, or run such a task with run_flow"
+        )
         raise TaskFailedError(name, task.status, task.reason or paused)
     return task.result

@@ -6,12 +6,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-import msgspec
-
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, RequestError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
@@ -19,9 +17,11 @@ from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
 from runtime.driver.context_manager import ContextManager
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.flows import checked_plan, last_result, one_task_flow, plan_name
+from runtime.driver.flows import checked_plan, one_task_flow
+from runtime.driver.questions import OnQuestion, TaskRun
+from runtime.driver.scripts.methods import ScriptMethods
 from runtime.driver.services.agents import AgentInfo, DeployedTree
-from runtime.driver.services.aio import AsyncServices
+from runtime.driver.services.aio import AsyncServices, Methods
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.sessions import SessionsService
@@ -29,17 +29,16 @@ from runtime.driver.services.turns import TurnsService
 from runtime.driver.services.users import UsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.client import TurnClient
-from runtime.driver.turns.methods import TurnMethods
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.engine.deployment import Deployment, check_models
 from runtime.engine.flow_registry import FlowRegistry
-from runtime.engine.interface import Engine
+from runtime.engine.interface import Engine, LoopClock
 from runtime.engine.local import LocalEngine
 from runtime.engine.store_urls import DEFAULT, Default, resolve_stores
 from runtime.settings import Settings
 
 
-class Runtime(ContextManager, TurnMethods):
+class Runtime(ContextManager, ScriptMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -57,6 +56,7 @@ class Runtime(ContextManager, TurnMethods):
         settings: everything else; by default from the environment.
         detached: leave the deployment running on its cluster when this program leaves it, or dies; `Runtime.connect` joins it,
             `shutdown` stops it. It needs a Ray that outlives the program, at an `address` or initialised before.
+        clock: on the local engine, the clock of a test: see runtime.testing.FrozenClock.
 
     Raises:
         DefinitionError: an argument is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
@@ -81,6 +81,7 @@ class Runtime(ContextManager, TurnMethods):
         plugins: Sequence[Plugin] = (),
         settings: Settings | None = None,
         detached: bool = False,
+        clock: LoopClock | None = None,
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
@@ -102,6 +103,7 @@ class Runtime(ContextManager, TurnMethods):
             settings=settings,
             auto_create_session=auto_create_session,
             detached=detached,
+            clock=clock,
         )
         types = {flow: plan.results for flow, plan in deployment.plans().items()}
         self._set_up(app_name, _engine(engine, deployment, address), tree, types)
@@ -150,7 +152,8 @@ class Runtime(ContextManager, TurnMethods):
         self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)
         self.users = UsersService(self._client, self.artifacts)
-        self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, self.run_task, self.shutdown)
+        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown)
+        self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:
         return f"Runtime({self.app_name!r}, {'started' if self._turns is not None else 'not started'})"
@@ -233,10 +236,7 @@ class Runtime(ContextManager, TurnMethods):
         if message is None:
             message = f"Complete the tasks of the flow {flow.name!r}."
         start = self._start_message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
-        name = plan_name(plan, (start.key, start.invocation_id))
-        # Turns that answer this one, or are attached to it, give typed results as well.
-        self._types.add(name, plan.results)
-        return self._start(msgspec.structs.replace(start, flow=name), plan, on_leave)
+        return self._start_plan(start, plan, on_leave)
 
     def run_task(
         self,
@@ -248,6 +248,7 @@ class Runtime(ContextManager, TurnMethods):
         message: Any = None,
         run_config: RunConfig | None = None,
         state_delta: JsonMapping | None = None,
+        on_question: OnQuestion | None = None,
         **options: Any,
     ) -> Any:
         """Have one task done, with all that it depends on, and wait for its result. On an event loop: `rt.aio.run_task`.
@@ -257,7 +258,9 @@ class Runtime(ContextManager, TurnMethods):
             agents: the agents that may work on it; by default the root agent.
             session_id: None chooses one.
             message, run_config, state_delta: see `run_flow`.
-            options: of the task, such as result_type, tools or max_llm_calls.
+            on_question: for an interactive task: a function, sync or async, that is given each Question of its agents and returns
+                the answer. What it raises is raised here, and leaves the turn paused: `rt.pending` and `rt.answer` go on with it.
+            options: of the task, such as result_type, context, tools or max_llm_calls.
 
         Returns:
             The result, of the task's `result_type`, by default a text.
@@ -266,7 +269,35 @@ class Runtime(ContextManager, TurnMethods):
             TaskFailedError: the task failed, was skipped, or waits for the user.
             TurnError: the turn failed.
             DefinitionError: the task is defined wrongly, or its agents are not in the tree.
+            RequestError: `on_question` is no function, or returns None.
         """
+        return self._start_task(
+            objective,
+            agents=agents,
+            user_id=user_id,
+            session_id=session_id,
+            message=message,
+            run_config=run_config,
+            state_delta=state_delta,
+            on_question=on_question,
+            **options,
+        ).result()
+
+    def _start_task(
+        self,
+        objective: str | Task,
+        *,
+        agents: Sequence[BaseAgent | str] | None = None,
+        user_id: str = USER,
+        session_id: str | None = None,
+        on_question: OnQuestion | None = None,
+        message: Any = None,
+        run_config: RunConfig | None = None,
+        state_delta: JsonMapping | None = None,
+        **options: Any,
+    ) -> TaskRun:
+        if on_question is not None and not callable(on_question):
+            raise RequestError(f"on_question must be a function of a Question, not {type(on_question).__name__}")
         flow = one_task_flow(self._tree, objective, agents, options)
         turn = self.run_flow(
             flow,
@@ -276,7 +307,7 @@ class Runtime(ContextManager, TurnMethods):
             run_config=run_config,
             state_delta=state_delta,
         )
-        return last_result(flow, turn.result().tasks)
+        return TaskRun(flow, turn, on_question, run_config)
 
     def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
         """The agents of the deployment: names, kinds, descriptions, models, tools. `print` it for a drawing.

@@ -63,6 +63,10 @@ class Subscriber:
         """True when it feeds the turn."""
         return turn in self._turns.get(turn.turn_key, ())
 
+    def has(self, turn: TurnKey) -> bool:
+        """True when it feeds any object of that turn."""
+        return turn in self._turns
+
     @contextmanager
     def starting(self) -> Iterator[None]:
         """Keep news of unknown turns while a turn starts: it may turn out to have another id, see `rename`."""

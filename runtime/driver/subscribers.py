@@ -1,4 +1,4 @@
-"""A driver's subscribers: one for all turns that it starts, and one for each turn that it joins."""
+"""A driver's subscribers: one for all turns that it starts, and one for each that it joins, or starts again meanwhile."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import msgspec
 from actors.errors import InvalidMessageError, NotEncodableError
 from actors.messages.content import Content
 from actors.messages.json_types import JsonMapping, JsonObject
+from actors.rules.checks.state_values import stored_delta
 
 
 def to_content(message: Any) -> Content:
@@ -43,7 +44,10 @@ def has_function_responses(content: Content) -> bool:
 
 
 def to_state(state: JsonMapping | None) -> JsonObject:
-    """A copy of state, or of changes of it; {} for None. Raises NotEncodableError when it is no mapping."""
+    """A copy of state, or of changes of it; {} for None.
+
+    Raises NotEncodableError when it is no mapping, or would not come back from the store as it is.
+    """
     if state is not None and not isinstance(state, Mapping):
         raise NotEncodableError(type(state).__name__, "state is a mapping of keys")
-    return dict(state or {})
+    return stored_delta(state) if state else {}

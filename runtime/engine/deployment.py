@@ -10,6 +10,7 @@ from actors.definitions.flows import FlowAgent, FlowPlan
 from actors.definitions.tree import AgentTree
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from runtime.engine.interface import LoopClock
 from runtime.models.gemini import Gemini
 from runtime.models.registry import missing, resolve
 from runtime.settings import Settings
@@ -23,6 +24,7 @@ class Deployment:
         session_store, artifact_store, memory_store: URLs with absolute paths, or the stores themselves; without memory, None.
         auto_create_session: whether turns create a missing session, unless a turn says otherwise.
         detached: the deployment goes on after its driver has ended, until it is shut down.
+        clock: the clock of a test; None: that of the machine.
     """
 
     app_name: str
@@ -33,6 +35,7 @@ class Deployment:
     settings: Settings
     auto_create_session: bool = True
     detached: bool = False
+    clock: LoopClock | None = None
 
     def plans(self) -> dict[str, FlowPlan]:
         """The plans of the flows in the tree, by the names of their agents."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 from actors.definitions.flows import FlowPlan
+from actors.interfaces.clock import Clock
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol.base import ConnectionFigures
 from actors.messages.session import SessionKey
@@ -13,8 +15,25 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 
 
+class LoopClock(Clock, Protocol):
+    """A clock by which a whole event loop goes."""
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        """An event loop whose timers go by this clock."""
+        ...
+
+    def thaw(self) -> None:
+        """Let the time of the running event loop go on by itself: its deployment is about to be stopped."""
+        ...
+
+
 class Engine(Protocol):
     """Runs the actors of one deployment. All methods but `prepare` are called from one event loop."""
+
+    @property
+    def loop_clock(self) -> LoopClock | None:
+        """The clock of a test, by which everything on the engine waits; None: that of the machine."""
+        ...
 
     @property
     def session(self) -> SessionRef:

@@ -14,6 +14,7 @@ from actors.definitions.flows import FlowPlan
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.errors import DefinitionError
+from actors.interfaces.clock import WallClock
 from actors.interfaces.transport import Link
 from actors.limiter.actor import LimiterActor
 from actors.messages.codec import encode
@@ -114,6 +115,7 @@ class LocalEngine:
             raise DefinitionError("a detached deployment lives on a Ray cluster: engine='local' ends with this program")
         self.artifact_store = deployment.artifact_store
         self.auto_create_session = deployment.auto_create_session
+        self.loop_clock = deployment.clock
         self._deployment = deployment
         self._plans = FlowRegistry(deployment.plans())
         self._threads: ToolThreads | None = None
@@ -175,6 +177,7 @@ class LocalEngine:
             self._plans.find,
             limiter=self._limiter_client,
             threads_left=self._threads_left,
+            clock=self.loop_clock or WallClock(),
         )
         return runner
 
@@ -194,6 +197,8 @@ class LocalEngine:
 
     async def stop(self) -> None:
         """Stop the actors."""
+        if self.loop_clock is not None:
+            self.loop_clock.thaw()
         await self.runner.stop()
         await self.session.stop()
         if self._limiter_client is not None and self.limiter is not None:

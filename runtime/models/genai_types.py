@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from google.genai import types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from actors.errors import ModelConfigurationError
 from actors.messages.content import Content
@@ -148,9 +148,10 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
 
 def _settings_of(request: LlmRequest) -> JsonObject:
     """The request without its contents, by the SDK's names."""
-    settings: JsonObject = {"automatic_function_calling": {"disable": True}}
-    if request.system_instruction:
-        settings["system_instruction"] = request.system_instruction
+    settings: JsonObject = {
+        "automatic_function_calling": {"disable": True},
+        "system_instruction": request.system_instruction or None,
+    }
     if request.output_schema is not None:
         settings["response_json_schema"] = request.output_schema
         settings["response_mime_type"] = "application/json"
@@ -210,6 +211,7 @@ def from_response(response: types.GenerateContentResponse) -> LlmResponse:
             finish_reason=candidate.finish_reason.value if candidate.finish_reason is not None else None,
             error_message=candidate.finish_message,
             usage=usage,
+            grounding_metadata=_json(candidate.grounding_metadata),
             custom_metadata=_sources(candidate),
         )
     )
@@ -222,11 +224,10 @@ def _usage(metadata: types.GenerateContentResponseUsageMetadata | None) -> Usage
 
 
 def _sources(candidate: types.Candidate) -> JsonObject | None:
-    """The sources of the text, which must be shown beside it when a search tool was used; camelCase keys."""
-    found = {
-        "groundingMetadata": candidate.grounding_metadata,
-        "citationMetadata": candidate.citation_metadata,
-        "urlContextMetadata": candidate.url_context_metadata,
-    }
-    sources = {key: value.model_dump(mode="json", by_alias=True, exclude_none=True) for key, value in found.items() if value}
-    return sources or None
+    """What the text quotes and which pages were read for it; camelCase keys."""
+    found = {"citationMetadata": candidate.citation_metadata, "urlContextMetadata": candidate.url_context_metadata}
+    return {key: _json(value) for key, value in found.items() if value} or None
+
+
+def _json(value: BaseModel | None) -> JsonObject | None:
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True) if value else None

@@ -43,12 +43,14 @@ class Aggregate:
         self._call: _GrowingCall | None = None
         self._role: str | None = None
         self._usage: Usage | None = None
+        self._grounding: JsonObject = {}
         self._metadata: JsonObject = {}
         self._end = LlmResponse()
 
     def add(self, partial: LlmResponse) -> None:
         """Add the next partial response. The last usage counts, since each is the sum so far."""
         self._usage = partial.usage or self._usage
+        self._grounding |= partial.grounding_metadata or {}
         self._metadata |= partial.custom_metadata or {}
         if partial.finish_reason is not None or partial.error_code is not None:
             self._end = partial
@@ -71,6 +73,7 @@ class Aggregate:
             error_code=self._end.error_code,
             error_message=self._end.error_message,
             usage=self._usage,
+            grounding_metadata=self._grounding or None,
             custom_metadata=self._metadata or None,
         )
         return with_error_code(whole)

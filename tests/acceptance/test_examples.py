@@ -44,6 +44,14 @@ ESSENTIAL = {
         "refunds: The manager has allowed it",
     ],
     "remote_tool": ["counted: 78498", "in a process of its own"],
+    "batch": [
+        "It crashes at night. -> bug (1 attempts)",
+        "I love it! -> praise (1 attempts)",
+        "%&$ -> agent 'triage' failed: ConnectionError: no line (2 attempts)",
+        "from before: 4",
+    ],
+    "structured_answer": ["Acme owes 80.00 euros", "open", "Acme owes 80 euros."],
+    "ray_data": ["It crashes at night. -> bug", "How do I log in? -> question", "I love it! -> praise", "It is broken. -> bug"],
     "memory": [
         "waiter to ada: You like green tea.",
         "waiter to bob: I remember nothing of it.",
@@ -143,8 +151,11 @@ ESSENTIAL = {
 """Lines that each example prints, in this order."""
 
 
-FAILS_ON_PURPOSE = {"supervision": "ConnectionError"}
+FAILS_ON_PURPOSE = {"supervision": "ConnectionError", "batch": "ConnectionError"}
 """Examples in which agents fail, and the error: it is logged with its traceback."""
+
+NOISY = {"ray_data": "Ray Data logs, and warns of its own deprecated calls"}
+"""Examples whose standard error is not looked at, and why."""
 
 
 def run(example: str, folder: Path, address: str | None = None) -> str:
@@ -159,6 +170,8 @@ def run(example: str, folder: Path, address: str | None = None) -> str:
         lines = logged.splitlines()
         assert all(FAILS_ON_PURPOSE[example] in line for line in lines if " failed in turn " in line), logged
         assert any(" failed in turn " in line for line in lines)
+        logged = ""
+    if example in NOISY and not done.returncode:
         logged = ""
     assert (done.returncode, logged) == (0, "")
     return done.stdout

@@ -135,6 +135,24 @@ def texts(events: list[Event]) -> list[str]:
     return [event.text for event in events]
 
 
+async def test_a_program_waits_for_the_start_of_a_turn_and_sees_how_it_ended(rt: Runtime, session: str, gate: Gate) -> None:
+    first = start(rt, session, gate.name)
+    assert await first.aio.started() == first.invocation_id
+    assert first.outcome is None
+    second = start(rt, session, "hello")
+    waiting = asyncio.ensure_future(second.aio.started())
+    gate.let(99)
+    assert await waiting == second.invocation_id
+    await second
+    assert type(second.outcome).__name__ == "Finished"
+    paused = start(rt, session, "ask")
+    answered = start(rt, session, "hello", auto_create_session=False)
+    assert type((await paused).outcome).__name__ == type(paused.outcome).__name__ == "Paused"
+    await answered
+    with pytest.raises(SessionNotFoundError):
+        await start(rt, f"{session} that is missing", "hello", auto_create_session=False).aio.started()
+
+
 def test_leaving_an_attached_turn_cancels_nothing(rt: Runtime, session: str, gate: Gate) -> None:
     turn = start(rt, session, gate.name)
     reading = iter(turn)

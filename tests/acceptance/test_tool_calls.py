@@ -38,7 +38,7 @@ def test_what_a_tool_did_wrong_or_was_given_wrongly_is_told_to_the_model(deploy:
     calls: list[dict[str, Any]] = [
         {"call": "look_app"},
         {"call": "look_up"},
-        {"call": "look_up", "args": {"order": ["4"], "color": "red"}},
+        {"call": "look_up", "args": {"order": ["4"]}},
         {"call": "fail"},
         {"call": "numbers"},
         {"call": "put_nonsense"},
@@ -51,10 +51,10 @@ def test_what_a_tool_did_wrong_or_was_given_wrongly_is_told_to_the_model(deploy:
         [
             ("look_app", "look_up", "fail", "put"),
             ("look_up", "order"),
-            ("order", "color"),
+            ("order", "string"),
             ("ValueError", "kaput"),
             ("numbers", "object"),
-            ("put_nonsense", "object"),
+            ("state['bad']", "object"),
         ],
         strict=True,
     ):

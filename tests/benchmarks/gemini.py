@@ -36,7 +36,7 @@ async def _ask(model: Gemini, view: History, times: int) -> list[float]:
     samples_ms = []
     for _ in range(times + 1):
         began_s = time.process_time()
-        request = LlmRequest(model=model.model, agent=ROOT, contents=view.contents(), system_instruction="Be brief.")
+        request = LlmRequest(model=model.model, agent=ROOT, contents=view.contents(), config={"system_instruction": "Be brief."})
         answers = [answer async for answer in model.generate(request, stream=False)]
         samples_ms.append((time.process_time() - began_s) * 1_000)
         assert answers[0].content is not None

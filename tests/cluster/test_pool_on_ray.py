@@ -144,7 +144,6 @@ def test_who_lives_with_its_parent_is_found_in_its_process(rt: Runtime) -> None:
     seen = rt.statistics().agents
     assert guest == house == str(seen["house"].pid) == str(seen["guest"].pid)
     assert seen["house"].actor == seen["guest"].actor
-    assert seen["house"].actor != seen["root"].actor
 
 
 def test_no_place_at_all_fails_the_turn_with_what_is_missing_and_nothing_else(rt: Runtime) -> None:

@@ -123,9 +123,9 @@ async def test_the_whole_request_reaches_the_service(serve: Serve, make: Make, s
             ),
             Content(role="user", parts=[Part(function_response=FunctionResponse(id="call-1", name="look", response={"t": 30}))]),
         ],
-        system_instruction="be brief",
         tools=[FunctionDeclaration(name="look", description="out of the window", parameters=schema)],
         config={
+            "system_instruction": "be brief",
             "temperature": 0.5,
             "max_output_tokens": 99,
             "safety_settings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],

@@ -150,12 +150,12 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "epochs_do_not_fence": (epochs_do_not_fence, 252),
     "events_are_not_recognised": (events_are_not_recognised, 4),
     "abandoned_runs_write_on": (abandoned_runs_write_on, 491),
-    "polls_acknowledge_too_early": (polls_acknowledge_too_early, 249),
+    "polls_acknowledge_too_early": (polls_acknowledge_too_early, 583),
     "lost_runners_keep_their_place_in_line": (lost_runners_keep_their_place_in_line, 9150),
     "views_take_events_twice": (views_take_events_twice, 1699),
-    "experts_are_asked_anew": (experts_are_asked_anew, 435),
-    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 7378),
+    "experts_are_asked_anew": (experts_are_asked_anew, 1070),
+    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2685),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
-    "late_replies_run_turns_again": (late_replies_run_turns_again, 6766),
+    "late_replies_run_turns_again": (late_replies_run_turns_again, 2999),
 }
 """Each with a seed that finds it."""

@@ -36,6 +36,11 @@ def test_a_message_to_a_runner_that_is_lost_fails_silently_once_its_sender_has_a
     assert run_seed(6032) == []
 
 
+def test_no_agent_answers_a_call_that_was_sealed_since_its_turn_is_cancelled() -> None:
+    # The agent's answer comes while the seal is on its way to the disk.
+    assert run_seed(949) == []
+
+
 def digests(seeds: range) -> list[int]:
     return [check(case(seed), reference(seed // PLANS)[1])[2].digest() for seed in seeds]
 

@@ -15,8 +15,8 @@ from runtime import Runtime, Settings
 
 APP = "joinable"
 
-SOON_S = 3.0
-"""How soon a program has to say that it cannot join."""
+SOON_S = 15.0
+"""How soon a program has to say that it cannot join, on a busy machine. Ray alone waits for half a minute and more."""
 
 
 def start(address: str) -> None:

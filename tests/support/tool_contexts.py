@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors import Content, MemoryEntry, ToolContext
+from actors import Content, Event, MemoryEntry, RunConfig, ToolContext
 from actors.definitions.tools.offload import in_process
 from actors.messages.session import SessionKey
 from actors.refs.access import SessionArtifacts
@@ -17,17 +17,32 @@ class EchoingMemory:
         return [MemoryEntry(session_id="s0", author="user", timestamp=0.0, text=query)]
 
 
+class EmptyLog:
+    """Implements LogAccess: the log of a session without events."""
+
+    key = SessionKey("app", "ada", "s1")
+
+    async def read(self) -> list[Event]:
+        """No events."""
+        return []
+
+    def read_in_thread(self) -> list[Event]:
+        """No events."""
+        return []
+
+
 def tool_context() -> ToolContext:
     """The context of the call `c1` of the agent `writer`; the state has one key, `known`."""
     return ToolContext(
         function_call_id="c1",
         offload=in_process,
         memory=EchoingMemory(),
-        artifacts=SessionArtifacts(FsspecArtifactStore("memory://unit"), SessionKey("app", "ada", "s1")),
+        artifacts=SessionArtifacts(FsspecArtifactStore("memory://unit"), EmptyLog.key),
         agent_name="writer",
         invocation_id="e-1",
-        user_id="ada",
-        session_id="s1",
+        log=EmptyLog(),
+        branch=None,
+        run_config=RunConfig(),
         user_content=Content.of_text("hi"),
         state={"known": 1},
     )

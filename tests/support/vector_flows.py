@@ -167,7 +167,7 @@ def _check_tools(case: Case) -> None:
     board = _board(flow, given)
     tasks = reader["tasks"]
     own = next(agent.tools for agent in agents if agent.name == reader["agent"])
-    names = set(task_tools(own, flow.plan, board, tasks, peers(board, reader["agent"], tasks)).by_name)
+    names = set(task_tools(reader["agent"], own, flow.plan, board, tasks, peers(board, reader["agent"], tasks)).by_name)
     seen = {
         "succeed": [task for task in board.nodes if succeed_tool(task) in names],
         "fail": [task for task in board.nodes if fail_tool(task) in names],

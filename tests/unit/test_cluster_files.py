@@ -139,7 +139,8 @@ def test_what_the_core_actors_ask_for_is_on_the_nodes_that_are_meant_for_them() 
 
 
 def test_settings_that_the_files_name_are_settings() -> None:
-    named = {name.lower() for file in FOLDER.iterdir() for name in re.findall(r"RAYGROVE_(\w+)", file.read_text())}
+    files = [each for each in FOLDER.iterdir() if each.is_file()]
+    named = {name.lower() for file in files for name in re.findall(r"RAYGROVE_(\w+)", file.read_text())}
     assert named
     assert named <= set(Settings.model_fields)
 

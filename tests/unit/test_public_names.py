@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+import subprocess
+import sys
 import typing
 from importlib import import_module
 from types import ModuleType
@@ -14,12 +16,23 @@ import actors
 import actors.definitions.tools
 import actors.testing
 import runtime
+import runtime.testing
 
 
 def test_all_is_sorted_and_complete() -> None:
     assert actors.__all__ == sorted(actors.__all__)
-    public = {name for name, value in vars(actors).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert public == set(actors.__all__)
+    assert set(dir(actors)) >= set(actors.__all__)
+    assert {name for name in actors.__all__ if getattr(actors, name, None) is None} == set()
+    with pytest.raises(AttributeError, match="module 'actors' has no attribute 'nothing'"):
+        _ = actors.nothing
+
+
+@pytest.mark.parametrize(
+    ("module", "unused"), [("actors", "msgspec"), ("runtime", "pydantic"), ("runtime.testing.plugin.hooks", "pydantic")]
+)
+def test_a_name_is_loaded_when_it_is_used(module: str, unused: str) -> None:
+    done = subprocess.run([sys.executable, "-c", f"import {module}, sys; sys.exit({unused!r} in sys.modules)"], check=False)
+    assert done.returncode == 0
 
 
 def test_all_of_every_package_is_sorted_and_holds_nothing_that_is_not_there() -> None:
@@ -91,3 +104,11 @@ def test_runtime_has_every_name_that_it_promises_and_no_other() -> None:
     assert set(runtime.__all__) <= set(dir(runtime))
     with pytest.raises(AttributeError, match="module 'runtime' has no attribute 'Runtim'"):
         runtime.Runtim  # noqa: B018
+
+
+def test_runtime_testing_has_every_name_that_it_promises_and_no_other() -> None:
+    assert runtime.testing.__all__ == sorted(runtime.testing.__all__)
+    assert [name for name in runtime.testing.__all__ if getattr(runtime.testing, name).__name__ != name] == []
+    assert [name for name in runtime.testing.__all__ if not inspect.getdoc(getattr(runtime.testing, name))] == []
+    with pytest.raises(AttributeError, match=r"module 'runtime.testing' has no attribute 'trajectories'"):
+        runtime.testing.trajectories  # noqa: B018

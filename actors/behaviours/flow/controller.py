@@ -10,23 +10,27 @@ again on the same turn reads them and goes on. Agents continue their open calls 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
 from actors.behaviours.flow.chance import seeded_draw
-from actors.behaviours.flow.prompt import result_text
 from actors.behaviours.lifecycle import stored_failure
+from actors.behaviours.llm.prompt import Templates
 from actors.definitions.flows.plan import FlowPlan, PlanSource
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import FlowLimitExceededError, FlowStalledError
+from actors.errors import FlowLimitExceededError, FlowStalledError, TemplateError
 from actors.interfaces.context import ControllerContext
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, new_event_id
 from actors.messages.flow import FlowMark, TaskChange, Work
 from actors.messages.json_types import Progress
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
-from actors.rules.flow.board import Board
+from actors.rules.flow.board import Board, last_tasks
 from actors.rules.flow.turn_order import Assignment, TurnRules, next_rounds, peers
+from actors.rules.flow.until import Facts
+from actors.rules.prompt import instructions
+from actors.rules.prompt.task_briefing import result_text, shortened
 from actors.rules.routing.resumption import is_failure
 
 DEFINITION = "definition"
@@ -34,7 +38,7 @@ RUN = "run"
 SINCE = "since"
 AGENTS = "agents"
 """Keys of the controller's notes: the name of the flow's definition, the id of the run, the place in the log after which it
-began, and while it waits for the user, the agents that wait."""
+began, and once it has waited for the user, the agents that have waited last."""
 
 
 async def run_flow(spec: AgentSpec, context: ControllerContext, plans: PlanSource) -> AnyOutcome:
@@ -63,6 +67,8 @@ class _FlowRun:
         self._rounds: dict[asyncio.Task[AnyOutcome], Assignment] = {}
         self._waiting: dict[str, tuple[str, ...]] = {}
         self._rounds_begun = 0
+        self._is_held_back = False
+        self._to_finish: tuple[str, ...] = ()
 
     async def run(self) -> AnyOutcome:
         """The run from where it is to its end, or to where it waits for the user."""
@@ -75,6 +81,8 @@ class _FlowRun:
         if stopped is not None:
             await self._context.stop_rounds()
             return stopped
+        if self._is_stopped() or (self._is_held_back and not self._waiting):
+            await self._skip_rest()
         left = self._board.incomplete()
         if not left:
             return await self._finish()
@@ -92,13 +100,18 @@ class _FlowRun:
             for author, mark in await self._context.marks(self._run, self._progress[SINCE]):
                 self._board.add(author, mark)
         self._rounds_begun = self._board.rounds
+        self._to_finish = tuple(self._board.turns)
         if self._board.nodes:
             nodes = tuple(self._board.nodes.values())
-            mark = FlowMark(run=self._run, goal=self._board.goal(), created=nodes, changes=self._changes_so_far())
+            mark = FlowMark(
+                run=self._run, goal=self._board.goal(), created=nodes, changes=self._changes_so_far(), stopped=self._board.stopped
+            )
         else:
             mark = FlowMark(run=self._run, goal=self._plan.goal, created=self._plan.nodes)
             self._board.add(self._spec.name, mark)
-        await self._context.record(self._event(mark, self._progress))
+        # The agents that have waited are noted on: if the Runner is lost now, the answers to them still lead to the flow.
+        waited = {AGENTS: self._context.progress[AGENTS]} if AGENTS in self._context.progress else {}
+        await self._context.record(self._event(mark, {**self._progress, **waited}))
 
     def _changes_so_far(self) -> dict[str, TaskChange]:
         board = self._board
@@ -114,7 +127,11 @@ class _FlowRun:
     async def _run_rounds(self) -> AnyOutcome | None:
         """Run rounds until none is under way and none can begin; or return the outcome of a round that ends the flow."""
         while True:
-            await self._begin_rounds()
+            await self._record_consequences()
+            if self._is_stopped():
+                self._finish_lost_rounds()
+            else:
+                await self._begin_rounds()
             if not self._rounds:
                 return None
             done, _ = await asyncio.wait(self._rounds, return_when=asyncio.FIRST_COMPLETED)
@@ -128,13 +145,25 @@ class _FlowRun:
                 elif not isinstance(outcome, Finished):
                     return outcome
 
+    def _finish_lost_rounds(self) -> None:
+        """Have the calls run that were open when the controller was lost: a flow that stops early finishes its rounds."""
+        agents, self._to_finish = self._to_finish, ()
+        for agent in agents:
+            lost = Assignment(agent, self._board.turns[agent], begins=False)
+            self._begin_round(lost, None, only_open_calls=True)
+
     async def _begin_rounds(self) -> None:
         """Begin the rounds that can begin, and store what has changed by what is known now."""
-        await self._record_consequences()
         board = self._board
+        self._to_finish = ()
+        self._is_held_back = False
         begun: list[Assignment] = []
         for assigned in next_rounds(self._rules, board, seeded_draw, list(self._rounds.values()), self._waiting.keys()):
             if self._limit_reached(begun=len(begun)) is not None:
+                break
+            if self._is_stopped(begun, assigned):
+                # The rounds under way may use up what the condition allows.
+                self._is_held_back = True
                 break
             begun.append(assigned)
         turns = {each.agent: each.tasks for each in begun if each.begins or board.turns.get(each.agent) != each.tasks}
@@ -157,7 +186,7 @@ class _FlowRun:
         if changes:
             await self._context.record(self._event(FlowMark(run=self._run, changes=changes)))
 
-    def _begin_round(self, assigned: Assignment, note: Event | None) -> None:
+    def _begin_round(self, assigned: Assignment, note: Event | None, *, only_open_calls: bool = False) -> None:
         self._rounds_begun += 1
         work = Work(
             definition=self._progress[DEFINITION],
@@ -166,6 +195,7 @@ class _FlowRun:
             tasks=assigned.tasks,
             peers=peers(self._board, assigned.agent, assigned.tasks),
             begins=assigned.begins,
+            only_open_calls=only_open_calls,
         )
         self._rounds[asyncio.create_task(self._context.work_round(assigned.agent, work, note))] = assigned
 
@@ -182,6 +212,34 @@ class _FlowRun:
             return "max_llm_calls", plan.max_llm_calls
         return None
 
+    def _is_stopped(self, begun: Sequence[Assignment] = (), another: Assignment | None = None) -> bool:
+        """True when the flow's condition holds.
+
+        Args:
+            begun: rounds that are about to begin.
+            another: a round that would begin beside them: what they and the rounds under way may use up counts as used.
+        """
+        board, until = self._board, self._plan.until
+        if until is None:
+            return False
+        calls, turns = board.llm_calls, board.turns_begun - len(board.turns)
+        if another is not None:
+            calls += len(self._rounds) + len(begun)
+        if another is not None and another.begins:
+            turns = board.turns_begun + sum(each.begins for each in begun)
+        return until.holds(Facts(status=board.status, required=board.required(), llm_calls=calls, agent_turns=turns))
+
+    async def _skip_rest(self) -> None:
+        """Skip what is not done when the flow stops early."""
+        left = self._board.incomplete()
+        if not left:
+            return
+        stopped = str(self._plan.until)
+        skipped = TaskChange(status="skipped", reason=f"the flow has stopped early: {stopped}")
+        mark = FlowMark(run=self._run, changes=dict.fromkeys(left, skipped), stopped=stopped)
+        self._board.add(self._spec.name, mark)
+        await self._context.record(self._event(mark))
+
     async def _finish(self) -> AnyOutcome:
         """Emit the results of the tasks that no other needs: they are what the flow was for."""
         # The marks in outcomes are without results: these are read from the log.
@@ -189,17 +247,32 @@ class _FlowRun:
         for author, mark in await self._context.marks(self._run, self._progress[SINCE]):
             board.add(author, mark)
         text = _results_text(board)
-        event = self._event(FlowMark(run=self._run), {})
+        event = self._event(FlowMark(run=self._run, objectives=await self._filled_in(last_tasks(board))), {})
         if text:
             event = msgspec.structs.replace(event, content=Content.of_text(text, role="model"))
         await self._context.emit(event, is_last=not self._spec.hooks("after_agent_callback"))
         return Finished()
 
+    async def _filled_in(self, tasks: Sequence[str]) -> dict[str, str]:
+        """The objectives of tasks that are templates, filled in: agents of later tasks of the session see them."""
+        templates = Templates(self._spec, self._context)
+        found: dict[str, str] = {}
+        for task in tasks:
+            objective = self._board.nodes[task].objective
+            if task not in self._plan.results or "{" not in objective or instructions.artifact_names(objective):
+                # Artifacts may be large, and their store away: an objective that shows one stays a template.
+                continue
+            try:
+                found[task] = shortened(await templates.filled_in(objective))
+            except TemplateError:
+                # The state that the agents were given it with is gone.
+                continue
+        return found
+
 
 def _results_text(board: Board) -> str:
     """What came of the tasks that no other needs; of a single one, its result alone."""
-    needed = {task for other in board.required() for task in board.needs(other)}
-    last = [task for task in board.required() if task not in needed]
+    last = last_tasks(board)
     if len(last) == 1 and board.status[last[0]] == "successful":
         return result_text(board.results.get(last[0]))
     lines = []

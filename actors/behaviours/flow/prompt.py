@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from actors.behaviours.llm.prompt import Templates
+from actors.definitions.flows.context import ResultOf
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import WorkContext
@@ -14,7 +13,7 @@ from actors.messages.flow import TaskNode, Work
 from actors.messages.json_types import JsonValue
 from actors.rules.flow.board import Board
 from actors.rules.prompt import instructions
-from actors.rules.prompt.task_briefing import Brief, CompleteTask, briefing
+from actors.rules.prompt.task_briefing import Brief, CompleteTask, briefing, result_text
 
 GO_ON = "Go on with your tasks."
 """Said to a model whose own message is the last one: models answer only to others."""
@@ -35,6 +34,7 @@ class TaskPrompt:
     """The form of the agent's responses is not that of its tasks' results, and would keep it from calling tools."""
 
     def __init__(self, spec: AgentSpec, context: WorkContext, work: Work, plan: FlowPlan, board: Board) -> None:
+        self._agent = spec.name
         self._context = context
         self._work = work
         self._plan = plan
@@ -46,7 +46,7 @@ class TaskPrompt:
         contents = (await self._context.task_view()).contents_for(self._work.run, self._work.tasks)
         if not contents or contents[-1].role != USER:
             contents.append(Content.of_text(GO_ON))
-        return contents
+        return await self._templates.placed_in(contents)
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, and the briefing."""
@@ -55,7 +55,10 @@ class TaskPrompt:
     async def _briefing(self) -> str:
         board, tasks = self._board, self._work.tasks
         briefs = [await self._brief(board.nodes[task]) for task in tasks]
-        upstream = board.upstream(tasks) - set(tasks)
+        shown = {
+            value.task for task in tasks for value in self._plan.context.get(task, {}).values() if isinstance(value, ResultOf)
+        }
+        upstream = board.upstream(tasks) - set(tasks) - shown
         known = [await self._known(board.nodes[task]) for task in board.nodes if task in upstream and board.is_complete(task)]
         return briefing(briefs, known, self._work.peers)
 
@@ -66,7 +69,18 @@ class TaskPrompt:
             objective=await self._objective(node),
             result=self._plan.result_type(node).description(),
             parent=f"`{parent.name}`: {await self._objective(parent)}" if parent is not None else "",
+            instructions=await self._templates.filled_in(node.instructions),
+            context=dict([await self._shown(key, value) for key, value in self._plan.context.get(node.name, {}).items()]),
+            is_interactive=node.interactive,
+            ended_by=() if node.may_be_ended_by(self._agent) else node.completion_agents,
         )
+
+    async def _shown(self, key: str, value: JsonValue | ResultOf) -> tuple[str, str]:
+        if not isinstance(value, ResultOf):
+            return key, result_text(value) or "none"
+        known = await self._known(self._board.nodes[value.task])
+        came = f"the result of `{known.name}`" if known.status == "successful" else f"`{known.name}` was {known.status}"
+        return f"{key} ({came}: {known.objective})", known.text or "none"
 
     async def _known(self, node: TaskNode) -> CompleteTask:
         board = self._board
@@ -80,10 +94,3 @@ class TaskPrompt:
     async def _objective(self, node: TaskNode) -> str:
         """Return what is to be achieved. An objective in the definition is a template; one that an agent has written is not."""
         return await self._templates.filled_in(node.objective) if node.name in self._plan.results else node.objective
-
-
-def result_text(result: JsonValue) -> str:
-    """A task's result as a text, "" for None."""
-    if result is None:
-        return ""
-    return result if isinstance(result, str) else msgspec.json.encode(result).decode()

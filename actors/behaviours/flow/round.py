@@ -17,6 +17,7 @@ from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.tool_calls import Decisions, ToolCalls, pending_ids, store_responses
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
+from actors.definitions.tools.ask_user import AskUserTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.tasks import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
 from actors.definitions.tree.spec import AgentSpec
@@ -55,13 +56,18 @@ class RoundTools(NamedTuple):
     decisions: RoundDecisions
 
 
-def task_tools(own: Sequence[Tool], plan: FlowPlan, board: Board, tasks: Sequence[str], peers: Sequence[str]) -> RoundTools:
+def task_tools(
+    agent: str, own: Sequence[Tool], plan: FlowPlan, board: Board, tasks: Sequence[str], peers: Sequence[str]
+) -> RoundTools:
     """The tools of a round: the agent's own, those of its tasks, and the controller's."""
     decisions = RoundDecisions(tasks, board, plan.rules.agents)
     tools: dict[str, Tool] = {}
     for tool in (*own, *(tool for task in tasks for tool in plan.tools.get(task, ()))):
         tools.setdefault(tool.name, tool.at(decisions) if isinstance(tool, CreateTasksTool) else tool)
-    for task in tasks:
+    nodes = [board.nodes[task] for task in tasks]
+    if any(node.interactive for node in nodes):
+        tools.setdefault(AskUserTool.name, AskUserTool())
+    for task in (node.name for node in nodes if node.may_be_ended_by(agent)):
         result = plan.result_type(board.nodes[task])
         schema = None if result.is_none else result.schema
         for ending in (SucceedTool(decisions, task, schema, result.checked), FailTool(decisions, task)):
@@ -79,7 +85,8 @@ class _Round:
         self._context = context
         self._work = work
         self._board = board
-        by_name, self._decisions = task_tools(cast(LlmAgent, spec.definition).tools, plan, board, work.tasks, work.peers)
+        own = cast(LlmAgent, spec.definition).tools
+        by_name, self._decisions = task_tools(spec.name, own, plan, board, work.tasks, work.peers)
         self._tools = ToolCalls(spec, context, by_name)
         # What an agent says in a flow is not kept as its output: its tasks have the results.
         self._model_call = ModelCall(spec, model, context, TaskPrompt(spec, context, work, plan, board), self._tools)
@@ -90,7 +97,8 @@ class _Round:
         before = [event for event in self._context.done if self._is_of_round(event)]
         if before and is_failure(before[-1]):
             return stored_failure(before[-1])
-        outcome = await self._run_open_calls() or (Finished() if before else await self._call_model())
+        is_done = bool(before) or self._work.only_open_calls
+        outcome = await self._run_open_calls() or (Finished() if is_done else await self._call_model())
         mark = _merged([event.flow for event in before if event.flow is not None], self._mark())
         if mark.ends_turn or any(change.status in COMPLETE for change in mark.changes.values()):
             await emit_content_of(self._spec.hooks("after_agent_callback"), self._context)

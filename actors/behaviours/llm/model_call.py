@@ -11,15 +11,18 @@ import msgspec
 from actors.behaviours.callbacks import as_response, first_result
 from actors.behaviours.lifecycle import KeepOutput, callback_context
 from actors.behaviours.llm.prompt import Prompt
+from actors.behaviours.llm.request import RequestBuilder
 from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.planners.base import BasePlanner
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
-from actors.messages.content import Content
+from actors.messages.content import Content, Part
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
+from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.rules.checks import model_answer, user_message
 
@@ -27,6 +30,24 @@ CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
 
 logger = logging.getLogger(__name__)
+
+
+class _Pieces:
+    """The partial texts of one response, as the agent's planner shows them."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def planned(self, content: Content, planner: BasePlanner) -> Content | None:
+        """The next piece; None when nothing of it is to be shown yet."""
+        parts: list[Part] = []
+        for part in content.parts:
+            if part.text and not part.thought and part.carries_only_text():
+                parts += planner.partial_text(self._text, part.text)
+                self._text += part.text
+            else:
+                parts.append(part)
+        return Content(role=content.role, parts=parts) if parts else None
 
 
 class ModelCall:
@@ -52,12 +73,12 @@ class ModelCall:
     ) -> None:
         self._spec = spec
         self._model = model
-        self._asked_name: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
         self._model_name = name_of(spec.model)
         self._context = context
-        self._prompt = prompt
+        self._requests = RequestBuilder(spec, prompt, tools)
         self._tools = tools
         self._keep_output = keep_output
+        self._planner = cast(LlmAgent, spec.definition).planner
 
     async def run(self) -> Event | None:
         """Make one call. Returns the event of the response, which is still to be emitted; None if the model returned nothing.
@@ -68,8 +89,8 @@ class ModelCall:
         """
         actions = Actions()
         context = callback_context(self._context, actions)
-        request = await self._request(context)
-        response = await self._response(request, context)
+        request = await self._requests.build(context)
+        response = self._planned(await self._response(request, context), context)
         if response.content is None and response.error_code is None:
             if actions.freeze() != NO_ACTIONS:
                 await self._context.emit(Event(actions=actions.freeze()))
@@ -78,27 +99,10 @@ class ModelCall:
         await self._tools.decide(response.content.function_calls() if response.content is not None else ())
         return await self._with_large_data_saved(self._event(response, actions))
 
-    async def _request(self, context: CallbackContext) -> LlmRequest:
-        agent = cast(LlmAgent, self._spec.definition)
-        tools = self._tools.by_name.values()
-        request = LlmRequest(
-            model=self._asked_name,
-            agent=self._spec.name,
-            contents=await self._prompt.contents(),
-            system_instruction=await self._prompt.system_instruction(),
-            tools=[declared for tool in tools if (declared := tool.declaration()) is not None],
-            config=dict(agent.generate_content_config),
-            output_schema=agent.output_json_schema,
-        )
-        for tool in tools:
-            await tool.process_request(request, context)
-        if not self._prompt.has_output_schema:
-            request.output_schema = None
-        return request
-
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         """Return the model's response, or what callbacks put in its place."""
         replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
+        self._requests.settle(request)
         if replaced is not None:
             return self._replacement(replaced)
         await self._context.take_llm_call()
@@ -111,17 +115,32 @@ class ModelCall:
             if replaced is None:
                 raise
             response = self._replacement(replaced)
-        replaced = await first_result(self._spec.hooks("after_model_callback"), context, response)
-        return response if replaced is None else self._replacement(replaced)
+        after = self._spec.hooks("after_model_callback")
+        if not after:
+            return response
+        draft = draft_of_response(response)
+        replaced = await first_result(after, context, draft)
+        return self._replacement(draft if replaced is None else replaced)
+
+    def _planned(self, response: LlmResponse, context: CallbackContext) -> LlmResponse:
+        """Return the response with the parts that the agent's planner makes of it."""
+        if self._planner is None or response.content is None:
+            return response
+        draft = draft_of_content(response.content)
+        parts = self._planner.process_planning_response(context, list(draft.parts))
+        return self._replacement(msgspec.structs.replace(response, content=Content(parts=parts or draft.parts)))
 
     async def _generate(self, request: LlmRequest) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
         answer = model_answer.Answer(self._model_name)
+        pieces = _Pieces()
         async with Responses(self._model, request, stream=self._context.streaming) as responses:
             async for response in responses:
                 if getattr(response, "partial", False):
                     answer.add_partial()
                     content = model_answer.partial_content(response.content, self._model_name, self._spec.limits.max_inline_bytes)
+                    if content is not None and self._planner is not None:
+                        content = pieces.planned(content, self._planner)
                     await self._context.emit(Event(content=content, partial=True))
                 else:
                     answer.add_complete(response)
@@ -156,6 +175,7 @@ class ModelCall:
             error_code=response.error_code,
             error_message=response.error_message,
             usage=response.usage,
+            grounding_metadata=response.grounding_metadata,
             custom_metadata=response.custom_metadata,
             long_running_tool_ids=self._tools.long_running_ids(response.content),
         )

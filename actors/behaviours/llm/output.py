@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import cast
 
-import pydantic
-
 from actors.behaviours.lifecycle import KeepOutput
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.context import Actions
@@ -27,11 +25,10 @@ def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:
     if not text or any(event.function_calls()):
         return
     value: JsonValue = text
-    if agent.output_schema is not None:
+    if agent.output_type is not None:
         try:
-            value = agent.output_schema.model_validate_json(text).model_dump(mode="json", exclude_none=True)
-        except pydantic.ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
-            raise OutputSchemaError(agent.name, wrong.removeprefix(": ")) from error
+            value = agent.output_type.value_of(text)
+        except ValueError as error:
+            raise OutputSchemaError(agent.name, str(error)) from error
     if agent.output_key:
         actions.state_delta[agent.output_key] = value

@@ -13,6 +13,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.messages.content import Content
 from actors.rules.prompt import instructions
+from actors.rules.prompt.transient import transient_place
 
 
 class Prompt(Protocol):
@@ -46,7 +47,7 @@ class AgentPrompt:
 
     async def contents(self) -> list[Content]:
         """Return as much of the conversation as the agent includes."""
-        return (await self._context.view()).contents(self._agent.include_contents)
+        return await self._templates.placed_in((await self._context.view()).contents(self._agent.include_contents))
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, and its transfer targets."""
@@ -61,13 +62,23 @@ class Templates:
         self._context = context
 
     async def of_agent(self) -> list[str]:
-        """Return the tree's instruction, the agent's, and its identity, "" where there is none."""
+        """Return the agent's static instruction, the tree's, the agent's, and its identity, "" where there is none."""
         agent = cast(LlmAgent, self._spec.definition)
         return [
+            agent.static_instruction,
             await self.filled_in(self._spec.global_instruction),
-            await self.filled_in(agent.instruction),
+            "" if agent.static_instruction else await self.filled_in(agent.instruction),
             instructions.identity(self._spec.name, agent.description),
         ]
+
+    async def placed_in(self, contents: list[Content]) -> list[Content]:
+        """Return the conversation, with the instruction of an agent that has a static one before the newest message."""
+        agent = cast(LlmAgent, self._spec.definition)
+        instruction = await self.filled_in(agent.instruction) if agent.static_instruction else ""
+        if not instruction:
+            return contents
+        place = transient_place(contents)
+        return [*contents[:place], Content.of_text(instructions.of_this_turn(instruction)), *contents[place:]]
 
     async def filled_in(self, given: str | Callable[..., Any]) -> str:
         """Return the text of an instruction: a template, or a function of a ReadonlyContext, whose result is no template."""

@@ -20,13 +20,14 @@ from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.context import Context
-from actors.messages.codec import decode, encode, flaw, plain, plain_sized
+from actors.messages.codec import decode, encode, flaw, plain_sized
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
 from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration
 from actors.rules.checks import sizes, state
 from actors.rules.checks.model_answer import MALFORMED
+from actors.rules.checks.state_values import stored_delta
 
 logger = logging.getLogger(__name__)
 
@@ -67,11 +68,16 @@ class ToolCalls:
         spec: the agent, whose hooks are called.
         context: the run.
         by_name: the tools.
+
+    Attributes:
+        own: the same tools.
+        by_name: those that the newest response may call: callbacks may have added some to its request.
     """
 
     def __init__(self, spec: AgentSpec, context: Context, by_name: Mapping[str, Tool]) -> None:
         self._spec = spec
         self._context = context
+        self.own = by_name
         self.by_name = by_name
         self._needs_consent: dict[str, bool] = {}
 
@@ -234,7 +240,7 @@ def _check_actions(actions: Actions) -> int:
     """Check that what a tool has done besides can be stored; return its bytes. Raises NotEncodableError, InvalidIdError."""
     if actions.freeze() == NO_ACTIONS:
         return 0
-    actions.state_delta = plain(actions.state_delta)
+    actions.state_delta = stored_delta(actions.state_delta)
     state.check(actions.state_delta)
     raw = encode(actions.freeze())
     try:

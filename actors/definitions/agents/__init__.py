@@ -7,14 +7,10 @@ from actors.definitions.agents.llm import Agent, LlmAgent
 from actors.definitions.agents.plugin import Plugin
 from actors.definitions.agents.supervision import Supervision
 from actors.definitions.agents.workflow import LoopAgent, ParallelAgent, SequentialAgent
-from actors.definitions.tree.spec import AgentSpec
-from actors.definitions.tree.tree import AgentTree
 
 __all__ = [
     "Agent",
-    "AgentSpec",
     "AgentTool",
-    "AgentTree",
     "BaseAgent",
     "CustomAgent",
     "LlmAgent",

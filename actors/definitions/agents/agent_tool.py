@@ -7,8 +7,10 @@ import copy
 import pydantic
 
 from actors.definitions.agents.base import BaseAgent
+from actors.definitions.agents.output_type import output_type
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
+from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.json_schema import json_schema
 from actors.definitions.tools.validation import problems
 from actors.errors import AgentFailedError, DefinitionError, ToolAgentError
@@ -36,8 +38,8 @@ class AgentTool(Tool):
 
     Args:
         agent: the agent to ask; the tool takes its name and description. With an `input_schema` the tool takes those arguments
-            and passes them on as JSON; without, it takes one text, `request`. With an `output_schema` the result is an object
-            of that schema; without, it is a text.
+            and passes them on as JSON; without, it takes one text, `request`. With an `output_schema` the result is a value
+            of that type; without, it is a text.
         skip_summarization: True makes the result the end of the asking agent's run; default False.
 
     Raises:
@@ -52,7 +54,8 @@ class AgentTool(Tool):
         self.description = agent.description
         self.skip_summarization = skip_summarization
         self._input: type[pydantic.BaseModel] = getattr(agent, "input_schema", None) or _Request
-        self._output: type[pydantic.BaseModel] | None = getattr(agent, "output_schema", None)
+        schema = getattr(agent, "output_schema", None)
+        self._output = output_type(schema) if schema is not None else None
 
     def alone(self) -> AgentTool:
         """The same tool without the agents below its agent, as it is sent to the actor of the agent that has it."""
@@ -77,13 +80,15 @@ class AgentTool(Tool):
             AgentFailedError: the agent failed; the event of its failure is in the log.
             ToolAgentError: the agent paused, was stopped, or gave an answer that does not fit its `output_schema`.
         """
-        outcome, answer = await context.ask_agent(self.name, Content.of_text(self._message(args)))
+        outcome, answer = await context.ask_agent(self.name, Content.of_text(self._message(args, context.agent_name)))
         self._require_end(outcome)
         if self.skip_summarization:
             context.actions.skip_summarization = True
         return self._result(answer)
 
-    def _message(self, args: JsonObject) -> str:
+    def _message(self, args: JsonObject, agent: str) -> str:
+        if self._input is _Request:
+            args = without_unknown(args, _Request.model_fields, self.name, agent)
         try:
             asked = self._input.model_validate(args)
         except pydantic.ValidationError as error:
@@ -105,6 +110,6 @@ class AgentTool(Tool):
         if self._output is None:
             return answer
         try:
-            return self._output.model_validate_json(answer).model_dump(mode="json", exclude_none=True)
-        except pydantic.ValidationError as error:
-            raise ToolAgentError(self.name, f"its answer does not fit its output_schema: {problems(error)}") from error
+            return self._output.value_of(answer)
+        except ValueError as error:
+            raise ToolAgentError(self.name, f"its answer does not fit its output_schema: {error}") from error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal, Never
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actors.definitions.agents.fields import refuse_unnamed
+from actors.definitions.agents.callback import signature_of
+from actors.definitions.agents.fields import NOT_OF_AGENTS, check_agent_name, refuse_change, refuse_unnamed
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError
@@ -84,13 +85,16 @@ class BaseAgent(ShownByChanges, BaseModel):
         after_agent_callback: called with a CallbackContext after each run. If it returns a Content or a text, that becomes one
             more event.
         placement: where the agent's actor runs; by default in a process of the pool.
+        callback_points: of its class, the fields that hold functions of the user which the agent's run calls.
 
     Raises:
-        DefinitionError: a field is missing, unknown or wrong; the message names it.
+        AgentTreeError: no agent can have that name.
+        DefinitionError: a field is missing, unknown or wrong, or a callback cannot be called; the message names it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     kind: ClassVar[Literal["custom", "flow", "llm", "sequential", "parallel", "loop"]]
+    callback_points: ClassVar[Sequence[str]] = ("before_agent_callback", "after_agent_callback")
 
     name: str
     description: str = ""
@@ -105,6 +109,9 @@ class BaseAgent(ShownByChanges, BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise DefinitionError(wrongly_defined(type(self).__name__, fields.get("name"), error)) from error
+        # The controller of flows has a name that no agent of a user can have.
+        if "name" in fields or self.kind != "flow":
+            check_agent_name(self.name)
 
     @pydantic.model_validator(mode="after")
     def _is_a_kind(self) -> BaseAgent:
@@ -112,9 +119,49 @@ class BaseAgent(ShownByChanges, BaseModel):
             raise ValueError("use one of the kinds of agents: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent or LoopAgent")
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _has_callbacks_that_can_be_called(self) -> BaseAgent:
+        for point in self.callback_points:
+            for function in callbacks(getattr(self, point)):
+                # An instruction may be a text.
+                if callable(function):
+                    signature_of(function, point)
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            refuse_change(self.name, name)
+        super().__setattr__(name, value)
+
+    if not TYPE_CHECKING:
+        # Type checkers are to find unknown attributes.
+        def __getattr__(self, name: str) -> object:
+            if name in NOT_OF_AGENTS:
+                raise AttributeError(f"{type(self).__name__} has no {name}: {NOT_OF_AGENTS[name]}")
+            return super().__getattr__(name)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Another agent like this one, with other values for some fields, which are checked as in a new definition.
+
+        Args:
+            update: the new values by field.
+            deep: copy the values of all other fields as well; default False.
+
+        Raises:
+            DefinitionError: a field is unknown or wrong; the message names it.
+        """
+        copied = super().model_copy(deep=deep)
+        if not update:
+            return copied
+        return type(self)(**{**{name: getattr(copied, name) for name in self.model_fields_set}, **update})
+
     def alone(self) -> BaseAgent:
         """The same definition without its children, as it is sent to the agent's actor."""
-        return self.model_copy(update={"sub_agents": ()})
+        return self.unchecked_copy(sub_agents=())
+
+    def unchecked_copy(self, **fields: object) -> Self:
+        """The same definition with other values for some fields, which are not checked: for copies that are sent to actors."""
+        return BaseModel.model_copy(self, update=fields)
 
 
 def wrongly_defined(kind: str, name: object, error: ValidationError) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from actors.definitions.agents.base import BaseAgent
+from actors.errors import DefinitionError
 from actors.interfaces.context import InvocationContext
 from actors.messages.event import Event
 
@@ -24,6 +25,14 @@ class CustomAgent(BaseAgent):
 
     kind: ClassVar[Literal["custom"]] = "custom"
     resumes_itself: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.run is CustomAgent.run and hasattr(cls, "_run_async_impl"):
+            raise DefinitionError(
+                f"{cls.__name__} defines _run_async_impl: the method of a CustomAgent is run(self, context), an async generator "
+                "of events, and it runs its children by await context.run_agent(name)"
+            )
 
     def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         """Do the agent's work, as an async generator of events.

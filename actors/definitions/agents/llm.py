@@ -13,13 +13,17 @@ from pydantic import BaseModel, Field, field_validator
 
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import BaseAgent, Callback
+from actors.definitions.agents.fields import ToolTuple
+from actors.definitions.agents.output_type import OutputType, output_type
+from actors.definitions.planners.base import BasePlanner
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
-from actors.definitions.tools.json_schema import json_schema
+from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
 from actors.definitions.tools.toolset import Toolset
 from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw
 from actors.messages.json_types import JsonObject
+from actors.messages.llm.fields import GenerateContentConfig, instruction_text
 from actors.rules.prompt.arrange import IncludeContents
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
@@ -38,14 +42,21 @@ class LlmAgent(BaseAgent):
         instruction: a template, in which `{key}` stands for a value of the state, `{key?}` for one that may be missing, and
             `{artifact.file}` for the text of an artifact; or a function of a ReadonlyContext, whose result is used as it is.
         global_instruction: the same, on the root, for all agents of the tree.
+        static_instruction: a text, or a Content of texts, that is no template and begins the system instruction, so that services
+            can cache what is before the conversation. With it, `instruction` stands in the conversation, before the newest
+            message. Default none.
         tools: Tool and Toolset objects, or plain functions, which become FunctionTools; default none.
         disallow_transfer_to_parent: it may not hand the conversation to its parent; default False.
         disallow_transfer_to_peers: it may not hand the conversation to its siblings; default False.
         include_contents: "default" shows the model the conversation, "none" only the newest message and what follows it.
         output_key: the state key under which the final answer is stored; default None, for no key.
-        output_schema: a pydantic model that the final answer has to fit; default None.
+        output_schema: a type that the final answer has to fit: a pydantic model, list[Model], a TypedDict, a dataclass, dict,
+            str, int or another that pydantic validates; or a JSON schema. Default None.
         input_schema: a pydantic model of the arguments when the agent is used as a tool; default None, for one text.
-        generate_content_config: google-genai's GenerateContentConfig, or its fields as a dictionary.
+        planner: a BuiltInPlanner, a PlanReActPlanner or one of your own; default None.
+        code_executor: BuiltInCodeExecutor() lets Gemini run code while it answers; default None.
+        generate_content_config: google-genai's GenerateContentConfig, or its fields as a dictionary. Its `tools` are those
+            that the service runs itself; functions belong into the agent's `tools`.
         before_model_callback: called with (CallbackContext, LlmRequest); an LlmResponse, Content or text that it returns
             replaces the model call.
         after_model_callback: called with (CallbackContext, LlmResponse); what it returns replaces the response.
@@ -59,17 +70,31 @@ class LlmAgent(BaseAgent):
     """
 
     kind: ClassVar[Literal["llm"]] = "llm"
+    callback_points: ClassVar[Sequence[str]] = (
+        *BaseAgent.callback_points,
+        "before_model_callback",
+        "after_model_callback",
+        "on_model_error_callback",
+        "before_tool_callback",
+        "after_tool_callback",
+        "on_tool_error_callback",
+        "instruction",
+        "global_instruction",
+    )
 
     model: Any = ""
     instruction: Instruction = ""
     global_instruction: Instruction = ""
-    tools: Sequence[Any] = ()
+    tools: Sequence[Any] = ToolTuple()
+    static_instruction: Any = ""
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
     include_contents: IncludeContents = "default"
     output_key: str | None = None
-    output_schema: type[BaseModel] | None = None
+    output_schema: Any = None
     input_schema: type[BaseModel] | None = None
+    planner: BasePlanner | None = None
+    code_executor: BuiltInCodeExecutor | None = None
     generate_content_config: Any = Field(default_factory=dict)
     before_model_callback: Callback = None
     after_model_callback: Callback = None
@@ -88,39 +113,59 @@ class LlmAgent(BaseAgent):
 
     @field_validator("tools")
     @classmethod
-    def _as_tools(cls, given: Sequence[object]) -> tuple[Tool | Toolset, ...]:
-        tools = tuple(tool if isinstance(tool, Toolset) else as_tool(tool) for tool in given)
+    def _as_tools(cls, given: Sequence[object]) -> ToolTuple:
+        tools = ToolTuple(tool if isinstance(tool, Toolset) else as_tool(tool) for tool in given)
         check_tools([tool for tool in tools if isinstance(tool, Tool)])
         return tools
 
     @field_validator("generate_content_config")
     @classmethod
     def _as_fields(cls, config: object) -> JsonObject:
-        if config is None:
-            return {}
-        if isinstance(config, BaseModel):
-            return config.model_dump(exclude_none=True, mode="json")
-        if not isinstance(config, dict):
-            raise ValueError(f"must be a GenerateContentConfig or a dictionary of its fields, not {type(config).__name__}")
-        return config
+        try:
+            fields = dict(GenerateContentConfig.of(config))
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+        # The same dictionary of many agents stays one.
+        return config if type(config) is dict and config == fields else fields
+
+    @field_validator("static_instruction")
+    @classmethod
+    def _as_text(cls, instruction: object) -> str:
+        try:
+            return instruction_text(instruction)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
 
     @pydantic.model_validator(mode="after")
     def _has_each_field_once(self) -> LlmAgent:
-        for field in ("system_instruction", "tools", "response_schema", "response_json_schema"):
-            if field in self.generate_content_config:
-                meant = {"system_instruction": "instruction", "tools": "tools"}.get(field, "output_schema")
+        config = self.generate_content_config
+        for field in ("system_instruction", "response_schema", "response_json_schema"):
+            if field in config:
+                meant = {"system_instruction": "instruction"}.get(field, "output_schema")
                 raise ValueError(f"generate_content_config.{field}: give it as the agent's {meant}")
+        for tool in config.get("tools") or ():
+            if not isinstance(tool, dict) or tool.get("function_declarations") or tool.get("functionDeclarations"):
+                raise ValueError(
+                    "generate_content_config.tools: give functions as the agent's tools, and leave the service's own here"
+                )
         return self
+
+    @field_validator("output_schema")
+    @classmethod
+    def _is_a_type(cls, given: object) -> object:
+        if given is not None:
+            output_type(given)
+        return given
 
     def alone(self) -> LlmAgent:
         """The same definition without its children, and without models, which its actor is given separately."""
-        tools = tuple(tool.alone() if isinstance(tool, AgentTool) else tool for tool in self.tools)
-        return self.model_copy(update={"sub_agents": (), "model": "", "tools": tools})
+        tools = ToolTuple(tool.alone() if isinstance(tool, AgentTool) else tool for tool in self.tools)
+        return self.unchecked_copy(sub_agents=(), model="", tools=tools)
 
     @cached_property
-    def output_json_schema(self) -> JsonObject | None:
-        """The JSON schema of `output_schema`; None without one."""
-        return json_schema(self.output_schema) if self.output_schema is not None else None
+    def output_type(self) -> OutputType | None:
+        """The type of the answer, made of `output_schema`; None without one."""
+        return output_type(self.output_schema) if self.output_schema is not None else None
 
 
 Agent = LlmAgent
@@ -163,5 +208,7 @@ def as_tool(given: object) -> Tool:
         return known
     if callable(given):
         return FunctionTool(given)
+    if hasattr(given, "model_dump"):
+        raise ValueError("a tool must be a Tool or a function: google-genai's Tool goes into generate_content_config.tools")
     hint = "; a Toolset stands in the `tools` of an agent" if isinstance(given, Toolset) else ""
     raise ValueError(f"a tool must be a Tool or a function, not {type(given).__name__}{hint}")

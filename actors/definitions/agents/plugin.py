@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors import DefinitionError
-from actors.errors.user_code import UserFunction, UserResult
+from actors.errors.user_code import UserResult
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
@@ -17,7 +18,8 @@ from actors.messages.model import LlmRequest, LlmResponse
 class Plugin:
     """Hooks for all agents of a deployment: subclass it, override the hooks you want, and pass `Runtime(plugins=[…])`.
 
-    A hook may be sync or async. Hooks run before the agents' own callbacks, and those of several plugins in the plugins'
+    A hook may be sync or async; a sync one runs in a thread. Its parameters may have ADK's names instead of those below: then it
+    is called by keyword. Hooks run before the agents' own callbacks, and those of several plugins in the plugins'
     order. The first result that is not None counts; the remaining hooks and callbacks of that point are not called. State that
     a hook writes is stored with the event that the hook belongs to. A hook of a turn that raises fails the turn; any other
     fails the run of its agent.
@@ -94,16 +96,21 @@ class Plugin:
         """Called when a tool raised. Returns None to report the error to the model, or a result that replaces it."""
 
 
-def hooks(plugins: Sequence[Plugin], name: str) -> Sequence[UserFunction]:
-    """The hooks of that name, of the plugins that override it."""
-    return [getattr(plugin, name) for plugin in plugins if getattr(type(plugin), name) is not getattr(Plugin, name)]
+HOOKS = tuple(name for name in vars(Plugin) if name.endswith("_callback"))
+"""The names of all hooks."""
+
+
+def hooks(plugins: Sequence[Plugin], name: str) -> Sequence[UserCallback]:
+    """The hooks of that name, of the plugins that override it. Raises DefinitionError when one cannot be called."""
+    overriding = [plugin for plugin in plugins if getattr(type(plugin), name) is not getattr(Plugin, name)]
+    return [UserCallback(getattr(plugin, name), name) for plugin in overriding]
 
 
 def checked(plugins: Sequence[Plugin]) -> tuple[Plugin, ...]:
     """The plugins of a deployment.
 
     Raises:
-        DefinitionError: one is no Plugin, or two have the same name.
+        DefinitionError: one is no Plugin, two have the same name, or a hook cannot be called.
     """
     names: set[str] = set()
     for plugin in plugins:
@@ -113,4 +120,6 @@ def checked(plugins: Sequence[Plugin]) -> tuple[Plugin, ...]:
         if name in names:
             raise DefinitionError(f"two plugins are called {name!r}: give one of them another name")
         names.add(name)
+    for hook in HOOKS:
+        hooks(plugins, hook)
     return tuple(plugins)

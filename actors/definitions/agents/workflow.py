@@ -46,6 +46,11 @@ class Controller(BaseAgent):
         """The agents that it runs, wherever they stand in the tree."""
         return ()
 
+    @property
+    def asking_agents(self) -> Sequence[str]:
+        """Those of them that work on interactive tasks."""
+        return ()
+
 
 class LoopAgent(WorkflowAgent):
     """Runs its children in order, again and again, until one escalates.

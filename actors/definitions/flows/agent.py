@@ -43,6 +43,11 @@ class FlowAgent(Controller):
         """The agents of the flow, wherever they stand in the tree."""
         return tuple(self.flow.members)
 
+    @property
+    def asking_agents(self) -> Sequence[str]:
+        """Those of them that work on interactive tasks."""
+        return self.flow.plan.asking_agents
+
     def alone(self) -> BaseAgent:
         """The same definition without its children and without the flow, of which the actor is given the plan."""
-        return self.model_copy(update={"sub_agents": (), "flow": None})
+        return self.unchecked_copy(sub_agents=(), flow=None)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.shown import ShownByChanges
+from actors.definitions.flows.context import ResultOf, TaskContext
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.flows.results import ResultType
 from actors.definitions.flows.task import Task
@@ -21,6 +22,7 @@ from actors.errors.suggestions import did_you_mean
 from actors.messages.flow import TaskNode
 from actors.rules.flow.task_graph import cycle
 from actors.rules.flow.turn_order import Strategy, TurnRules
+from actors.rules.flow.until import Condition, NamedTask
 
 
 class Flow(ShownByChanges, BaseModel):
@@ -45,6 +47,8 @@ class Flow(ShownByChanges, BaseModel):
             1,000; 0 is no limit.
         max_llm_calls: model calls of all agents together, those not counted that a callback answered; a run that needs more
             fails. Default 0, for no limit.
+        until: stops the flow early, for instance `AnyComplete(2) | MaxLLMCalls(15)`: rounds under way are finished, and tasks
+            that are not done then are skipped. Default None.
 
     Raises:
         DefinitionError: a field is wrong, a name is given twice or not known, an agent cannot work on tasks, or tasks need each
@@ -62,6 +66,7 @@ class Flow(ShownByChanges, BaseModel):
     max_parallel: int | None = Field(default=None, gt=0)
     max_rounds: int = Field(default=1_000, ge=0)
     max_llm_calls: int = Field(default=0, ge=0)
+    until: Condition | None = None
 
     def __init__(self, tasks: Sequence[Task] = (), /, *unnamed: Never, **fields: object) -> None:
         if unnamed:
@@ -74,6 +79,13 @@ class Flow(ShownByChanges, BaseModel):
         except ValidationError as error:
             raise DefinitionError(wrongly_defined("Flow", fields.get("name", "flow"), error)) from error
 
+    @pydantic.field_validator("until", mode="before")
+    @classmethod
+    def _is_condition(cls, given: object) -> object:
+        if given is not None and not isinstance(given, Condition):
+            raise ValueError(f"it is a condition such as AnyComplete(2) | MaxLLMCalls(15), not {given!r}")
+        return given
+
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Flow:
         if not self.name.isidentifier():
@@ -84,14 +96,13 @@ class Flow(ShownByChanges, BaseModel):
     @cached_property
     def plan(self) -> FlowPlan:
         """The flow in the form in which it is sent to actors. Raises ValueError when tasks and agents do not fit together."""
-        tasks = self._by_name
-        nodes = tuple(self._node(name, task) for name, task in tasks.items())
-        _refuse_cycles(nodes)
-        names = tuple(self.members)
-        for node in nodes:
-            _refuse_clashes(tasks[node.name], [self.members[agent] for agent in node.agents])
+        tasks, names = self._by_name, tuple(self.members)
         if tasks and not names:
             raise ValueError("it has tasks but no agents: give agents to the flow or to its tasks")
+        nodes = tuple(self._node(name, task) for name, task in tasks.items())
+        _refuse_cycles(nodes)
+        for node in nodes:
+            _refuse_clashes(tasks[node.name], [self.members[agent] for agent in node.agents])
         moderator = _name(self.moderator) if self.moderator is not None else ""
         if moderator and moderator not in names:
             raise ValueError(f"the moderator {moderator!r} is none of its agents.{did_you_mean(moderator, names)}")
@@ -104,7 +115,18 @@ class Flow(ShownByChanges, BaseModel):
             rules=TurnRules(agents=names, strategy=self.turn_strategy, moderator=moderator, max_parallel=self.max_parallel),
             max_rounds=self.max_rounds,
             max_llm_calls=self.max_llm_calls,
+            context={name: self._context(task) for name, task in tasks.items() if task.context},
+            until=self._named_until(),
         )
+
+    def _context(self, task: Task) -> TaskContext:
+        return {key: ResultOf(self.name_of(value)) if isinstance(value, Task) else value for key, value in task.context.items()}
+
+    def _named_until(self) -> Condition | None:
+        try:
+            return self.until.named(self.name_of) if self.until is not None else None
+        except DefinitionError as error:
+            raise ValueError(f"until: {error}") from error
 
     @cached_property
     def members(self) -> Mapping[str, BaseAgent | None]:
@@ -149,7 +171,7 @@ class Flow(ShownByChanges, BaseModel):
             names[id(task)] = name
         return tasks, names
 
-    def name_of(self, task: Task | str) -> str:
+    def name_of(self, task: NamedTask | str) -> str:
         """The name of a task of the flow, given as object or name. Raises DefinitionError when the flow has no such task."""
         known, names = self._named
         name = task if isinstance(task, str) else names.get(id(task), task.name)
@@ -171,14 +193,26 @@ class Flow(ShownByChanges, BaseModel):
             parents.append(name_in("parent", task.parent))
         if len(set(parents)) > 1:
             raise ValueError(f"task {name!r} is a part of two tasks: {' and '.join(map(repr, sorted(set(parents))))}")
+        agents = tuple(dict.fromkeys(map(_name, task.agents or self.agents or tuple(self.members))))
+        ending = tuple(dict.fromkeys(map(_name, task.completion_agents)))
+        for agent in ending:
+            if agent not in agents:
+                raise ValueError(
+                    f"task {name!r}: completion_agents names {agent!r}, which is none of its agents."
+                    f"{did_you_mean(agent, agents)} Its agents: {', '.join(agents)}"
+                )
+        needed = [*task.depends_on, *(value for value in task.context.values() if isinstance(value, Task))]
         return TaskNode(
             name=name,
             objective=task.objective,
-            agents=tuple(dict.fromkeys(map(_name, task.agents or self.agents or tuple(self.members)))),
-            depends_on=tuple(dict.fromkeys(name_in("depends_on", other) for other in task.depends_on)),
+            agents=agents,
+            depends_on=tuple(dict.fromkeys(name_in("depends_on", other) for other in needed)),
             parent=parents[0] if parents else None,
             on_failed_dependency=task.on_failed_dependency,
             max_llm_calls=task.max_llm_calls,
+            instructions=task.instructions,
+            interactive=task.interactive,
+            completion_agents=ending,
         )
 
 
@@ -194,7 +228,7 @@ def _all_tasks(tasks: Sequence[Task]) -> Iterator[Task]:
         elif id(task) not in seen:
             seen.add(id(task))
             waiting.append((task, True))
-            needed = [*task.depends_on, *task.subtasks]
+            needed = [*task.depends_on, *task.context.values(), *task.subtasks]
             waiting += [(other, False) for other in reversed(needed) if isinstance(other, Task)]
             if isinstance(task.parent, Task):
                 waiting.insert(0, (task.parent, False))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from actors.definitions.flows.context import TaskContext
 from actors.definitions.flows.results import ResultType
 from actors.definitions.tools.base import Tool
 from actors.errors import FlowNotFoundError
 from actors.messages.flow import TaskNode
 from actors.rules.flow.turn_order import TurnRules
+from actors.rules.flow.until import Condition
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class FlowPlan:
         tools: the tools that tasks bring along, by task.
         max_rounds: rounds of one run; 0 is no limit.
         max_llm_calls: model calls of one run; 0 is no limit.
+        context: what agents are shown with the objectives of tasks, by task.
+        until: when to stop before all tasks are done; None: never.
     """
 
     name: str
@@ -35,6 +39,13 @@ class FlowPlan:
     tools: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict)
     max_rounds: int = 0
     max_llm_calls: int = 0
+    context: Mapping[str, TaskContext] = field(default_factory=dict)
+    until: Condition | None = None
+
+    @property
+    def asking_agents(self) -> tuple[str, ...]:
+        """The agents of interactive tasks."""
+        return tuple(dict.fromkeys(agent for node in self.nodes if node.interactive for agent in node.agents))
 
     def result_type(self, node: TaskNode) -> ResultType:
         """The type of a task's result. A task that was created while the flow ran has labels, or else a text as its result."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Never
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.llm import as_tool
 from actors.definitions.agents.shown import ShownByChanges
+from actors.definitions.flows.context import checked_value
 from actors.definitions.flows.results import ResultType
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.tasks import refuse_taken_name
 from actors.errors import DefinitionError
 from actors.messages.flow import MAX_CALLS_OF_A_TASK
-from actors.rules.flow.tool_names import NAME_LENGTH
+from actors.rules.flow.tool_names import ASK_USER, NAME_LENGTH
 
 
 class Task(ShownByChanges, BaseModel):
@@ -34,6 +35,14 @@ class Task(ShownByChanges, BaseModel):
         depends_on: tasks that have to be complete before this one can begin, as objects or names; default none.
         subtasks: the parts of the task, which have to be complete before it can begin; default none.
         parent: the task that this one is a part of, as object or name: the other way to define a subtask. Default None.
+        context: values that its agents are shown with the objective, by name: JSON values, pydantic models and dataclasses; or
+            another Task, which stands for its result and is a dependency. They are no templates. Default none.
+        instructions: how to go about it, shown to the agents that work on it and only then; a template like the objective.
+            Default "".
+        interactive: its agents get the tool `ask_user(question)`, which pauses the turn until the user has answered. Default
+            False.
+        completion_agents: those of its agents that may complete it or give it up; the others work on it and hand over. By
+            default all.
         tools: tools for the agent that works on the task, beside its own; default none.
         max_llm_calls: the number of model calls after which the task fails; calls before its agent finished another task do not
             count. Default 50; None is no limit.
@@ -53,6 +62,10 @@ class Task(ShownByChanges, BaseModel):
     depends_on: Sequence[Task | str] = ()
     subtasks: Sequence[Task] = ()
     parent: Task | str | None = None
+    context: Mapping[str, Any] = {}
+    instructions: str = ""
+    interactive: bool = False
+    completion_agents: Sequence[BaseAgent | str] = ()
     tools: Sequence[Any] = ()
     max_llm_calls: int | None = Field(default=MAX_CALLS_OF_A_TASK, gt=0)
     on_failed_dependency: Literal["skip", "run"] = "skip"
@@ -76,6 +89,19 @@ class Task(ShownByChanges, BaseModel):
         if len(name) > NAME_LENGTH:
             raise ValueError(f"{name!r} has {len(name)} characters: use at most {NAME_LENGTH}")
         return name
+
+    @field_validator("context")
+    @classmethod
+    def _is_plain(cls, given: Mapping[str, object]) -> Mapping[str, object]:
+        return {key: value if isinstance(value, Task) else checked_value(key, value) for key, value in given.items()}
+
+    @model_validator(mode="after")
+    def _asks_in_one_way(self) -> Task:
+        if self.interactive and any(tool.name == ASK_USER for tool in self.tools):
+            raise ValueError(
+                f"it is interactive, so its agents get a tool {ASK_USER!r}: rename the one in tools, or leave one out"
+            )
+        return self
 
     @field_validator("tools")
     @classmethod

@@ -9,7 +9,6 @@ from actors.definitions.tools.function import FunctionTool
 from actors.messages.content import Content, Part
 from actors.messages.event import USER
 from actors.messages.model import LlmRequest
-from actors.rules.prompt import instructions
 
 _READABLE = ("text/", "application/json", "application/xml")
 """Data of these types is shown as text, which every model can read."""
@@ -38,7 +37,7 @@ class LoadArtifactsTool(FunctionTool):
         """List the artifacts in the system instruction, and add those just asked for after the answer to the call."""
         names = await context.list_artifacts()
         if names:
-            request.system_instruction = instructions.join([request.system_instruction, _listing(self.name, names)])
+            request.append_instructions([_listing(self.name, names)])
         asked = self._asked_for(request.contents)
         if not asked:
             return
@@ -47,7 +46,8 @@ class LoadArtifactsTool(FunctionTool):
             part = await context.load_artifact(name)
             if part is not None:
                 parts += [Part(text=f'Artifact "{name}":'), _readable(part)]
-        request.contents = [*request.contents, Content(role=USER, parts=parts)] if parts else request.contents
+        if parts:
+            request.contents.append(Content(role=USER, parts=parts))
 
     def _asked_for(self, contents: Sequence[Content]) -> list[str]:
         """The artifacts that the newest content, the answer to a call of this tool, names as loaded."""

@@ -33,7 +33,7 @@ class Tool(ABC):
 
     @abstractmethod
     def declaration(self) -> FunctionDeclaration | None:
-        """The tool as the model sees it; None for one that only changes requests."""
+        """The tool as the model sees it; None for a tool that is never called and only has a say in requests."""
 
     async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:  # noqa: B027 - few have a say
         """Change a request of the agent before it goes to the model; by default nothing is changed.
@@ -41,7 +41,7 @@ class Tool(ABC):
         Called for every request, in the order of the agent's tools, before any before_model callback.
 
         Args:
-            request: change its fields in place; give `contents` a new list instead of changing the old one.
+            request: change it in place, down to the texts of its contents.
             context: what is written into its state is stored with the event of the model's response.
 
         Raises:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from actors.errors import UnknownAgentError
+import msgspec
+
+from actors.definitions.tools.state import State
+from actors.errors import NotEncodableError, UnknownAgentError
 from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
+from actors.interfaces.session import LogAccess, RunSession
+from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions
-from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
+from actors.messages.json_types import JsonMapping, StateDelta
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.outcomes import AnyOutcome
 
@@ -18,51 +24,34 @@ Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
 """`Context.ask_agent`: called with the agent's name, the id of the call, and the request."""
 
 
-class State(MutableMapping[str, JsonValue]):
-    """Session state as a mapping of prefixed keys. What is written is kept in `delta`, which is stored with an event.
-
-    Deleting a key sets it to None, for an event can only set keys.
-
-    Args:
-        base: the state as it was before.
-        delta: where changes go; by default a new dictionary.
-
-    Attributes:
-        delta: the changes so far.
-    """
-
-    def __init__(self, base: JsonMapping, delta: StateDelta | None = None) -> None:
-        self._base = base
-        self.delta: StateDelta = {} if delta is None else delta
-
-    def __getitem__(self, key: str) -> JsonValue:
-        return self.delta[key] if key in self.delta else self._base[key]
-
-    def __setitem__(self, key: str, value: JsonValue) -> None:
-        self.delta[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        if key not in self:
-            raise KeyError(key)
-        self.delta[key] = None
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._base
-        yield from (key for key in self.delta if key not in self._base)
-
-    def __len__(self) -> int:
-        return len(self._base) + sum(key not in self._base for key in self.delta)
-
-
 class Actions:
     """The actions of an event that is being made. It has attributes of EventActions, which may be set."""
 
     def __init__(self) -> None:
-        self.state_delta: StateDelta = {}
+        self._state_delta: StateDelta = {}
+        self._states: list[State] = []
         self.artifact_delta: dict[str, int] = {}
         self.transfer_to_agent: str | None = None
         self.escalate: bool | None = None
         self.skip_summarization: bool | None = None
+
+    @property
+    def state_delta(self) -> StateDelta:
+        """What is written into the state, by prefixed keys."""
+        for state in self._states:
+            state.record_changes()
+        return self._state_delta
+
+    @state_delta.setter
+    def state_delta(self, delta: StateDelta) -> None:
+        self._states = []
+        self._state_delta = delta
+
+    def state_over(self, base: JsonMapping) -> State:
+        """The state before these actions, as a State whose changes become part of them."""
+        state = State(base, self._state_delta)
+        self._states.append(state)
+        return state
 
     def merge(self, later: Actions) -> None:
         """Add the actions of a later call of the same response: booleans are or-ed, otherwise the later value wins."""
@@ -83,6 +72,22 @@ class Actions:
         )
 
 
+_SECRETS = "there is no service for users' credentials: a long-running tool can ask the user, and its answer continues the turn"
+_CONSENT = "FunctionTool(…, require_confirmation=True) asks the user before each call"
+
+NOT_OF_CONTEXTS: Mapping[str, str] = {
+    "_invocation_context": "context.session, context.branch, context.run_config and context.invocation_id say what it would",
+    "get_invocation_context": "context.session, context.branch, context.run_config and context.invocation_id say what it would",
+    "request_credential": _SECRETS,
+    "get_auth_response": _SECRETS,
+    "load_credential": _SECRETS,
+    "save_credential": _SECRETS,
+    "request_confirmation": _CONSENT,
+    "tool_confirmation": _CONSENT,
+}
+"""What ADK's contexts have and these have not, and what to do instead."""
+
+
 class ReadonlyContext:
     """The run of an agent, for instructions that are functions: it can be read but not changed.
 
@@ -91,6 +96,8 @@ class ReadonlyContext:
         invocation_id: the turn.
         user_id: the user of the session.
         session_id: the session.
+        branch: the parallel branch that the agent runs on, None outside of any.
+        run_config: the options of the turn.
         user_content: the message that opened the turn.
     """
 
@@ -99,22 +106,37 @@ class ReadonlyContext:
         *,
         agent_name: str,
         invocation_id: str,
-        user_id: str,
-        session_id: str,
+        log: LogAccess,
+        branch: str | None,
+        run_config: RunConfig,
         user_content: Content,
         state: JsonMapping,
     ) -> None:
         self.agent_name = agent_name
         self.invocation_id = invocation_id
-        self.user_id = user_id
-        self.session_id = session_id
+        self.user_id = log.key.user
+        self.session_id = log.key.session
+        self.branch = branch
+        self.run_config = run_config
         self.user_content = user_content
+        self._log = log
         self._state = state
 
     @property
     def state(self) -> JsonMapping:
         """Session state of all scopes, by prefixed keys."""
         return MappingProxyType(self._state) if isinstance(self._state, dict) else self._state
+
+    if not TYPE_CHECKING:
+        # Type checkers are to find unknown attributes.
+        def __getattr__(self, name: str) -> object:
+            instead = f": {NOT_OF_CONTEXTS[name]}" if name in NOT_OF_CONTEXTS else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{instead}", name=name, obj=self)
+
+    @cached_property
+    def session(self) -> RunSession:
+        """The session, to look at: its ids, its state, and its events, which are read when they are looked at."""
+        return RunSession(self._log, lambda: self.state)
 
 
 class CallbackContext(ReadonlyContext):
@@ -131,24 +153,28 @@ class CallbackContext(ReadonlyContext):
         self.actions = actions or Actions()
         self._artifacts = artifacts
         self._memory = memory
-        self._writable = State(self._state, self.actions.state_delta)
+        self._writable = self.actions.state_over(self._state)
 
     @property
     def state(self) -> State:
         """Session state of all scopes, by prefixed keys; what is assigned is stored with the event."""
         return self._writable
 
-    async def save_artifact(self, filename: str, part: Part) -> int:
+    async def save_artifact(self, filename: str, artifact: Any) -> int:
         """Store an artifact of the session, or with a name that begins with `user:` of the user.
+
+        Args:
+            artifact: a Part, or one of google-genai.
 
         Returns:
             The version, from 0.
 
         Raises:
             InvalidIdError: no artifact can have that name.
+            NotEncodableError: `artifact` is no part.
             ArtifactError: the store could not save it.
         """
-        version = await self._artifacts.save(filename, part)
+        version = await self._artifacts.save(filename, _as_part(artifact))
         self.actions.artifact_delta[filename] = version
         return version
 
@@ -200,3 +226,12 @@ class ToolContext(CallbackContext):
         if self._ask is None:
             raise UnknownAgentError(name, " No agent can be asked outside of a run.")
         return await self._ask(name, self.function_call_id, content)
+
+
+def _as_part(artifact: object) -> Part:
+    if isinstance(artifact, Part):
+        return artifact
+    try:
+        return Part.from_genai(artifact)
+    except (AttributeError, msgspec.ValidationError) as error:
+        raise NotEncodableError(type(artifact).__name__, "an artifact is a Part, for example Part(text=…)") from error

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import re
+import reprlib
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, cast, overload
 
 import pydantic
@@ -20,6 +22,8 @@ from actors.errors import DefinitionError
 from actors.errors.user_code import UserFunction, UserResult, in_thread
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.model import FunctionDeclaration
+
+logger = logging.getLogger(__name__)
 
 
 class FunctionTool(Tool):
@@ -84,13 +88,13 @@ class FunctionTool(Tool):
         )
 
     async def run(self, args: JsonObject, context: ToolContext) -> UserResult:
-        """Check the arguments and call the function.
+        """Check the arguments and call the function. Arguments that it does not take are dropped, with a line in the log.
 
         Raises:
-            ValueError: an argument is missing, unknown or of the wrong type; the message helps the model to correct it.
+            ValueError: an argument is missing or of the wrong type; the message helps the model to correct it.
             Exception: whatever the function raises.
         """
-        given = self._checked(args)
+        given = self._checked(without_unknown(args, self._fields, self.name, context.agent_name))
         if self.needs:
             return await context.offload(self.func, given, self.needs)
         if self._context_parameter is not None:
@@ -120,6 +124,16 @@ class FunctionTool(Tool):
 
 _NEEDS = {"num_cpus", "num_gpus", "memory", "resources"}
 _NEEDED = ", ".join(sorted(_NEEDS))
+
+
+def without_unknown(args: JsonObject, known: Container[str], tool_name: str, agent: str) -> JsonObject:
+    """The arguments that a tool knows. Models make up others beside them: those are dropped, and named in the log."""
+    unknown = [name for name in args if name not in known]
+    if not unknown:
+        return args
+    named = reprlib.repr(sorted(unknown))
+    logger.warning("tool %r of agent %r: dropped arguments that it does not take: %s", tool_name, agent, named)
+    return {name: value for name, value in args.items() if name in known}
 
 
 class LongRunningFunctionTool(FunctionTool):

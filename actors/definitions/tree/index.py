@@ -9,13 +9,11 @@ from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.workflow import Controller
 from actors.errors import AgentTreeError
-from actors.messages.event import USER
-from actors.rules.checks.ids import MAX_ID
 from actors.rules.routing.transfer import FIND_TOOL
 
 
 class AgentIndex:
-    """The agents of the tree, then the agents that are tools with those below them, then the controller of flows.
+    """The agents of the tree, then the agents that only are tools with those below them, then the controller of flows.
 
     Parents come before their children, and an agent that has another one as a tool comes before that one.
 
@@ -27,11 +25,11 @@ class AgentIndex:
         parents: the name of each agent's parent; None for the root, for tool agents and for the controller.
         tops: for every agent the one without a parent that it is or stands below.
         tool_agents: for every agent that has others as tools: those, in order.
-        asked_by: for every agent that is a tool: the first agent that has it.
+        asked_by: for every agent beside the tree that is a tool: the first agent that has it.
         searchers: LLM agents that bring along a tool called `find_agents`.
 
     Raises:
-        AgentTreeError: a name is not allowed or given twice, or an agent has two parents; the message names the agent.
+        AgentTreeError: a name is given twice, or an agent has two parents; the message names the agent.
     """
 
     def __init__(self, root: BaseAgent) -> None:
@@ -48,16 +46,14 @@ class AgentIndex:
         self._put(Controller(), None)
 
     def _add_tool_agents(self) -> None:
-        """Add the agents that are tools and those below them, each once, however many agents have it."""
+        """Add the agents that are tools and not in the tree, and those below them, each once, however many agents have it."""
         in_tree = set(self.agents)
         owners = list(self.agents.values())
         # The list grows while it is walked: tool agents may have tool agents.
         for owner in owners:
             for asked in self.tool_agents.get(owner.name, ()):
                 if asked.name in in_tree and self.agents[asked.name] is asked:
-                    raise AgentTreeError(
-                        f"agent {asked.name!r} is in the tree and a tool of {owner.name!r}: make one object for each"
-                    )
+                    continue
                 if asked.name in self.asked_by and self.agents[asked.name] is asked:
                     continue
                 for agent, parent in _walk(asked):
@@ -66,7 +62,6 @@ class AgentIndex:
                 self.asked_by[asked.name] = owner.name
 
     def _add(self, agent: BaseAgent, parent: BaseAgent | None, asked_by: str = "") -> None:
-        _check_name(agent.name)
         self._check_new(agent, parent, asked_by)
         self._put(agent, parent)
         for tool in getattr(agent, "tools", ()):
@@ -100,15 +95,6 @@ def _place(parent: str | None, asked_by: str) -> str:
     if parent is not None:
         return f"a child of {parent!r}"
     return f"a tool of {asked_by!r}" if asked_by else "the root"
-
-
-def _check_name(name: str) -> None:
-    if name == USER:
-        raise AgentTreeError(f"an agent is called {name!r}, which is the author of the user's messages")
-    if not name.isidentifier():
-        raise AgentTreeError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
-    if len(name) > MAX_ID:
-        raise AgentTreeError(f"the name {name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")
 
 
 def _walk(root: BaseAgent) -> Iterator[tuple[BaseAgent, BaseAgent | None]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from actors.definitions.agents.base import BaseAgent, callbacks
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.llm import Instruction
 from actors.definitions.agents.plugin import Plugin, hooks
-from actors.errors.user_code import UserFunction
 from actors.interfaces.model import Model
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.rules.prompt.transfer_menu import TransferMenu
@@ -50,6 +50,20 @@ class AgentSpec:
         """The targets as the agent's model sees them."""
         return TransferMenu(self.name, self.targets, self.children, self.limits.max_listed_targets)
 
-    def hooks(self, name: str) -> Sequence[UserFunction]:
-        """The functions to call at a point such as `before_agent_callback`: the plugins' first, then the agent's own."""
-        return [*hooks(self.plugins, name), *callbacks(getattr(self.definition, name, None))]
+    @cached_property
+    def as_tool(self) -> AgentSpec:
+        """The same agent when it is asked as a tool: it may only transfer to its own children."""
+        targets = tuple(target for target in self.targets if target.name in self.children)
+        return self if targets == self.targets else replace(self, targets=targets)
+
+    def hooks(self, name: str) -> Sequence[UserCallback]:
+        """The callbacks of a point such as `before_agent_callback`: the plugins' first, then the agent's own."""
+        found = self._hooks.get(name)
+        if found is None:
+            own = [UserCallback(function, name) for function in callbacks(getattr(self.definition, name, None))]
+            found = self._hooks[name] = [*hooks(self.plugins, name), *own]
+        return found
+
+    @cached_property
+    def _hooks(self) -> dict[str, Sequence[UserCallback]]:
+        return {}

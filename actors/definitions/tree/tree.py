@@ -18,6 +18,7 @@ from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import AgentNode, Topology
+from actors.rules.flow.tool_names import refuse_other_question
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
 
 
@@ -34,7 +35,7 @@ class AgentTree:
         process_groups: by agent, for those that cannot live in just any process of the pool.
 
     Raises:
-        AgentTreeError: the agents form no tree, or a name is not allowed; the message names the agent.
+        AgentTreeError: the agents form no tree; the message names the agent.
         DefinitionError: there is no root, or a plugin is none.
     """
 
@@ -48,7 +49,7 @@ class AgentTree:
         self.limits = limits
         self._index = AgentIndex(root)
         for flow in self.flow_agents():
-            self.check_workers(flow.name, flow.agent_names)
+            self.check_workers(flow.name, flow.agent_names, flow.asking_agents)
         self.topology = Topology(tuple(self._node(agent) for agent in self))
         self.process_groups = process_groups(self.topology, {agent.name: agent.placement for agent in self})
         for name in self._index.searchers:
@@ -65,8 +66,11 @@ class AgentTree:
         """The flows that are part of the tree."""
         return (agent for agent in self if isinstance(agent, Controller) and agent.agent_names)
 
-    def check_workers(self, flow: str, agents: Iterable[str]) -> None:
+    def check_workers(self, flow: str, agents: Iterable[str], asking: Sequence[str] = ()) -> None:
         """Check that all agents of a flow are in the tree and can work on its tasks.
+
+        Args:
+            asking: those of them that work on interactive tasks.
 
         Raises:
             AgentTreeError: one is not or cannot; the message names the flow and the agent.
@@ -85,6 +89,8 @@ class AgentTree:
                     refuse_taken_name(tool)
                 except ValueError as error:
                     raise AgentTreeError(f"flow {flow!r} names agent {name!r}: {error}") from error
+                if name in asking:
+                    refuse_other_question(flow, name, tool.name)
 
     def _check_needs_no_search(self, name: str) -> None:
         """Check that an agent that brings its own tool `find_agents` will not get the built-in one too."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from actors.messages.config import RunConfig
 from actors.messages.flow import Work
 from actors.messages.json_types import Progress
 from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
@@ -22,13 +23,13 @@ class Invoke(Message, frozen=True, kw_only=True):
         closes: the agent selected for the turn, when the end of this run is the end of the turn: then the run's last event may
             carry that end. "" when another run waits for this one.
         branch: the parallel branch it runs on.
+        as_tool: it is asked as a tool, so it may transfer to its own children only.
         user_event: what the agent is asked: the user's event of this turn, or the request of the agent that has it as a tool.
         fresh: `user_event` is the newest event of the log, and `state` is current.
         state: the session's state, all scopes, encoded; empty unless `fresh`.
         state_seq: the seq of the newest change of state that a run of this turn has reported to the Runner.
-        streaming: partial events are wanted.
+        config: the options of the turn.
         llm_calls: model calls that this run may make by itself; None: it asks the Runner for each.
-        llm_limit: RunConfig.max_llm_calls, for the message of the error.
         resume_at: where the run goes on after a pause: see Context.
         progress: what the agent stored last, if the run goes on after a pause or a loss; `noted_seq` is the seq of that event.
         resume: the run was begun before and was lost: it goes on from what the log has of it after `since`.
@@ -42,13 +43,13 @@ class Invoke(Message, frozen=True, kw_only=True):
     agent: str
     closes: str = ""
     branch: str | None = None
+    as_tool: bool = False
     user_event: StoredEvent
     fresh: bool = False
     state: bytes = b""
     state_seq: int = 0
-    streaming: bool = False
+    config: RunConfig = RunConfig()
     llm_calls: int | None = None
-    llm_limit: int = 0
     resume_at: tuple[str, ...] = ()
     progress: Progress = msgspec.field(default_factory=dict)
     noted_seq: int = 0

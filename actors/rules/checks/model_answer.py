@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from actors.errors import ModelResponseError, NotEncodableError
+from actors.errors import InvalidMessageError, ModelResponseError, NotEncodableError
 from actors.errors.user_code import error_text
 from actors.messages.codec import decode, encode, flaw, plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.json_types import JsonObject
+from actors.messages.llm.drafts import own_content
 from actors.messages.model import LlmResponse
 from actors.rules.checks.ids import is_id
 
@@ -29,6 +30,18 @@ MALFORMED = "malformed_arguments"
 
 
 _ORDER = "it has to yield any pieces with partial=True, and then one whole answer with everything that they said"
+
+_MALFORMED = (
+    NotEncodableError,
+    InvalidMessageError,
+    msgspec.DecodeError,
+    AttributeError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+"""What looking at a response raises that has not the declared types."""
 
 
 class Answer:
@@ -82,10 +95,13 @@ def checked_response(response: object, model: str, warn: Callable[[str], None]) 
     content = response.content
     try:
         if content is not None:
-            content = Content(role="model", parts=_parts(content.parts, warn))
+            content = Content(role="model", parts=_parts(own_content(content).parts, warn))
             response = msgspec.structs.replace(response, content=None if content.is_empty() else content)
+        dump = getattr(response.grounding_metadata, "model_dump", None)
+        if dump is not None:
+            response = msgspec.structs.replace(response, grounding_metadata=dump(mode="json", by_alias=True, exclude_none=True))
         return decode(encode(response), LlmResponse)
-    except (NotEncodableError, msgspec.DecodeError, AttributeError, TypeError, RecursionError) as error:
+    except _MALFORMED as error:
         # Constructors check no types, so any attribute may be anything.
         raise ModelResponseError(model, f"it is malformed: {error_text(error)}") from error
 
@@ -99,13 +115,14 @@ def partial_content(content: Content | None, model: str, max_inline_bytes: int) 
         ModelResponseError: its parts are no parts.
     """
     try:
+        content = own_content(content) if content is not None else None
         if content is None or content.is_empty():
             return None
         parts: Sequence[Part] = content.parts
         if large_data(parts, max_inline_bytes):
             parts = [part for part in parts if not _is_large(part, max_inline_bytes)]
         return Content(role="model", parts=parts) if parts else None
-    except (AttributeError, TypeError) as error:
+    except _MALFORMED as error:
         raise ModelResponseError(model, f"a piece of it is malformed: {error_text(error)}") from error
 
 

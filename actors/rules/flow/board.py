@@ -27,7 +27,9 @@ class Board:
             since.
         handed_over: tasks that were handed over, with the agent that they wait for.
         rounds: number of rounds so far.
+        turns_begun: number of turns of agents that have begun so far.
         llm_calls: number of model calls so far.
+        stopped: the condition that has stopped the run early; "" for none.
         calls: by task, number of model calls for it since its agent has last finished any task.
     """
 
@@ -42,7 +44,9 @@ class Board:
         self.next_agent: str | None = None
         self.handed_over: dict[str, str] = {}
         self.rounds = 0
+        self.turns_begun = 0
         self.llm_calls = 0
+        self.stopped = ""
         self.calls: dict[str, int] = {}
         self._announced: set[str] = set()
 
@@ -50,6 +54,7 @@ class Board:
         """Add what an event by `author` says of the run."""
         self.rounds = max(self.rounds, mark.round)
         self.llm_calls += mark.llm_calls
+        self.stopped = mark.stopped or self.stopped
         self._count_calls(mark)
         if mark.created or mark.goal:
             self._create(mark.created, mark.goal)
@@ -77,6 +82,7 @@ class Board:
 
     def _begin_turn(self, agent: str, tasks: tuple[str, ...]) -> None:
         if agent not in self.turns:
+            self.turns_begun += 1
             self.last_agent = agent
             self.next_agent = None
         self.turns[agent] = tasks
@@ -172,3 +178,10 @@ class Board:
                     status="failed", reason=f"max_llm_calls={limit}: it was not done after {used} model calls"
                 )
         return failed
+
+
+def last_tasks(board: Board) -> list[str]:
+    """The tasks that the run has to complete and that no other task needs: they are what the run is for."""
+    required = board.required()
+    needed = {task for other in required for task in board.needs(other)}
+    return [task for task in required if task not in needed]

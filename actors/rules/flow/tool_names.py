@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from actors.errors import AgentTreeError
+
 END_TURN = "end_turn"
 CREATE_TASKS = "create_tasks"
+ASK_USER = "ask_user"
 _SUCCEED = "succeed_"
 _FAIL = "fail_"
 
@@ -19,6 +22,15 @@ def succeed_tool(task: str) -> str:
 def fail_tool(task: str) -> str:
     """The name of the tool that gives a task up."""
     return f"{_FAIL}{task}"
+
+
+def refuse_other_question(flow: str, agent: str, tool: str) -> None:
+    """Check that a tool of an agent of an interactive task is no other `ask_user`. Raises AgentTreeError."""
+    if tool == ASK_USER:
+        raise AgentTreeError(
+            f"flow {flow!r}: agent {agent!r} works on an interactive task and gets a tool {ASK_USER!r}, but has another one: "
+            "rename that, or leave interactive out"
+        )
 
 
 def is_controllers(name: str) -> bool:

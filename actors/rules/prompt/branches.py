@@ -22,6 +22,11 @@ def tool_root(branch: str | None) -> str | None:
     return ".".join(segments) or None
 
 
+def speaker(author: str, branch: str | None) -> str:
+    """The author of an event as stores keep it: marked on a tool branch, since the agent does not talk to the user there."""
+    return author if tool_root(branch) is None else TOOL_MARK + author
+
+
 def state_key(agent: str, branch: str | None) -> str:
     """Names what an agent on a branch stores of its progress: an agent that is asked by several calls has a run for each."""
     root = tool_root(branch)

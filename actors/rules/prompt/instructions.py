@@ -74,6 +74,14 @@ def identity(name: str, description: str) -> str:
     return f'{text} The description about you is "{description}".' if description else text
 
 
+def of_this_turn(instruction: str) -> str:
+    """An instruction that stands in the conversation, as a message that no user has written."""
+    return (
+        "This is a part of your instructions, not a message of the user. Follow it when you answer the user:\n"
+        f"<instruction>\n{instruction}\n</instruction>"
+    )
+
+
 def join(parts: Iterable[str]) -> str:
     """The system instruction made of its parts, in order; empty parts are left out."""
     return "\n\n".join(part for part in parts if part)

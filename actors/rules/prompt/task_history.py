@@ -14,11 +14,13 @@ import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import USER, Event
-from actors.rules.flow.board import Board
-from actors.rules.flow.tool_names import is_controllers
+from actors.messages.flow import FlowMark
+from actors.rules.flow.board import Board, last_tasks
+from actors.rules.flow.tool_names import ASK_USER, is_controllers
 from actors.rules.prompt.arrange import IncludeContents, arrange
 from actors.rules.prompt.compiler import Compiler, Warn
 from actors.rules.prompt.history import History
+from actors.rules.prompt.task_briefing import shortened
 
 
 class Origin(NamedTuple):
@@ -44,10 +46,15 @@ def is_relevant(origin: Origin, agent: str, run: str, upstream: Set[str]) -> boo
 
 
 class TaskCompiler(Compiler):
-    """Turns events into entries for an agent that works in a flow: others' calls and the flows' own tools are left out."""
+    """Turns events into entries for an agent that works in a flow: others' calls and the flows' own tools are left out.
+
+    Questions to the user are not: their answers say little without them.
+    """
 
     def _is_quoted(self, event: Event, part: Part) -> bool:
-        if part.function_call is not None or not super()._is_quoted(event, part):
+        if part.function_call is not None:
+            return event.flow is not None and part.function_call.name == ASK_USER
+        if not super()._is_quoted(event, part):
             return False
         return part.function_response is None or event.flow is None or not is_controllers(part.function_response.name)
 
@@ -86,9 +93,12 @@ class TaskHistory(History):
     def add(self, event: Event) -> None:
         """Add the next event of the log."""
         origin = Origin(event.author)
-        if event.flow is not None:
-            self.board(event.flow.run).add(event.author, event.flow)
-            origin = Origin(event.author, event.flow.run, frozenset(event.flow.tasks))
+        mark = event.flow
+        if mark is not None:
+            self.board(mark.run).add(event.author, mark)
+            if event.actions.agent_state == {}:
+                event = self._with_objectives(event, mark)
+            origin = Origin(event.author, mark.run, frozenset(mark.tasks))
             self._record_calls(event, origin)
         self._record_responses(event)
         for part, part_origin in self._split_by_origin(event, origin):
@@ -100,6 +110,17 @@ class TaskHistory(History):
     def board(self, run: str) -> Board:
         """The state of a run of a flow; an empty one when the log does not mention the run."""
         return self.boards.setdefault(run, Board())
+
+    def _with_objectives(self, event: Event, mark: FlowMark) -> Event:
+        """The last event of a run, preceded by what its last tasks were: their results alone say nothing to later tasks."""
+        board = self.board(mark.run)
+        lines = [
+            f"The task `{task}` was {board.status[task]}: {mark.objectives.get(task) or shortened(board.nodes[task].objective)}"
+            for task in last_tasks(board)
+        ]
+        said = event.content.parts if event.content is not None else ()
+        parts = [Part(text="\n".join(lines)), *said] if lines else list(said)
+        return msgspec.structs.replace(event, content=Content(role="model", parts=parts))
 
     def _record_calls(self, event: Event, origin: Origin) -> None:
         for call in event.function_calls():

@@ -6,10 +6,12 @@ them is the one that a scan of all events, newest to oldest, would find.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from actors.messages.event import USER
 from actors.messages.topology import AgentNode, Topology
+from actors.rules.prompt.branches import TOOL_MARK
 
 
 class Selection(NamedTuple):
@@ -17,6 +19,11 @@ class Selection(NamedTuple):
 
     agent: str
     unknown_authors: tuple[str, ...] = ()
+
+
+def selectable(authors: Iterable[str]) -> Iterator[str]:
+    """The authors that are agents, without those marked that have spoken as tools."""
+    return (author for author in authors if author != USER and not author.startswith(TOOL_MARK))
 
 
 def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -> Selection:

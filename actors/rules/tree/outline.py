@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from actors.errors import AgentTreeError
 from actors.messages.flow import CONTROLLER
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.flow.tool_names import CREATE_TASKS, is_controllers
+from actors.rules.flow.tool_names import CREATE_TASKS, is_controllers, refuse_other_question
 from actors.rules.prompt.agent_search import AgentSearch
 
 
@@ -96,8 +96,11 @@ def sizes_below(topology: Topology) -> dict[str, int]:
     return sizes
 
 
-def check_workers(topology: Topology, flow: str, agents: Sequence[str]) -> None:
+def check_workers(topology: Topology, flow: str, agents: Sequence[str], asking: Sequence[str] = ()) -> None:
     """Check that the agents of a flow are in a deployed tree and can work on its tasks.
+
+    Args:
+        asking: those of them that work on interactive tasks.
 
     Raises:
         UnknownAgentError: one is not in the tree.
@@ -112,3 +115,5 @@ def check_workers(topology: Topology, flow: str, agents: Sequence[str]) -> None:
         for tool in node.tools:
             if is_controllers(tool) and tool != CREATE_TASKS:
                 raise AgentTreeError(f"flow {flow!r} names agent {name!r}: the name of its tool {tool!r} is taken in flows")
+            if name in asking:
+                refuse_other_question(flow, name, tool)

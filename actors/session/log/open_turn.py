@@ -14,7 +14,7 @@ from actors.messages.event import USER, now_s
 from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.turns import TransferRecord, TurnProgress
-from actors.rules.prompt.branches import state_key
+from actors.rules.prompt.branches import state_key, tool_root
 from actors.session.log.event_scan import EventScan
 
 _DEFAULT = RunConfig()
@@ -124,7 +124,8 @@ class OpenTurn:
         self.stored[event.id] = self._head_seq = seq
         if event.author == USER and event.branch is None:
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
-            self._callers = tuple(call.author for call in answered if call is not None)
+            # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
+            self._callers = tuple(call.author for call in answered if call is not None and tool_root(call.branch) is None)
         for call_id, name in event.calls().items():
             needs_consent = call_id in event.actions.requested_tool_confirmations
             self.open_calls[call_id] = OpenCall(event.author, event.branch, name, needs_consent)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from actors.interfaces.records import AddEvent, EventHead, EventRow, PutState, PutTurn, SessionRow, TurnRow, Write
 from actors.messages.codec import encode
-from actors.messages.event import USER
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
+from actors.rules.prompt.branches import speaker
+from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import EventScan
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.shared_state import SharedState
@@ -77,8 +78,8 @@ class SessionLog:
         self._is_stale = True
 
     def authors(self) -> Iterator[str]:
-        """The agents that have written events, the most recent first."""
-        return (author for author in reversed(self._authors) if author != USER)
+        """The agents that have spoken to the user, the most recent first."""
+        return selectable(reversed(self._authors))
 
     def merged_state(self) -> JsonObject:
         """All scopes by prefixed keys, with the open turn's `temp:`."""
@@ -114,11 +115,12 @@ class SessionLog:
         self.head_seq += 1
         seq = self.head_seq
         self.updated_s = event.timestamp
-        self._authors.pop(event.author, None)
-        self._authors[event.author] = None
+        author = speaker(event.author, event.branch)
+        self._authors.pop(author, None)
+        self._authors[author] = None
         delta = scopes.split(event.actions.state_delta) if event.actions.state_delta else None
         undo = encode(scopes.overwritten(self.state, delta.session)) if delta is not None and delta.session else b""
-        head = EventHead(id=event.id, invocation_id=event.invocation_id, author=event.author, timestamp=event.timestamp)
+        head = EventHead(id=event.id, invocation_id=event.invocation_id, author=author, timestamp=event.timestamp)
         row = EventRow(seq=seq, head=head, raw=raw, calls=tuple(event.calls()), undo=undo)
         writes: list[Write] = [AddEvent(self.key, row)]
         if delta is not None:

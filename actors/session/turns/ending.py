@@ -84,8 +84,11 @@ class TurnEnder:
         try:
             log, turn = await self._lookup.current(message.turn)
             if isinstance(message.outcome, p.Cancelled):
+                # From here on the turn takes no event: a call would be answered twice, by its agent after this.
+                turn.is_ending = True
                 await self._answer_open_calls(log, turn)
         except StoreError as error:
+            turn.is_ending = False
             # The turn has to end all the same, or the session would be busy for ever.
             logger.error("turn %s ends without responses to its open calls: %s", turn.row.invocation_id, error)
             with suppress(StoreError):

@@ -6,8 +6,8 @@ import msgspec
 
 from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
-from actors.messages.event import USER
 from actors.rules.capacity.sharding import holds
+from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import scan
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
@@ -72,7 +72,7 @@ class TurnRecovery:
             config=turn.config,
             caller=answered[0].author if answered else "",
             generation=log.generation,
-            authors=self._parts.deciding(author for author in authors if author != USER),
+            authors=self._parts.deciding(selectable(authors)),
             progress=turn.progress(),
         )
 

@@ -16,7 +16,7 @@ from ray.exceptions import RayError
 from actors.errors import ClusterError
 from runtime.cluster.deployment.forks import Forks
 from runtime.cluster.deployment.joining import MODE, prepare_joining, use_mode
-from runtime.cluster.deployment.local_ray import without_idle_processes
+from runtime.cluster.deployment.local_ray import light_ray
 from runtime.cluster.deployment.noise import hide_noise
 from runtime.settings import Settings
 
@@ -115,7 +115,7 @@ class RayConnection:
             ray_constants.RAY_DISABLE_FAILURE_SIGNAL_HANDLER = True
         try:
             hide_noise()
-            with without_idle_processes() if is_own else nullcontext():
+            with light_ray() if is_own else nullcontext():
                 ray.init(
                     address=address,
                     namespace=settings.namespace,

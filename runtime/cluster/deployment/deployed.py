@@ -67,6 +67,7 @@ class DeployedEngine:
     session: SessionRef
     runner: RunnerRef
     limiter: LimiterRef | None = None
+    loop_clock = None
 
     def __init__(self, settings: Settings, connection: RayConnection) -> None:
         self._settings = settings

@@ -52,12 +52,16 @@ class RayEngine(DeployedEngine):
             shut down with the engine.
 
     Raises:
-        DefinitionError: the artifact store is in memory, which the processes of a deployment do not share.
+        DefinitionError: the artifact store is in memory, which the processes of a deployment do not share; or there is a clock.
     """
 
     def __init__(self, deployment: Deployment, address: str | None) -> None:
         settings = deployment.settings
         super().__init__(settings, RayConnection(settings, address, may_start=not deployment.detached))
+        if deployment.clock is not None:
+            raise DefinitionError(
+                "a clock of a test is of one process, and agents on Ray have their own: use engine='local' with it"
+            )
         store = deployment.artifact_store
         if isinstance(store, str) and store.startswith("memory:"):
             raise DefinitionError(

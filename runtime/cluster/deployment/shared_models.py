@@ -6,6 +6,7 @@ The driver's object follows that instance: it takes over the instance's state wh
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeGuard, cast
 
@@ -51,11 +52,9 @@ class SharedModels:
         return self._starter.start(ModelHost, name, refusal="the models cannot travel", content=None, restarts=0)
 
     def _move(self, model: SharedModel, slot: int, host: Handle) -> None:
-        self._moved.append(host.add.remote(slot, *to_chunks("a model cannot travel to its actor", model)))
+        self._moved.append(_send(host, slot, model))
         self._models[id(model)] = (slot, model)
-        follow = getattr(model, "follow", None)
-        if follow is not None:
-            follow(lambda: model.adopt(_state_of(host, slot)))
+        _set_links(model, lambda: model.adopt(_state_of(host, slot)), lambda: ray.get(_send(host, slot, model)))
 
     async def wait_until_started(self) -> None:
         """Wait for all models. What has not started when its driver leaves never will. Raises what unpickling them raises."""
@@ -64,14 +63,25 @@ class SharedModels:
     def bring_home(self) -> None:
         """Take the state of each model over into the driver's object, which then follows no more."""
         for slot, model in self._models.values():
-            follow = getattr(model, "follow", None)
-            if follow is not None:
-                follow(None)
+            _set_links(model, None, None)
             with suppress(ray.exceptions.RayError):
                 model.adopt(_state_of(cast(Handle, self._host), slot))
         self._models.clear()
         self._moved.clear()
         self._host = None
+
+
+def _set_links(model: SharedModel, refresh: Callable[[], None] | None, replace: Callable[[], None] | None) -> None:
+    """Tell the driver's object how to read its instance and how to replace it, if it has methods for that; None: no more."""
+    for method, function in (("follow", refresh), ("replace_by", replace)):
+        if hasattr(model, method):
+            getattr(model, method)(function)
+
+
+def _send(host: Handle, slot: int, model: SharedModel) -> ray.ObjectRef[None]:
+    """Make a copy of the driver's object the instance."""
+    sent: ray.ObjectRef[None] = host.add.remote(slot, *to_chunks("a model cannot travel to its actor", model))
+    return sent
 
 
 def _state_of(host: Handle, slot: int) -> bytes:

@@ -56,7 +56,7 @@ def identity_of(value: Any) -> Hashable:
     """A key that is equal for equal strings, for lists of the same objects, and otherwise for the same object only."""
     if type(value) is str:
         return value
-    if type(value) is tuple or type(value) is list:
+    if isinstance(value, tuple | list):
         return (type(value), *map(id, value))
     return id(value)
 

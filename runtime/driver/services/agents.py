@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from actors.definitions.agents import BaseAgent
 from actors.definitions.flows import Flow
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
@@ -14,7 +15,7 @@ from actors.rules.tree.outline import Outline, check_workers, outline, search
 from runtime.driver.engine_client import EngineClient
 
 
-class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An agent of the deployed tree. `print` it for a drawing of what is below it.
 
     Attributes:
@@ -97,17 +98,25 @@ class DeployedTree:
             DefinitionError: one of its agents is not in the tree, or is another one than that of the same name, or cannot work on
                 tasks. A program that has joined has no definitions to compare: there the name alone counts.
         """
-        agents = flow.plan.rules.agents
+        agents, asking = flow.plan.rules.agents, flow.plan.asking_agents
         if self._tree is None:
-            check_workers(self.topology(), flow.name, agents)
+            check_workers(self.topology(), flow.name, agents, asking)
             return
-        self._tree.check_workers(flow.name, agents)
+        self._tree.check_workers(flow.name, agents, asking)
         for name, agent in flow.members.items():
             if agent is not None and self._tree.find(name) != agent:
                 raise DefinitionError(
                     f"flow {flow.name!r}: agent {name!r} is another than the one of that name in the tree: "
                     "use that one or its name, or make the Runtime with the flow"
                 )
+
+    def output_schema(self, name: str) -> object:
+        """The `output_schema` of an agent; None when it has none, and in a program that has joined."""
+        return getattr(self._tree.find(name), "output_schema", None) if self._tree is not None else None
+
+    def is_same(self, agent: BaseAgent | str | None) -> bool:
+        """False for a definition that is another one than that of the same name in the tree."""
+        return not isinstance(agent, BaseAgent) or self._tree is None or self._tree.find(agent.name) == agent
 
     def default_workers(self) -> Sequence[str]:
         """The agents that do a task which names none: the root, or all agents of the flow that is the root.

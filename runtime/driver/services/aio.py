@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.questions import TaskRun
+from runtime.driver.scripts.results import MapResult
+from runtime.driver.scripts.turn_map import Inputs, TurnMap
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
 from runtime.driver.services.memory import AsyncMemoryService
@@ -15,6 +18,15 @@ from runtime.driver.services.sessions import AsyncSessionsService, Follow
 from runtime.driver.services.turns import AsyncTurnsService
 from runtime.driver.services.users import AsyncUsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
+
+
+class Methods(NamedTuple):
+    """Methods of a Runtime that its `aio` uses. `start_task` and `shutdown` are called in a thread."""
+
+    start_task: Callable[..., TaskRun]
+    map: Callable[..., TurnMap]
+    ask: Callable[..., Awaitable[Any]]
+    shutdown: Callable[[], None]
 
 
 class AsyncServices:
@@ -28,7 +40,7 @@ class AsyncServices:
         artifacts: the sync service.
         follow: follows a session.
         tree: the deployed agents.
-        run_task, shutdown: the Runtime's methods, which are run in a thread.
+        methods: of the Runtime.
 
     Attributes:
         sessions, turns, artifacts, memory, users: the services.
@@ -40,13 +52,11 @@ class AsyncServices:
         artifacts: ArtifactsService,
         follow: Follow,
         tree: DeployedTree,
-        run_task: Callable[..., Any],
-        shutdown: Callable[[], None],
+        methods: Methods,
     ) -> None:
         self._client = client
         self._tree = tree
-        self._run_task = run_task
-        self._shutdown = shutdown
+        self._methods = methods
         self.sessions = AsyncSessionsService(client, artifacts, follow)
         self.turns = AsyncTurnsService(client)
         self.artifacts = AsyncArtifactsService(artifacts)
@@ -55,7 +65,16 @@ class AsyncServices:
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
         """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""
-        return await asyncio.to_thread(self._run_task, objective, **options)
+        run = await asyncio.to_thread(self._methods.start_task, objective, **options)
+        return await run.result_async()
+
+    async def ask(self, *asked: Any, **options: Any) -> Any:
+        """Ask an agent and wait for its answer, as an object: see Runtime.ask, which takes the same."""
+        return await self._methods.ask(*asked, **options)
+
+    def map(self, inputs: Inputs, **options: Any) -> AsyncIterator[MapResult]:
+        """Run a turn for each of many inputs: see Runtime.map, which takes the same."""
+        return aiter(self._methods.map(inputs, **options))
 
     async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
         """The agents of the deployment: see Runtime.tree."""
@@ -80,4 +99,4 @@ class AsyncServices:
 
     async def shutdown(self) -> None:
         """Stop the deployment for good: see Runtime.shutdown."""
-        await asyncio.to_thread(self._shutdown)
+        await asyncio.to_thread(self._methods.shutdown)

@@ -105,9 +105,10 @@ class TurnClient:
         except asyncio.CancelledError:
             turn.fail(RuntimeClosedError(self._client.app_name))
             raise
-        # A repeatable turn may exist already: its events so far come first, apart from the news of other turns.
-        subscribers = self._subscribers
-        subscriber = subscribers.single(message.key) if message.repeatable else subscribers.permanent(message.key)
+        subscriber = self._subscribers.permanent(message.key)
+        if message.repeatable and subscriber.has(turn.turn_key):
+            # This program follows the turn already: the Session actor sends its events so far to another subscriber only.
+            subscriber = self._subscribers.single(message.key)
         subscriber.add(turn)
         with subscriber.starting():
             try:
@@ -119,6 +120,7 @@ class TurnClient:
                 return
             if started.invocation_id != turn.invocation_id:
                 subscriber.rename(turn, started.invocation_id)
+            turn.is_repeated = started.attached
             turn.mark_started(started.agent, started.seq)
         if turn.is_cancelled:
             # It was cancelled before the Runner knew it.

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from actors.definitions.flows import FlowPlan, ResultType
 from actors.errors import RequestError, RuntimeClosedError
 from actors.messages import protocol as p
@@ -18,6 +20,7 @@ from actors.messages.turn_info import PendingCall
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id, checked_known_key
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.flows import plan_name
 from runtime.driver.services.turns import TurnsService
 from runtime.driver.turns.answers import Answers, to_answers, to_message
 from runtime.driver.turns.client import TurnClient
@@ -193,6 +196,12 @@ class TurnMethods:
             state_delta=to_state(state_delta),
             auto_create=self._client.engine.auto_create_session if auto_create_session is None else auto_create_session,
         )
+
+    def _start_plan(self, message: p.StartTurn, plan: FlowPlan, on_leave: OnLeave) -> Turn:
+        name = plan_name(plan, (message.key, message.invocation_id))
+        # Turns that answer this one, or are attached to it, give typed results as well.
+        self._types.add(name, plan.results)
+        return self._start(msgspec.structs.replace(message, flow=name), plan, on_leave)
 
     def _start(self, message: p.StartTurn, plan: FlowPlan | None = None, on_leave: OnLeave = "cancel") -> Turn:
         turns = self._open_turns()

@@ -32,6 +32,7 @@ class TurnState:
         key: the turn's session.
         invocation_id: the turn's id; that of an answer changes when the turn is open.
         is_answer: the turn answers a long-running call, and continues under the id of the turn that made the call.
+        is_repeated: the turn was there before this driver has asked for it; False while that is not known.
         agent: the agent selected for the turn; "" before the turn is open, and when it could not start.
         outcome: how the turn ended; None before.
         error: why the turn could not start, or can no longer be followed.
@@ -43,6 +44,7 @@ class TurnState:
         self.key = key
         self.invocation_id = invocation_id
         self.is_answer = is_answer
+        self.is_repeated = False
         self.agent = ""
         self.outcome: AnyOutcome | None = None
         self.error: BaseException | None = None
@@ -52,7 +54,6 @@ class TurnState:
         self._readers = TurnReaders(after_seq)
         self._is_started = False
         self._changed = Changed()
-        self._wakeups: set[Wakeup] = set()
 
     @property
     def turn_key(self) -> TurnKey:
@@ -80,7 +81,7 @@ class TurnState:
         with self._changed:
             self._readers.skip(seq)
             self._is_started = True
-            self._changed.notify_all()
+            self._changed.notify_started()
 
     def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
         """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
@@ -89,27 +90,21 @@ class TurnState:
             if answers:
                 self._readers.put_answers(answers)
             self.outcome = outcome
-            self._wake_all()
+            self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver: it could not start, or can no longer be followed."""
         with self._changed:
             self._is_started = True
             self.error = error
-            self._wake_all()
+            self._changed.notify_all()
 
     def detach(self) -> None:
         """Stop following the turn, unless it has ended: readers get what has come so far."""
         with self._changed:
             self._is_started = True
             self.is_detached = self.outcome is None and self.error is None
-            self._wake_all()
-
-    def _wake_all(self) -> None:
-        self._changed.notify_all()
-        wakeups, self._wakeups = self._wakeups, set()
-        for wakeup in wakeups:
-            wakeup.wake()
+            self._changed.notify_all()
 
     def open_reader(self) -> EventBuffer:
         """A buffer with the turn's events; later ones are added to it until it is closed."""
@@ -137,6 +132,11 @@ class TurnState:
         with self._changed:
             self._changed.wait_for(lambda: self._is_started)
 
+    async def wait_until_started_async(self) -> None:
+        """Wait until the turn is open, or could not start, on the running event loop."""
+        self._home.check()
+        await self._changed.wait_for_async(lambda: self._is_started, until_started=True)
+
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
         self._home.check()
@@ -151,7 +151,7 @@ class TurnState:
             with self._changed:
                 if self._has_news(buffer):
                     return buffer.take()
-                self._wakeups.add(wakeup)
+                self._changed.add(wakeup)
             await wakeup.wait()
 
     def _has_news(self, buffer: EventBuffer) -> bool:
@@ -168,16 +168,16 @@ class TurnState:
         with self._changed:
             self._changed.wait_for(lambda: self.is_over)
 
-    async def wait_for_end_async(self) -> None:
-        """Wait until the turn is over, on the running event loop."""
+    async def wait_for_end_async(self, *, knows_start: bool = False) -> None:
+        """Wait until the turn is over, on the running event loop.
+
+        Args:
+            knows_start: wait for the reply to its start as well, which may come after its end.
+        """
         self._home.check()
-        wakeup = Wakeup()
-        while True:
-            with self._changed:
-                if self.is_over:
-                    return
-                self._wakeups.add(wakeup)
-            await wakeup.wait()
+        if knows_start:
+            await self.wait_until_started_async()
+        await self._changed.wait_for_async(lambda: self.is_over)
 
 
 class Changed:
@@ -187,6 +187,9 @@ class Changed:
         # Taken again by the same thread when garbage is collected meanwhile, and a reader with it.
         self._lock = threading.RLock()
         self._condition: threading.Condition | None = None
+        self._wakeups: set[Wakeup] = set()
+        # Apart from the readers, to which the start alone brings no event.
+        self._starting: set[Wakeup] = set()
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -194,16 +197,38 @@ class Changed:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def notify_all(self) -> None:
-        """Wake the threads that wait. The caller has the lock."""
+    def notify_started(self) -> None:
+        """Wake the threads that wait, and the coroutines that wait for the start. The caller has the lock."""
         if self._condition is not None:
             self._condition.notify_all()
+        while self._starting:
+            self._starting.pop().wake()
+
+    def notify_all(self) -> None:
+        """Wake everything that waits. The caller has the lock."""
+        self.notify_started()
+        while self._wakeups:
+            self._wakeups.pop().wake()
+
+    def add(self, wakeup: Wakeup, *, until_started: bool = False) -> None:
+        """Wake a coroutine at the next change, or at the start. The caller has the lock."""
+        (self._starting if until_started else self._wakeups).add(wakeup)
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so. The caller has the lock, and has it again then."""
         if self._condition is None:
             self._condition = threading.Condition(self._lock)
         self._condition.wait_for(is_so)
+
+    async def wait_for_async(self, is_so: Callable[[], bool], *, until_started: bool = False) -> None:
+        """Wait until something is so, on the running event loop. The caller does not have the lock."""
+        wakeup = Wakeup()
+        while True:
+            with self:
+                if is_so():
+                    return
+                self.add(wakeup, until_started=until_started)
+            await wakeup.wait()
 
 
 class Wakeup:

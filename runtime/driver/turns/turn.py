@@ -30,7 +30,7 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
 from actors.messages.shown import Shown
 from actors.messages.turn_info import PendingCall
-from runtime.driver.flows import ResultTypes, TaskResult, task_results
+from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_results
 from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.state import TurnState, Wakeup
@@ -52,6 +52,11 @@ class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
     outcome: AnyOutcome
     events: Sequence[Event]
     tasks: Mapping[str, TaskResult] = {}
+
+    @property
+    def stopped(self) -> str:
+        """The condition that has stopped the newest flow of the turn early; "" when that did all its tasks."""
+        return stopped_by(self.events)
 
     @property
     def text(self) -> str:
@@ -127,6 +132,18 @@ class Turn:
         """The agent that was selected for the turn; waits until it is known. "" when the turn could not start."""
         self._state.wait_until_started()
         return self._state.agent
+
+    @property
+    def outcome(self) -> AnyOutcome | None:
+        """How the turn ended; None before its end, and when it could not start or is followed no more."""
+        outcome = self._state.outcome
+        return for_users(outcome) if outcome is not None else None
+
+    @property
+    def is_repeated(self) -> bool:
+        """True when the turn was there before `run` has asked for it by its `invocation_id`; waits until that is known."""
+        self._state.wait_until_started()
+        return self._state.is_repeated
 
     def __iter__(self) -> Iterator[Event]:
         state = self._state
@@ -230,6 +247,18 @@ class Turn:
         assert self._answer is not None
         return self._answer(call, response, confirmed=confirmed, run_config=run_config, on_leave=on_leave)
 
+    async def started_async(self) -> str:
+        """Wait until the turn is open, and return its id: see `aio.started`."""
+        await self._state.wait_until_started_async()
+        if self._state.error is not None:
+            raise self._state.error
+        return self._state.invocation_id
+
+    async def is_repeated_async(self) -> bool:
+        """Whether the turn was there before: see `is_repeated`. It waits for the turn's end."""
+        await self._state.wait_for_end_async(knows_start=True)
+        return self._state.is_repeated
+
     async def pending_async(self) -> list[PendingCall]:
         """The calls at which the paused turn waits: see `pending`."""
         return await self._client.run_async(self._client.pending(self._state))
@@ -264,6 +293,14 @@ class AsyncTurn:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
+
+    async def started(self) -> str:
+        """Wait until the turn is open, also in the line of its session, and return its id.
+
+        Raises:
+            RaygroveError: it could not start; nothing is stored then.
+        """
+        return await self._turn.started_async()
 
     async def result(self) -> TurnResult:
         """Wait for the end of the turn: see Turn.result."""

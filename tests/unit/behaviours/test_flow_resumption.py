@@ -14,11 +14,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import Event, Flow, LlmAgent, Task
+from actors import AnyComplete, Event, Flow, LlmAgent, MaxLLMCalls, Task
 from actors.messages.flow import FlowMark, TaskNode
 from actors.messages.protocol.outcomes import Failed, Finished
 from actors.rules.flow.board import Board
-from runtime.driver.flows import task_results
+from actors.rules.flow.until import Condition
+from runtime.driver.flows import stopped_by, task_results
 from tests.support.flow_fixture import DiggingModel, FlowFixture
 from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs
 
@@ -28,12 +29,12 @@ def dig() -> str:
     return "gold"
 
 
-def flow_of(nodes: Sequence[TaskNode]) -> Flow:
+def flow_of(nodes: Sequence[TaskNode], until: Condition | None = None) -> Flow:
     agents = [LlmAgent(name=name, model=DiggingModel(), tools=[dig]) for name in AGENTS]
     tasks = [
         Task(node.name, name=node.name, agents=node.agents, depends_on=node.depends_on, parent=node.parent) for node in nodes
     ]
-    return Flow(tasks, agents=agents, name="works")
+    return Flow(tasks, agents=agents, name="works", until=until)
 
 
 async def whole(flow: Flow) -> list[bytes]:
@@ -78,6 +79,28 @@ def test_a_log_that_stops_anywhere_is_completed_and_what_is_done_is_not_done_aga
     # Every answer of a model that was in the log has been used: none was asked for again.
     model_calls = sum(event.flow.llm_calls for event in log if event.flow is not None)
     assert model_calls == sum(1 for event in log if any(event.function_calls()))
+
+
+@given(graphs(), st.floats(0, 1, exclude_max=True), st.integers(1, 9), st.booleans())
+@settings(max_examples=40)
+def test_a_flow_that_stops_early_does_so_wherever_its_log_stopped_before(
+    nodes: tuple[TaskNode, ...], part: float, count: int, by_calls: bool
+) -> None:
+    until = MaxLLMCalls(count) if by_calls else AnyComplete(count)
+    flow = flow_of([msgspec.structs.replace(node, max_llm_calls=None) for node in nodes], until)
+    events = asyncio.run(whole(flow))
+    log = asyncio.run(resumed(flow, events[: int(part * len(events))]))
+    status = Counter(task.status for task in task_results(log, {}).values())
+    model_calls = sum(event.flow.llm_calls for event in log if event.flow is not None)
+    assert status["successful"] + status["skipped"] == len(nodes)
+    assert stopped_by(log) == (str(until) if status["skipped"] else "")
+    if status["skipped"]:
+        assert model_calls == count if by_calls else status["successful"] >= count
+    elif by_calls:
+        assert model_calls <= count
+    # No call of a model that was made before the end is left without its result.
+    called = Counter(call.id for event in log for call in event.function_calls())
+    assert called == Counter(response.id for event in log for response in event.function_responses())
 
 
 @given(graphs())

@@ -121,7 +121,7 @@ def everything() -> LlmAgent:
         tools=[look_up, AgentTool(expert)],
         output_schema=Answer,
         generate_content_config={"temperature": 0.5, "stop_sequences": ["END"]},
-        before_model_callback=[print, repr],
+        before_model_callback=[print, max],
         disallow_transfer_to_peers=True,
         placement=Placement(num_cpus=0.5, resources={"gpu_box": 1}),
         sub_agents=[

@@ -39,7 +39,7 @@ def test_the_lines_travel_with_the_agents_that_have_the_code() -> None:
     del linecache.cache[CELL]
     spec = unpack(packed)
     with pytest.raises(KeyError) as raised:
-        spec.hooks("before_agent_callback")[0]("ada")
+        spec.hooks("before_agent_callback")[0].function("ada")
     assert f'File "{CELL}", line 2, in greet\n    return {{}}[context]' in foreign_traceback(raised.value)
     assert b"print(1)" not in packed
 

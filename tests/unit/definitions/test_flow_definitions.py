@@ -7,12 +7,14 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import AgentTool, Flow, FlowAgent, LlmAgent, SequentialAgent, Task, create_tasks, exit_loop
+from actors import AgentTool, AnyComplete, Flow, FlowAgent, LlmAgent, SequentialAgent, Task, create_tasks, exit_loop
+from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
 from actors.testing import ScriptedModel
 
@@ -32,6 +34,15 @@ def other_dig() -> str:
 
 
 other_dig.__name__ = "dig"
+
+
+@dataclass
+class Tags:
+    names: frozenset[str] = frozenset()
+
+
+def ask_user() -> None:
+    """Has the name of the tool of interactive tasks."""
 
 
 def fail_safe() -> None:
@@ -72,6 +83,38 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: FlowAgent(agent()), "needs a Flow, not LlmAgent"),  # type: ignore[arg-type]
     (lambda: FlowAgent(Flow([Task("x")], agents=[agent()]), sub_agents=[agent("b")]), "give no sub_agents"),
     (lambda: Flow([Task("x")], agents=[agent()]).name_of("y"), "no task 'y'"),
+    (lambda: Task("x", context=["a"]), "context"),
+    (lambda: Task("x", context={"": 1}), "its keys are texts that are not empty, not ''"),
+    (lambda: Task("x", context={1: "a"}), "context"),
+    (lambda: Task("x", context={"key": object()}), "'key' is no JSON value: .*object"),
+    (lambda: Task("x", context={"key": float("nan")}), "'key' is no JSON value: .*NaN"),
+    (lambda: Task("x", context={"key": {"deep": [b"raw"]}}), "'key' has bytes in it: give a text"),
+    (lambda: Task("x", context={"key": [Task("y")]}), "'key' has a Task in it: only values are shown, and tasks that are values"),
+    (lambda: Task("x", context={"key": {"a", "b"}}), "'key' has a set in it: give a list, which has an order"),
+    (lambda: Task("x", context={"key": [Tags()]}), "'key' has a set in it"),
+    (lambda: Task("x", context={"key": agent()}), "'key' has a LlmAgent in it"),
+    (lambda: Flow([Task("x", name="t", context={"key": Task("y", name="u", depends_on=["t"])})], agents=[agent()]), "circle"),
+    (lambda: Task("x", instructions=3), "instructions"),
+    (lambda: Task("x", interactive="perhaps"), "interactive"),
+    (
+        lambda: Flow([Task("x", name="t", completion_agents=["bo"])], agents=[agent(), agent("bob")]),
+        "task 't': completion_agents names 'bo', which is none of its agents. Did you mean 'bob'.* Its agents: a, bob",
+    ),
+    (
+        lambda: Flow([Task("x", agents=["a"], completion_agents=["b"])], agents=[agent(), agent("b")]),
+        "completion_agents names 'b', which is none of its agents. .*Its agents: a$",
+    ),
+    (lambda: Flow([Task("x", completion_agents=[agent()])]), "no agents"),
+    (lambda: Task("x", interactive=True, tools=[ask_user]), "it is interactive, so its agents get a tool 'ask_user': rename"),
+    (
+        lambda: AgentTree(FlowAgent(Flow([Task("x", interactive=True)], agents=[agent(tools=[ask_user])]))),
+        "agent 'a' works on an interactive task and gets a tool 'ask_user', but has another one: rename that",
+    ),
+    (lambda: Flow([Task("x")], agents=[agent()], until=3), "until: .*it is a condition such as AnyComplete.*, not 3"),
+    (
+        lambda: Flow([Task("x", name="tea")], agents=[agent()], until=AnyComplete(tasks=["te"])),
+        "until: flow 'flow' has no task 'te'. Did you mean 'tea'",
+    ),
 ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from actors import LlmAgent, Plugin
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.plugin import hooks
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
@@ -23,9 +25,13 @@ class Loud(Plugin):
         """Do nothing."""
 
 
+def functions(found: Sequence[UserCallback]) -> list[Any]:
+    return [callback.function for callback in found]
+
+
 def test_only_hooks_that_are_overridden_are_called() -> None:
     loud = Loud()
-    assert hooks([Quiet(), loud, Plugin()], "before_agent_callback") == [loud.before_agent_callback]
+    assert functions(hooks([Quiet(), loud, Plugin()], "before_agent_callback")) == [loud.before_agent_callback]
     assert hooks([loud], "before_model_callback") == []
 
 
@@ -33,7 +39,7 @@ def test_an_agent_calls_the_hooks_before_its_own_callbacks() -> None:
     loud = Loud()
     root = LlmAgent(name="root", model=ScriptedModel([]), before_agent_callback=[print, repr])
     spec = AgentTree(root, [loud]).spec("root")
-    assert spec.hooks("before_agent_callback") == [loud.before_agent_callback, print, repr]
+    assert functions(spec.hooks("before_agent_callback")) == [loud.before_agent_callback, print, repr]
 
 
 @pytest.mark.parametrize(

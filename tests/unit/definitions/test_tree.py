@@ -120,12 +120,6 @@ def cycle() -> BaseAgent:
         (shared, ["'both'", "'left'", "'right'", "two parents"]),
         (twice, ["'same'", "twice"]),
         (cycle, ["'root'"]),
-        (lambda: llm("user"), ["'user'"]),
-        (lambda: llm("root", llm("user")), ["'user'"]),
-        (lambda: llm("my-agent"), ["'my-agent'", "identifier"]),
-        (lambda: llm(""), ["''", "identifier"]),
-        (lambda: llm("1st"), ["'1st'", "identifier"]),
-        (lambda: llm("a b"), ["'a b'", "identifier"]),
     ],
 )
 def test_what_is_no_tree_is_refused_and_the_agent_is_named(root: Any, words: list[str]) -> None:
@@ -252,7 +246,7 @@ LOOP: Any = LoopAgent
         (lambda: LlmAgent(name="a", tools=["lookup"]), ["tool", "str"]),
         (lambda: LlmAgent(name="a", tools=[Nameless()]), ["needs a name"]),
         (lambda: LlmAgent(name="a", generate_content_config=3), ["generate_content_config", "int"]),
-        (lambda: LlmAgent(name="a", generate_content_config={"tools": []}), ["generate_content_config.tools", "tools"]),
+        (lambda: LlmAgent(name="a", generate_content_config={"tools": [lookup]}), ["generate_content_config.tools", "tools"]),
         (lambda: LlmAgent(name="a", generate_content_config={"system_instruction": "x"}), ["instruction"]),
         (lambda: LoopAgent(name="l", max_iterations=-1), ["max_iterations"]),
         (lambda: LOOP(name="l", on_escalate="stop"), ["on_escalate"]),
@@ -267,8 +261,28 @@ def test_a_wrong_definition_is_refused_at_once_and_names_the_field(define: Any, 
         assert word in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("user", ["'user'"]),
+        ("my-agent", ["'my-agent'", "identifier"]),
+        ("", ["''", "identifier"]),
+        ("1st", ["'1st'", "identifier"]),
+        ("a b", ["'a b'", "identifier"]),
+        (CONTROLLER, [f"'{CONTROLLER}'", "identifier"]),
+        ("a" * 257, ["257 characters"]),
+    ],
+)
+@pytest.mark.parametrize("kind", [LlmAgent, LoopAgent])
+def test_a_name_that_no_agent_can_have_is_refused_at_once(kind: Any, name: str, words: list[str]) -> None:
+    with pytest.raises(AgentTreeError, match=r"^failed to create agent tree: ") as raised:
+        kind(name=name)
+    for word in words:
+        assert word in str(raised.value)
+
+
 def test_definitions_are_frozen() -> None:
-    with pytest.raises(pydantic.ValidationError):
+    with pytest.raises(DefinitionError, match="'a' is fixed"):
         llm("a").name = "b"
     with pytest.raises(pydantic.ValidationError):
         Placement().num_cpus = 1
@@ -314,10 +328,20 @@ def test_an_agent_travels_with_its_tools_but_not_with_what_is_behind_them() -> N
     assert travels.declaration() == AgentTool(expert).declaration()
 
 
-def test_an_agent_cannot_be_in_the_tree_and_a_tool_nor_share_its_name() -> None:
+def test_an_agent_may_be_in_the_tree_and_a_tool() -> None:
+    a = llm("a", llm("deep"))
+    tree = AgentTree(llm("root", a, llm("b", tools=[AgentTool(a)]), tools=[AgentTool(a)], model="m"))
+    assert [agent.name for agent in tree if agent.name != CONTROLLER] == ["root", "a", "b", "deep"]
+    assert not tree.topology.is_beside("a")
+    assert tree.topology["b"].tool_agents == ("a",)
+    spec = tree.spec("a")
+    assert [target.name for target in spec.targets] == ["deep", "root", "b"]
+    assert [target.name for target in spec.as_tool.targets] == ["deep"]
+    assert tree.spec("deep").as_tool.targets == ()
+
+
+def test_two_agents_cannot_share_a_name() -> None:
     a = llm("a")
-    with pytest.raises(AgentTreeError, match="'a' is in the tree and a tool of 'root'"):
-        AgentTree(llm("root", a, tools=[AgentTool(a)]))
     with pytest.raises(AgentTreeError, match="the name 'a' is given twice, to a child of 'root' and to a tool of 'root'"):
         AgentTree(llm("root", a, tools=[AgentTool(llm("a"))]))
     with pytest.raises(AgentTreeError, match=r"the name 'a' is given twice, to the root and to a child of 'a': .*rename one"):

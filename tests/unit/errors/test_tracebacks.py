@@ -7,11 +7,13 @@ import json
 import linecache
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from actors.behaviours.callbacks import first_result
+from actors.definitions.agents.callback import UserCallback
 from actors.errors import AgentFailedError, NotEncodableError, PluginFailedError, RaygroveError
 from actors.errors.tracebacks import (
     MAX_BYTES,
@@ -35,7 +37,8 @@ def look_up(profiles: dict[str, int], name: str) -> int:
 async def raised_by(function: Callable[..., Any], *args: Any) -> BaseException:
     """The error of users' code that an actor has called as it calls callbacks."""
     try:
-        await first_result([function], *args)
+        *first, last = args or (None,)
+        await first_result([UserCallback(partial(function, *first), "before_agent_callback")], last)
     except BaseException as error:
         # This frame is no actor's.
         return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
@@ -67,15 +70,15 @@ async def test_it_holds_no_values_of_arguments_and_variables() -> None:
 
 
 async def test_what_users_code_calls_is_in_it() -> None:
-    text = foreign_traceback(await raised_by(lambda: json.loads("{")))
+    text = foreign_traceback(await raised_by(lambda _: json.loads("{")))
     assert functions_of(text)[-1] == "JSONDecoder.raw_decode"
 
 
 async def test_it_reaches_into_threads_and_tasks() -> None:
-    error = await raised_by(lambda: in_thread(look_up, profiles={}, name="ada"))
+    error = await raised_by(lambda _: in_thread(look_up, profiles={}, name="ada"))
     assert functions_of(foreign_traceback(error))[-1] == "look_up"
 
-    async def two_at_once() -> None:
+    async def two_at_once(_: object) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.to_thread(look_up, {}, "ada"))
             group.create_task(asyncio.to_thread(look_up, {}, "bob"))
@@ -86,19 +89,19 @@ async def test_it_reaches_into_threads_and_tasks() -> None:
 
 
 async def test_causes_and_contexts_are_in_it() -> None:
-    def caused() -> None:
+    def caused(_: object) -> None:
         try:
             look_up({}, "ada")
         except KeyError as error:
             raise LookupError("no profile") from error
 
-    def in_context() -> None:
+    def in_context(_: object) -> None:
         try:
             look_up({}, "ada")
         except KeyError:
             raise LookupError("no profile")  # noqa: B904
 
-    def suppressed() -> None:
+    def suppressed(_: object) -> None:
         try:
             look_up({}, "ada")
         except KeyError:

@@ -280,4 +280,4 @@ def test_the_sources_of_an_answer_ride_along() -> None:
             ]
         )
     )
-    assert got.custom_metadata == {"groundingMetadata": {"groundingChunks": [chunk]}}
+    assert (got.grounding_metadata, got.custom_metadata) == ({"groundingChunks": [chunk]}, None)

@@ -28,7 +28,7 @@ class Noting(Plugin):
         super().__init__()
         self.agents: list[str] = []
 
-    def on_user_message_callback(self, context: CallbackContext, content: Content) -> None:
+    async def on_user_message_callback(self, context: CallbackContext, content: Content) -> None:
         self.agents.append(context.agent_name)
 
 

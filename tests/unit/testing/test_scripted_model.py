@@ -13,7 +13,7 @@ from actors.testing import PatternModel, ScriptedModel
 
 
 async def ask(model: Model, *contents: Content, stream: bool = False) -> list[LlmResponse]:
-    return [response async for response in model.generate(LlmRequest(agent="a", contents=contents), stream=stream)]
+    return [response async for response in model.generate(LlmRequest(agent="a", contents=list(contents)), stream=stream)]
 
 
 async def one(model: Model, *contents: Content) -> Content | None:
@@ -100,7 +100,7 @@ async def test_calls_and_thoughts_are_not_streamed_in_pieces() -> None:
 async def test_what_was_asked_is_kept() -> None:
     model = ScriptedModel(["a"])
     await one(model, user("hi"))
-    assert [request.contents for request in model.requests] == [(user("hi"),)]
+    assert [request.contents for request in model.requests] == [[user("hi")]]
 
 
 async def test_another_copy_takes_over_what_one_has_become() -> None:
@@ -132,3 +132,18 @@ async def test_a_tools_answer_is_told_or_met_by_a_pattern_for_tools() -> None:
     model = PatternModel([("hi", "x"), ("tool:look .*7", "seven")])
     assert await one(model, user("hi"), answer) == Content.of_text("seven", "model")
     assert await one(model, user("tool:look 7")) == Content.of_text("I do not know.", "model")
+
+
+async def test_a_script_begins_anew_in_the_live_copy_too() -> None:
+    model, live = ScriptedModel(["one", "two"]), list[ScriptedModel]()
+    model.replace_by(lambda: live.append(pickle.loads(pickle.dumps(model))))
+    await ask(model)
+    model.restart(["three"])
+    assert (model.replies, model.remaining, list(model.requests)) == (["three"], 1, [])
+    assert (live[0].replies, live[0].remaining) == (["three"], 1)
+    with pytest.raises(DefinitionError, match="is no reply of a model"):
+        model.restart([7])  # type: ignore[list-item]
+    assert (model.replies, len(live)) == (["three"], 1)
+    model.replace_by(None)
+    model.restart([])
+    assert len(live) == 1

@@ -90,3 +90,7 @@ def test_agents_of_a_flow_are_checked_by_what_is_known_of_them() -> None:
     }.items():
         with pytest.raises(AgentTreeError, match=message):
             check_workers(NODES, "f", [agent])
+    asker = Topology((AgentNode(name="desk", tools=("ask_user",)),))
+    check_workers(asker, "f", ["desk"])
+    with pytest.raises(AgentTreeError, match="gets a tool 'ask_user', but has another one"):
+        check_workers(asker, "f", ["desk"], ["desk"])

@@ -1,0 +1,77 @@
+"""The request of one model call: built from the agent, then changed by its planner, its tools and its callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from actors.behaviours.llm.prompt import Prompt
+from actors.behaviours.llm.tool_calls import ToolCalls
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import CallbackContext
+from actors.definitions.tree.spec import AgentSpec
+from actors.messages.llm.drafts import ContentDrafts, own_contents
+from actors.messages.llm.fields import GenerateContentConfig
+from actors.messages.model import LlmRequest
+
+
+class RequestBuilder:
+    """Builds the requests of an agent in one run.
+
+    Args:
+        spec: the agent.
+        prompt: what the model is shown.
+        tools: what it may call.
+    """
+
+    def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls) -> None:
+        self._agent = cast(LlmAgent, spec.definition)
+        self._name = spec.name
+        self._model: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
+        self._prompt = prompt
+        self._tools = tools
+        self._changing = [tool for tool in tools.own.values() if type(tool).process_request is not Tool.process_request]
+        # Others are not copied: a long conversation stands in one list for all requests.
+        self._is_changed = bool(self._changing or self._agent.planner or spec.hooks("before_model_callback"))
+
+    async def build(self, context: CallbackContext) -> LlmRequest:
+        """Return the request as callbacks get it. It has to be settled when they have changed it."""
+        agent, tools, schema = self._agent, self._tools.own, self._agent.output_type
+        declared = {name: declaration for name, tool in tools.items() if (declaration := tool.declaration()) is not None}
+        request = LlmRequest(
+            model=self._model,
+            agent=self._name,
+            contents=await self._prompt.contents(),
+            tools=list(declared.values()),
+            config=GenerateContentConfig(agent.generate_content_config),
+            output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
+        )
+        request.system_instruction = await self._prompt.system_instruction()
+        if agent.planner is not None:
+            agent.planner.process_request(request, context)
+        if agent.code_executor is not None:
+            agent.code_executor.process_request(request)
+        if not self._is_changed:
+            return request
+        request.contents = ContentDrafts(request.contents)
+        # The agent's configuration is not to be changed with the request.
+        request.config = GenerateContentConfig.of(request.config)
+        request.tools_dict.update((name, tools[name]) for name in declared)
+        for tool in self._changing:
+            await tool.process_request(request, context)
+        return request
+
+    def settle(self, request: LlmRequest) -> None:
+        """Bring what tools and callbacks have left in a request into the form that models get.
+
+        Raises:
+            TypeError: a content, the configuration or the system instruction is of a wrong kind.
+            InvalidMessageError: a content has wrong fields.
+        """
+        if not self._is_changed:
+            return
+        contents = request.contents
+        request.contents = contents.settled() if isinstance(contents, ContentDrafts) else own_contents(contents)
+        request.config = GenerateContentConfig.of(request.config)
+        self._tools.by_name = {**self._tools.own, **cast(Mapping[str, Tool], request.tools_dict)}

@@ -1,0 +1,1 @@
+"""Tools that models do not call: they change the requests of their agent."""

@@ -1,0 +1,12 @@
+"""What all tests of this project share: the tree, with a model that says what each test wants it to say."""
+
+import pytest
+from help_desk import desk
+
+from actors import LlmAgent
+from actors.testing import ScriptedModel
+
+
+@pytest.fixture(scope="module")
+def root_agent(scripted_model: ScriptedModel) -> LlmAgent:
+    return desk(scripted_model)

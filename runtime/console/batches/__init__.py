@@ -1,0 +1,1 @@
+"""`raygrove batch`: turns over the lines of a file."""

@@ -1,0 +1,1 @@
+"""What scripts do with a Runtime: many turns at once, and questions with typed answers."""

@@ -1,0 +1,111 @@
+"""How an answer of a type is asked for, and read.
+
+Rules of this file:
+
+- A root with an `output_schema` answers with JSON, and so does a root that is no LLM agent, if its last agent has one: that is a
+  plain turn, whose text is read.
+- An LLM agent without `output_schema` is given the message as a task. Then its model has a tool for the result, and a result that
+  does not fit comes back to the model, which can correct it. The same holds for an agent that is not the root.
+- A text is asked for with a plain turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pydantic
+
+from actors.definitions.agents import BaseAgent
+from actors.definitions.flows import FlowPlan
+from actors.definitions.tools.validation import problems
+from actors.errors import DefinitionError, OutputSchemaError, TaskFailedError
+from actors.messages.protocol.outcomes import Paused
+from runtime.driver.flows import checked_plan, last_result, one_task_flow
+from runtime.driver.services.agents import DeployedTree
+from runtime.driver.turns.turn import TurnResult
+
+OBJECTIVE = "Answer the user's message."
+"""Of the task that asks an agent for an answer of a type."""
+
+
+class Asking(NamedTuple):
+    """How an answer of a type is asked for and read.
+
+    Attributes:
+        plan: the flow whose only task has the answer as its result; None for a plain turn.
+        read: gives the answer. Raises OutputSchemaError, TaskFailedError.
+    """
+
+    plan: FlowPlan | None
+    read: Callable[[TurnResult], Any]
+
+
+def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any) -> Asking:
+    """How to ask an agent for an answer of a type.
+
+    Args:
+        agent: None is the root.
+        result_type: None is the agent's `output_schema`, or else a text.
+
+    Raises:
+        DefinitionError: there is no such agent, it cannot work on tasks, or `result_type` is no type.
+    """
+    root = tree.topology().root
+    name = root.name if agent is None else agent if isinstance(agent, str) else agent.name
+    schema = tree.output_schema(name)
+    wanted = result_type if result_type is not None else schema
+    if name == root.name and tree.is_same(agent):
+        if wanted is None or wanted is str:
+            return Asking(None, _text)
+        if schema is not None or not root.is_llm:
+            return Asking(None, _reader(wanted))
+    return _task(tree, name if agent is None else agent, str if wanted is None else wanted)
+
+
+def _text(result: TurnResult) -> str:
+    return result.text
+
+
+def _reader(wanted: Any) -> Callable[[TurnResult], Any]:
+    try:
+        adapter = pydantic.TypeAdapter(wanted)
+    except pydantic.errors.PydanticUserError as error:
+        raise DefinitionError(
+            f"result_type is a type, a pydantic model or a dataclass where the agent has an output_schema; not {wanted!r}"
+        ) from error
+
+    def read(result: TurnResult) -> Any:
+        try:
+            return adapter.validate_json(result.text)
+        except pydantic.ValidationError as error:
+            raise OutputSchemaError(_author(result), problems(error)) from error
+
+    return read
+
+
+def _author(result: TurnResult) -> str:
+    """The agent that gave the last answer."""
+    authors = (event.author for event in reversed(result.events) if event.is_final_response() and event.text)
+    return next(authors, result.agent)
+
+
+def _task(tree: DeployedTree, agent: BaseAgent | str, wanted: Any) -> Asking:
+    flow = one_task_flow(tree, OBJECTIVE, [agent], {"name": "answer", "result_type": wanted})
+    plan = checked_plan(tree, flow, None)
+    [kind] = plan.results.values()
+
+    def read(result: TurnResult) -> Any:
+        try:
+            return kind.typed(last_result(flow, result.tasks))
+        except pydantic.ValidationError as error:
+            # The type has changed since the answer was stored.
+            raise OutputSchemaError(result.agent, problems(error)) from error
+
+    return Asking(plan, read)
+
+
+def check_answered(result: TurnResult) -> None:
+    """Raise TaskFailedError when a turn waits for a person instead of having an answer."""
+    if isinstance(result.outcome, Paused):
+        raise TaskFailedError("ask", "pending", "its turn waits for the answer to a long-running call: start it with rt.run")

@@ -1,0 +1,201 @@
+"""Turns over many inputs, a limited number at once: `for result in rt.map(…)` or `async for result in rt.map(…)`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from actors.errors import RaygroveError, RequestError
+from runtime.driver.engine_client import EngineClient
+from runtime.driver.scripts.answering import Answering
+from runtime.driver.scripts.inputs import InputReader
+from runtime.driver.scripts.progress import Counts, Display, display
+from runtime.driver.scripts.results import MapResult
+from runtime.driver.scripts.window import Window
+
+Inputs = Iterable[Any] | AsyncIterable[Any]
+
+Answer = Future[MapResult]
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """How a map is run: see Runtime.map."""
+
+    name: str
+    user_id: str
+    concurrency: int
+    in_order: bool
+    progress: bool | None
+    total: int | None
+
+
+class TurnMap:
+    """The results of a map. Nothing runs before it is iterated.
+
+    Inputs are read as places become free, in the thread or on the event loop of the program. Iterating it again reads them again,
+    and finds the turns that are there.
+    """
+
+    def __init__(self, client: EngineClient, answering: Answering, inputs: Inputs, options: MapOptions) -> None:
+        self._client = client
+        self._answering = answering
+        self._inputs = inputs
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"TurnMap(name={self._options.name!r}, concurrency={self._options.concurrency})"
+
+    def __iter__(self) -> Iterator[MapResult]:
+        if not isinstance(self._inputs, Iterable):
+            raise RequestError("the inputs are an async iterable: iterate the map with `async for`")
+        ended: SimpleQueue[Answer] = SimpleQueue()
+        run = _MapRun(self._client, self._answering, self._options, self._counts(), ended.put)
+        with run.running():
+            inputs, is_exhausted = iter(self._inputs), False
+            while True:
+                if not is_exhausted and run.window.has_room():
+                    try:
+                        given = next(inputs)
+                    except StopIteration:
+                        is_exhausted = True
+                    else:
+                        run.begin(given)
+                if is_exhausted and run.window.is_empty:
+                    break
+                try:
+                    # While there is room for another input, results are only taken when they are there.
+                    answer = ended.get(block=is_exhausted or not run.window.has_room())
+                except Empty:
+                    continue
+                yield from run.end(answer)
+
+    async def __aiter__(self) -> AsyncIterator[MapResult]:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Queue[Answer | None] = asyncio.Queue()
+
+        def put(answer: Answer) -> None:
+            loop.call_soon_threadsafe(ended.put_nowait, answer)
+
+        run = _MapRun(self._client, self._answering, self._options, self._counts(), put)
+        has_room = asyncio.Event()
+        reading = asyncio.create_task(self._read(run, has_room))
+        # An entry that is no answer says that no input follows.
+        reading.add_done_callback(lambda _: ended.put_nowait(None))
+        try:
+            with run.running():
+                while not (reading.done() and run.window.is_empty):
+                    answer = await ended.get()
+                    if answer is None:
+                        reading.result()
+                        continue
+                    ready = run.end(answer)
+                    has_room.set()
+                    for result in ready:
+                        yield result
+        finally:
+            reading.cancel()
+
+    async def _read(self, run: _MapRun, has_room: asyncio.Event) -> None:
+        """Begin inputs as there is room."""
+        inputs = _as_async(self._inputs)
+        while True:
+            while not run.window.has_room():
+                has_room.clear()
+                await has_room.wait()
+            try:
+                given = await anext(inputs)
+            except StopAsyncIteration:
+                return
+            run.begin(given)
+
+    def _counts(self) -> Counts:
+        total = self._options.total
+        if total is None and isinstance(self._inputs, Sized):
+            total = len(self._inputs)
+        return Counts(self._options.name, total)
+
+
+async def _as_async(inputs: Inputs) -> AsyncIterator[Any]:
+    if isinstance(inputs, AsyncIterable):
+        async for given in inputs:
+            yield given
+    else:
+        for given in inputs:
+            yield given
+
+
+class _MapRun:
+    """One iteration of a map.
+
+    Args:
+        put: takes each answer as it comes, on any thread.
+    """
+
+    def __init__(
+        self, client: EngineClient, answering: Answering, options: MapOptions, counts: Counts, put: Callable[[Answer], None]
+    ) -> None:
+        self._client = client
+        self._answering = answering
+        self._options = options
+        self._counts = counts
+        self._put = put
+        self._reader = InputReader(options.name, options.user_id)
+        self._under_way: set[Answer] = set()
+        self._display: Display | None = None
+        self.window = Window(options.concurrency, in_order=options.in_order)
+
+    def begin(self, given: object) -> None:
+        """Begin an input. Raises RuntimeClosedError."""
+        index = self.window.begin()
+        answer: Answer
+        try:
+            read = self._reader.read(index, given)
+        except RaygroveError as error:
+            answer = Future()
+            answer.set_result(MapResult(index=index, input=given, error=error))
+        else:
+            answer = self._client.submit(self._answering.answer(read))
+        self._under_way.add(answer)
+        answer.add_done_callback(self._put)
+
+    def end(self, answer: Answer) -> list[MapResult]:
+        """End an input. Returns the results whose turn it is. Raises what ends the map."""
+        self._under_way.discard(answer)
+        result = answer.result()
+        ready = self.window.end(result)
+        self._counts.done += 1
+        self._counts.failed += result.error is not None
+        self._counts.repeated += result.is_repeated
+        if self._display is not None:
+            self._display.update(self._counts)
+        return ready
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Show the progress, and leave the turns under way when the block is left before its end."""
+        self._display = display(self._options.progress, self._counts)
+        try:
+            yield
+        except BaseException as error:
+            interrupted = isinstance(error, KeyboardInterrupt | asyncio.CancelledError)
+            self._leave(says_how_to_go_on=self._options.progress is not False and (interrupted or self._display is not None))
+            raise
+        if self._display is not None:
+            self._display.end(self._counts)
+
+    def _leave(self, *, says_how_to_go_on: bool) -> None:
+        for answer in self._under_way:
+            answer.cancel()
+        if self._display is not None:
+            self._display.end(self._counts)
+        if says_how_to_go_on:
+            name = self._options.name
+            done = f"{self._counts.done:,} inputs are done"
+            print(f"{name}: stopped, {done}. The same program goes on from here: name={name!r}", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Who may what: each request has a principal."""

@@ -1,0 +1,51 @@
+"""Whether the apps of a server answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from actors.errors import RaygroveError
+from runtime.driver.runtime import Runtime
+
+READY_S = 2.0
+"""How long actors and stores may take to answer."""
+
+FRESH_S = 1.0
+"""How long an answer is given again: requests need no credentials, and each would ask every actor."""
+
+
+class Readiness:
+    """Asks the actors and the session store of every app.
+
+    Args:
+        runtimes: by the names of their apps.
+    """
+
+    def __init__(self, runtimes: Mapping[str, Runtime]) -> None:
+        self._runtimes = runtimes
+        self._lock = asyncio.Lock()
+        self._asked_s = float("-inf")
+        self._faults: dict[str, str] = {}
+
+    async def faults(self) -> dict[str, str]:
+        """The apps that do not answer, and why, as of at most a second ago."""
+        async with self._lock:
+            if time.monotonic() - self._asked_s > FRESH_S:
+                found = await asyncio.gather(*(_fault(runtime) for runtime in self._runtimes.values()))
+                self._faults = {name: fault for name, fault in zip(self._runtimes, found, strict=True) if fault}
+                self._asked_s = time.monotonic()
+            return self._faults
+
+
+async def _fault(runtime: Runtime) -> str:
+    try:
+        async with asyncio.timeout(READY_S):
+            # The Runner and its agents; the Session actors and their store.
+            await asyncio.gather(runtime.aio.statistics(), runtime.aio.turns.list(limit=1))
+    except TimeoutError:
+        return f"no answer within {READY_S:g} s"
+    except RaygroveError as error:
+        return type(error).__name__
+    return ""

@@ -1,0 +1,74 @@
+"""Serves an application with uvicorn, and ends its streams first when it stops."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+
+from actors.errors import DefinitionError
+from runtime.web.auth.loopback import is_loopback
+
+GRACE_S = 10
+"""How long requests under way may go on when the server stops."""
+
+
+class WebServer(uvicorn.Server):
+    """A server of one application of `app_for`.
+
+    Args:
+        app: the application.
+        host: where it listens.
+        port: the port; 0 has a free one chosen.
+        on_ready: called with the URL once the server listens.
+
+    Raises:
+        DefinitionError: other machines would reach the server, and it asks for no credentials.
+    """
+
+    def __init__(self, app: Starlette, host: str, port: int, on_ready: Callable[[str], object] | None = None) -> None:
+        if not app.state.needs_credentials and not is_loopback(host):
+            raise DefinitionError(
+                f"a server at {host!r} can be reached from other machines, so it needs credentials: give it tokens, or let it "
+                "listen at 127.0.0.1"
+            )
+        self._app = app
+        self._on_ready = on_ready
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        super().__init__(config)
+
+    @property
+    def url(self) -> str:
+        """Where clients reach it, once it has started."""
+        address = self.servers[0].sockets[0].getsockname()
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        return f"http://{host}:{address[1]}"
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        if self._on_ready is not None:
+            self._on_ready(self.url)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at a signal; at a second Ctrl-C without waiting. The signal has done its work then, and is not raised again."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell the clients of streams to go on elsewhere, then end what is under way."""
+        self._app.state.slots.close()
+        await super().shutdown(sockets)

@@ -1,0 +1,1 @@
+"""Server-sent events: frames, the response that sends them, and what goes into them."""

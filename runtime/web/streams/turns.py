@@ -1,0 +1,90 @@
+"""What a stream of a turn, or of a session, says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+import msgspec
+
+from actors.errors import ClusterError, RaygroveError, TurnCancelledError, TurnError, TurnTimeoutError
+from actors.messages.event import Event
+from actors.messages.protocol.outcomes import Paused
+from actors.messages.turn_info import PendingCall, TurnStateName
+from runtime.driver.services.tail import SessionTail
+from runtime.driver.turns.turn import Turn
+from runtime.web.problems import Problem, problem_of
+from runtime.web.streams.frames import event_frame, frame
+
+
+class TurnEnd(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The last frame of a turn's stream. A stream that ends without it was cut: the client connects again.
+
+    Attributes:
+        invocation_id: the turn.
+        state: finished, paused, failed or cancelled.
+        pending: the calls at which a paused turn waits for a person.
+        error: why it failed, or was cancelled.
+    """
+
+    invocation_id: str
+    state: TurnStateName
+    pending: Sequence[PendingCall] = ()
+    error: Problem | None = None
+
+
+async def turn_frames(turn: Turn, *, after_seq: int = 0, partials: bool = True, tracebacks: bool = False) -> AsyncIterator[bytes]:
+    """The frames of a turn: its events, and how it ended.
+
+    Args:
+        turn: leaving its iteration must not cancel it.
+        after_seq: leave out stored events up to this one.
+        partials: with what is streamed of answers under way.
+        tracebacks: with tracebacks of users' code.
+    """
+    try:
+        async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if (event.partial and partials) or event.seq > after_seq:
+                    yield event_frame(shown(event, tracebacks=tracebacks))
+        yield frame("end", await end_of(turn))
+    except TurnError as error:
+        yield frame("end", failed_end(turn.invocation_id, error))
+    except RaygroveError as error:
+        if not isinstance(error, ClusterError):
+            yield frame("error", problem_of(error))
+        # After the loss of an actor, or of this server's connection, the client comes back for the rest.
+    finally:
+        # A turn that goes on sends this server no more news.
+        turn.detach()
+
+
+async def session_frames(tail: SessionTail, *, tracebacks: bool = False) -> AsyncIterator[bytes]:
+    """The frames of a session: the events of all its turns. They end when the session is deleted."""
+    try:
+        async with aclosing(aiter(tail)) as events:  # type: ignore[type-var]
+            async for event in events:
+                yield event_frame(shown(event, tracebacks=tracebacks))
+    except RaygroveError as error:
+        if not isinstance(error, ClusterError):
+            yield frame("error", problem_of(error))
+    finally:
+        tail.close()
+
+
+async def end_of(turn: Turn) -> TurnEnd:
+    """How a turn ended that has neither failed nor was cancelled."""
+    if isinstance(turn.outcome, Paused):
+        return TurnEnd(invocation_id=turn.invocation_id, state="paused", pending=await turn.pending_async())
+    return TurnEnd(invocation_id=turn.invocation_id, state="finished")
+
+
+def failed_end(invocation_id: str, error: TurnError) -> TurnEnd:
+    """The end of a turn that failed or was cancelled."""
+    is_cancelled = isinstance(error, TurnCancelledError | TurnTimeoutError)
+    return TurnEnd(invocation_id=invocation_id, state="cancelled" if is_cancelled else "failed", error=problem_of(error))
+
+
+def shown(event: Event, *, tracebacks: bool) -> Event:
+    """An event as a client gets it: where users' code failed is for administrators only."""
+    return event if tracebacks or event.error_traceback is None else msgspec.structs.replace(event, error_traceback=None)

@@ -1,0 +1,106 @@
+"""A question with a type, and its answer as an object."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel
+
+from actors import LlmAgent, SequentialAgent, tool
+from actors.errors import DefinitionError, OutputSchemaError, RequestError, TaskFailedError
+from actors.testing import PatternModel, ScriptedModel
+from tests.support.runtimes import Deploy
+
+
+class Invoice(BaseModel):
+    number: int
+    customer: str
+
+
+@dataclass
+class Total:
+    euros: float
+
+
+ACME = '{"number": 7, "customer": "Acme"}'
+
+
+def clerk(model: object, **options: object) -> LlmAgent:
+    return LlmAgent.model_validate({"name": "clerk", "model": model} | options)
+
+
+def test_an_agent_without_a_schema_has_a_tool_for_the_result_and_corrects_it(deploy: Deploy) -> None:
+    model = ScriptedModel(
+        [
+            {"call": "succeed_answer", "args": {"result": {"number": "seven"}}},
+            {"call": "succeed_answer", "args": {"result": {"number": 7, "customer": "Acme"}}},
+            "a text",
+        ]
+    )
+    with deploy(clerk(model)) as rt:
+        assert rt.ask("Read {this}: 7 for Acme", result_type=Invoice) == Invoice(number=7, customer="Acme")
+        assert any("Read {this}: 7 for Acme" in content.text for content in model.requests[0].contents)
+        assert rt.ask("What is it?") == "a text"
+
+
+def test_an_agent_with_a_schema_answers_with_it(local: Deploy) -> None:
+    with local(clerk(PatternModel([("bad", "?")], default=ACME), output_schema=Invoice)) as rt:
+        assert rt.ask("7 for Acme") == Invoice(number=7, customer="Acme")
+        assert rt.ask("7 for Acme", result_type=dict[str, int | str]) == {"number": 7, "customer": "Acme"}
+        assert rt.ask("7 for Acme", result_type=str) == ACME
+        with pytest.raises(OutputSchemaError, match="clerk"):
+            rt.ask("bad", session_id="s")
+        with pytest.raises(OutputSchemaError, match="euros: Field required"):
+            rt.ask("7 for Acme", result_type=Total)
+        assert asyncio.run(rt.aio.ask("7 for Acme")) == Invoice(number=7, customer="Acme")
+
+
+def test_the_last_agent_of_a_workflow_answers(local: Deploy) -> None:
+    root = SequentialAgent(
+        name="desk",
+        sub_agents=[clerk(PatternModel([], default=ACME)), clerk(PatternModel([], default='{"euros": 3}'), name="sum")],
+    )
+    with local(root) as rt:
+        assert rt.ask("7 for Acme", result_type=Total) == Total(euros=3)
+        with pytest.raises(OutputSchemaError, match="the answer of agent 'sum'"):
+            rt.ask("7 for Acme", result_type=Invoice)
+
+
+def test_any_llm_agent_of_the_tree_can_be_asked(local: Deploy) -> None:
+    billing = clerk(PatternModel([], default={"call": "succeed_answer", "args": {"result": "Paid."}}), name="billing")
+    root = clerk(PatternModel([], default="I am the root."), sub_agents=[billing])
+    with local(root) as rt:
+        assert rt.ask(root, "hi") == rt.ask("clerk", "hi") == rt.ask("hi") == "I am the root."
+        assert rt.ask(billing, "Is it paid?") == rt.ask("billing", "Is it paid?") == "Paid."
+        with pytest.raises(DefinitionError, match="biling"):
+            rt.ask("biling", "Is it paid?")
+        with pytest.raises(DefinitionError, match="another than the one of that name"):
+            rt.ask(clerk("gemini-2.5-flash"), "hi")
+        for wrong in ((), (billing, "a", "b"), (7, "a")):
+            with pytest.raises(RequestError, match="ask takes a message, or an agent and a message"):
+                rt.ask(*wrong)
+
+
+def test_one_of_several_labels_is_chosen(local: Deploy) -> None:
+    model = PatternModel([], default={"call": "succeed_answer", "args": {"result": 1}})
+    with local(clerk(model)) as rt:
+        assert rt.ask("It crashes", result_type=["question", "bug"]) == "bug"
+        assert [result.output for result in rt.map(["a", "b"], result_type=["question", "bug"])] == ["bug", "bug"]
+        assert [result.is_repeated for result in rt.map(["a", "b"], result_type=["question", "bug"])] == [True, True]
+
+
+def test_what_is_no_answer_is_an_error(local: Deploy) -> None:
+    @tool(long_running=True)
+    def ask_manager() -> None:
+        """Ask the manager."""
+
+    model = PatternModel([("give up", {"call": "fail_answer", "args": {"reason": "I cannot."}})], {"call": "ask_manager"})
+    with local(clerk(model, tools=[ask_manager])) as rt:
+        with pytest.raises(TaskFailedError, match="I cannot"):
+            rt.ask("give up", result_type=Invoice)
+        with pytest.raises(TaskFailedError, match="waits for the answer to a long-running call"):
+            rt.ask("refund")
+        with pytest.raises(DefinitionError, match="result_type is an empty list"):
+            rt.ask("refund", result_type=[])

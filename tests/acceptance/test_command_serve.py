@@ -1,0 +1,85 @@
+"""`raygrove serve`: an app from its code, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.testing import CliRunner, Result
+
+from actors.errors import DefinitionError, RaygroveError, RequestError
+from runtime.console import cli
+from tests.support.app_folders import HELLO, fresh_imports, write
+
+TOKEN = "a-token-0123456789"
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.chdir(tmp_path)
+    with fresh_imports():
+        yield str(write(tmp_path / "hello_web", {"agent.py": HELLO}).relative_to(tmp_path))
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command in a process of its own, and the URL that it prints."""
+    command = [str(Path(sys.executable).with_name("raygrove")), "serve", *arguments, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip().partition(" at ")[2]
+        finally:
+            process.kill()
+
+
+def test_an_app_is_served_until_it_is_told_to_stop_and_streams_are_told(app: str, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps({TOKEN: {"user_id": "ada"}}))
+    with served(app, "--tokens", str(tokens)) as (process, url):
+        with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30) as client:
+            done = client.post("/v1/apps/hello_web/sessions/s/turns", json={"message": "hi"})
+            assert done.json()["text"] == "Hello, my friend!"
+            assert client.get("/v1/apps", headers={"Authorization": "Bearer wrong"}).status_code == 401
+            sse = {"Accept": "text/event-stream"}
+            with client.stream("GET", "/v1/apps/hello_web/sessions/s/events", headers=sse) as response:
+                lines = response.iter_lines()
+                assert next(line for line in lines if line.startswith("id:")) == "id: 1"
+                process.send_signal(signal.SIGTERM)
+                assert "event: bye" in list(lines)
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def invoke(*arguments: str) -> Result:
+    result = CliRunner().invoke(cli.app, ["serve", *arguments])
+    if isinstance(result.exception, RaygroveError):
+        raise result.exception
+    return result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        (["--host", "0.0.0.0"], DefinitionError, "needs credentials"),
+        (["--token", "short"], DefinitionError, "16 random ones"),
+        (["--tokens", "missing.json"], DefinitionError, "cannot be read"),
+        (["--token", TOKEN, "--tokens", "t.json"], RequestError, "give one of"),
+        (["--issuer", "i"], RequestError, "go together"),
+        (["other", "--app-name", "x"], RequestError, "several paths"),
+        (["--join", "--ray"], RequestError, "--join takes names"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_starts(
+    app: str, arguments: list[str], error: type[RaygroveError], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        invoke(app, *arguments)

@@ -1,0 +1,143 @@
+"""ADK's paths: a front end that speaks to `adk api_server` is served unchanged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.web_agents import Gate
+from tests.support.web_server import all_frames
+
+
+@pytest.fixture
+def sessions(user: str) -> str:
+    return f"/apps/desk/users/{user}/sessions"
+
+
+@pytest.fixture
+def gate(gates: Path, user: str) -> Iterator[Gate]:
+    gate = Gate(gates, user)
+    yield gate
+    gate.close()
+
+
+def run_body(user: str, message: object, **more: object) -> dict[str, Any]:
+    new = {"role": "user", "parts": [{"text": message}]} if isinstance(message, str) else message
+    return {"appName": "desk", "userId": user, "sessionId": "s", "newMessage": new, **more}
+
+
+async def stream(client: httpx2.AsyncClient, body: dict[str, Any]) -> list[Any]:
+    async with client.stream("POST", "/run_sse", json=body) as response:
+        assert response.status_code == 200, await response.aread()
+        got = await all_frames(response)
+    assert {frame.kind for frame in got} == {"message"}
+    return [frame.data for frame in got]
+
+
+async def test_sessions_are_created_changed_read_listed_and_deleted(client: httpx2.AsyncClient, sessions: str) -> None:
+    earlier = [{"author": "user", "content": {"role": "user", "parts": [{"text": "before"}]}}]
+    made = await client.post(sessions, json={"session_id": "s", "state": {"a": 1}, "events": earlier})
+    assert (made.json()["id"], made.json()["state"], made.json()["events"]) == ("s", {"a": 1}, [])
+    assert (await client.post(sessions)).status_code == 200
+    changed = (await client.patch(f"{sessions}/s", json={"stateDelta": {"b": 2}})).json()
+    assert changed["state"] == {"a": 1, "b": 2}
+    assert [event["actions"]["stateDelta"] for event in changed["events"]] == [{}, {"b": 2}]
+    assert len((await client.get(sessions)).json()) == 2
+    assert (await client.get(f"{sessions}/none")).status_code == 404
+    assert (await client.delete(f"{sessions}/s")).json() is None
+    assert (await client.get(f"{sessions}/s")).status_code == 404
+    pretended = [{"author": "concierge", "longRunningToolIds": ["c"]}]
+    assert (await client.post(sessions, json={"events": pretended})).status_code == 400
+
+
+async def test_apps_are_listed_and_described(client: httpx2.AsyncClient) -> None:
+    assert (await client.get("/list-apps?relative_path=./")).json() == ["desk"]
+    [app] = (await client.get("/list-apps?detailed=true")).json()["apps"]
+    assert app == {"name": "desk", "rootAgentName": "concierge", "description": "Greets.", "language": "python"}
+    agents = (await client.get("/apps/desk/app-info")).json()["agents"]
+    assert {name: agent["sub_agents"] for name, agent in agents.items()} == {"concierge": ["billing"], "billing": []}
+    assert (await client.get("/health")).json() == {"status": "ok"}
+    assert (await client.get("/version")).json()["language"] == "python"
+
+
+async def test_turns_are_run_and_streamed(client: httpx2.AsyncClient, sessions: str, user: str, gate: Gate) -> None:
+    events = (await client.post("/run", json=run_body(user, "hi"))).json()
+    assert [(event["author"], event["content"]["parts"]) for event in events] == [("concierge", [{"text": "hello"}])]
+    gate.let(99)
+    got = await stream(client, run_body(user, gate.name, streaming=True))
+    assert [event.get("partial", False) for event in got][-2:] == [True, False]
+    assert got[-1]["content"]["parts"][0]["text"] == "one two three four"
+    assert [event["invocationId"] for event in (await client.get(f"{sessions}/s")).json()["events"]][-1] == got[-1][
+        "invocationId"
+    ]
+
+
+async def test_a_confirmation_is_asked_as_adk_asks_it_and_answered_without_the_turns_id(
+    client: httpx2.AsyncClient, sessions: str, user: str
+) -> None:
+    [asked] = await stream(client, run_body(user, "pay"))
+    original, request = (part["functionCall"] for part in asked["content"]["parts"])
+    assert request["name"] == "adk_request_confirmation"
+    assert request["args"]["originalFunctionCall"] == original
+    assert request["args"]["toolConfirmation"] == {"hint": "", "confirmed": False}
+    assert asked["longRunningToolIds"] == [request["id"]]
+    answer = {"id": request["id"], "name": request["name"], "response": {"confirmed": True, "payload": {}}}
+    message = {"role": "user", "parts": [{"functionResponse": answer}]}
+    got = await stream(client, run_body(user, message, functionCallEventId=asked["id"]))
+    assert "paid 7" in json.dumps(got[-1])
+    assert got[-1]["invocationId"] == asked["invocationId"]
+    # When the page is loaded again, the question stands answered.
+    events = (await client.get(f"{sessions}/s")).json()["events"]
+    [response] = [part["functionResponse"] for part in events[2]["content"]["parts"]]
+    assert (response["id"], response["name"]) == (request["id"], "adk_request_confirmation")
+    assert "functionResponse" in events[3]["content"]["parts"][0]
+    assert events[3]["content"]["parts"][0]["functionResponse"]["id"] == original["id"]
+
+
+async def test_a_confirmation_wrapped_in_text_is_understood(client: httpx2.AsyncClient, user: str) -> None:
+    [asked] = await stream(client, run_body(user, "pay"))
+    request = asked["content"]["parts"][1]["functionCall"]
+    wrapped = {"response": json.dumps({"confirmed": False})}
+    part = {"function_response": {"id": request["id"], "name": request["name"], "response": wrapped}}
+    got = (await client.post("/run", json=run_body(user, {"role": "user", "parts": [part]}))).json()
+    assert "declined" in json.dumps(got)
+
+
+async def test_errors_are_statuses_or_a_frame(client: httpx2.AsyncClient, user: str) -> None:
+    assert (await client.post("/run_sse", json=run_body(user, "hi", appName="none"))).status_code == 404
+    assert (await client.post("/run_sse", json={"appName": "desk"})).status_code == 422
+    assert (await client.post("/run", json={**run_body(user, "hi"), "newMessage": None})).status_code == 422
+    *_, last = await stream(client, run_body(user, "fail"))
+    assert last["error"].startswith("AgentFailedError: ")
+    assert last["error_details"]["error_type"] == "AgentFailedError"
+    assert (await client.post("/run", json=run_body(user, "fail"))).status_code == 500
+
+
+async def test_artifacts_and_memory(client: httpx2.AsyncClient, sessions: str, user: str) -> None:
+    place = f"{sessions}/s/artifacts"
+    for text in ("zero", "one"):
+        saved = (await client.post(place, json={"filename": "a/b.txt", "artifact": {"text": text}})).json()
+    assert saved["version"] == 1
+    data = {"inlineData": {"mimeType": "image/png", "data": "AAEC"}}
+    picture = (await client.post(place, json={"filename": "p.png", "artifact": data})).json()
+    assert (picture["version"], picture["mimeType"]) == (0, "image/png")
+    assert (await client.get(place)).json() == ["a/b.txt", "p.png"]
+    assert (await client.get(f"{place}/p.png")).json() == data
+    for name in ("a/b.txt", "a%2Fb.txt"):
+        assert (await client.get(f"{place}/{name}")).json() == {"text": "one"}
+        assert (await client.get(f"{place}/{name}?version=0")).json() == {"text": "zero"}
+        assert (await client.get(f"{place}/{name}/versions")).json() == [0, 1]
+        assert (await client.get(f"{place}/{name}/versions/0")).json() == {"text": "zero"}
+        assert [each["version"] for each in (await client.get(f"{place}/{name}/versions/metadata")).json()] == [0, 1]
+        assert (await client.get(f"{place}/{name}/versions/1/metadata")).json()["version"] == 1
+    assert (await client.delete(f"{place}/a/b.txt")).status_code == 200
+    assert (await client.get(f"{place}/a/b.txt")).status_code == 404
+    await client.post("/run", json=run_body(user, "remember the bicycle"))
+    assert (await client.patch(f"/apps/desk/users/{user}/memory", json={"sessionId": "s"})).status_code == 200
+    found = await client.post(f"/v1/apps/desk/memory/search?user={user}", json={"query": "bicycle"})
+    assert len(found.json()["entries"]) == 1

@@ -1,0 +1,180 @@
+"""Turns over HTTP: started, streamed, left, joined, cancelled, repeated and answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from runtime import Runtime
+from tests.support.web_agents import Gate
+from tests.support.web_server import TIMEOUT_S, Frame, all_frames, frames
+
+SSE = {"Accept": "text/event-stream"}
+
+
+@pytest.fixture
+def gate(gates: Path, user: str) -> Iterator[Gate]:
+    gate = Gate(gates, user)
+    yield gate
+    gate.close()
+
+
+@pytest.fixture
+def turns(user: str) -> str:
+    return f"/v1/apps/desk/sessions/s%2F1/turns?user={user}"
+
+
+def path(turns: str, *parts: str) -> str:
+    before, _, query = turns.partition("?")
+    return "/".join([before, *parts]) + f"?{query}"
+
+
+@asynccontextmanager
+async def streaming(
+    client: httpx2.AsyncClient, method: str, url: str, **options: Any
+) -> AsyncIterator[tuple[AsyncIterator[Frame], httpx2.Response]]:
+    headers = {**SSE, **options.pop("headers", {})}
+    async with client.stream(method, url, headers=headers, **options) as response:
+        yield frames(response), response
+
+
+async def test_a_turn_is_waited_for(client: httpx2.AsyncClient, turns: str) -> None:
+    done = await client.post(turns, json={"message": "hi", "stateDelta": {"mood": "good"}})
+    result = done.json()
+    assert (done.status_code, result["state"], result["text"], result["agent"]) == (200, "finished", "hello", "concierge")
+    assert [event["author"] for event in result["events"]] == ["concierge"]
+    assert done.headers["location"] == path(turns, result["invocationId"])
+    info = (await client.get(done.headers["location"])).json()["turn"]
+    assert (info["state"], info["firstSeq"], info["lastSeq"]) == ("finished", 1, 2)
+    session = (await client.get(path(turns.replace("/turns", "")))).json()
+    assert (session["state"], session["headSeq"], session["id"]) == ({"mood": "good"}, 2, "s/1")
+
+
+async def test_a_turn_is_streamed_with_pieces_and_an_end(client: httpx2.AsyncClient, turns: str, gate: Gate) -> None:
+    gate.let(99)
+    async with streaming(client, "POST", turns, json={"message": gate.name}) as (stream, response):
+        got = [frame async for frame in stream]
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert [(frame.kind, frame.id) for frame in got[-2:]] == [("event", "2"), ("end", "")]
+    assert "".join(text(frame) for frame in got if frame.kind == "partial") == "one two three four"
+    assert got[-1].data == {"invocationId": got[0].data["invocationId"], "state": "finished"}
+
+
+async def test_a_client_that_leaves_cancels_nothing_and_comes_back_for_the_rest(
+    client: httpx2.AsyncClient, turns: str, gate: Gate
+) -> None:
+    async with streaming(client, "POST", turns, json={"message": gate.name}) as (stream, response):
+        gate.let()
+        assert text(await anext(stream)) == "one "
+    place = response.headers["content-location"]
+    gate.let()
+    async with streaming(client, "GET", path(turns, *place.split("/")[-2:])) as (stream, _):
+        assert text(await anext(stream)) in ("one ", "one two ")
+        gate.let(99)
+        got = [frame async for frame in stream]
+    assert [frame.kind for frame in got[-2:]] == ["event", "end"]
+    assert text(got[-2]) == "one two three four"
+    last = {"Last-Event-ID": got[-2].id}
+    async with streaming(client, "GET", path(turns, *place.split("/")[-2:]), headers=last) as (stream, _):
+        assert [frame.kind async for frame in stream] == ["end"]
+
+
+async def test_streams_that_were_left_hold_nothing(client: httpx2.AsyncClient, turns: str, gate: Gate, rt: Runtime) -> None:
+    begun = await client.post(turns, json={"message": gate.name}, headers={"Prefer": "respond-async"})
+    place, events = path(turns, begun.json()["invocationId"], "events"), path(turns.replace("/turns", "/events"))
+    async with streaming(client, "POST", turns.replace("s%2F1", "other"), json={"message": "hi"}) as (stream, _):
+        assert [frame.kind async for frame in stream][-1] == "end"
+    before = await rt.aio.statistics()
+    for _ in range(3):
+        for url in (place, events):
+            async with streaming(client, "GET", url) as (_, response):
+                assert await anext(response.aiter_lines()) == "retry: 1000"
+    async with asyncio.timeout(TIMEOUT_S):
+        while (after := await rt.aio.statistics()).session.counts["subscribers"] > before.session.counts["subscribers"]:
+            assert after.session.counts["subscribers"] <= before.session.counts["subscribers"] + 6
+    assert "raygrove_web_streams 0" in (await client.get("/metrics")).text
+
+
+async def test_a_turn_goes_on_in_the_background_and_is_cancelled_with_its_log_sealed(
+    client: httpx2.AsyncClient, turns: str, gate: Gate, rt: Runtime, user: str
+) -> None:
+    accepted = await client.post(turns, json={"message": gate.name}, headers={"Prefer": "respond-async"})
+    assert accepted.status_code == 202
+    place = accepted.headers["location"]
+    assert (await client.get(place)).json()["turn"]["state"] == "running"
+    waiting = await client.get(path(turns, accepted.json()["invocationId"], "result") + "&wait=0.01")
+    assert (waiting.status_code, waiting.json()["turn"]["state"]) == (202, "running")
+    # The next turn waits in the line of the session, and can be joined and cancelled there.
+    second = await client.post(turns, json={"message": "hi"}, headers={"Prefer": "respond-async", "Idempotency-Key": "second"})
+    assert (second.status_code, (await client.get(path(turns, "second"))).json()["turn"]["state"]) == (202, "waiting")
+    async with streaming(client, "GET", path(turns, "second", "events")) as (stream, _):
+        assert (await client.delete(path(turns, "second"))).json()["state"] == "cancelled"
+        assert [(frame.kind, frame.data["state"]) async for frame in stream] == [("end", "cancelled")]
+    cancelled = (await client.delete(place)).json()
+    assert cancelled["state"] == "cancelled"
+    result = (await client.get(path(turns, accepted.json()["invocationId"], "result"))).json()
+    assert (result["state"], result["error"]["type"]) == ("cancelled", "TurnCancelledError")
+    assert rt.turns.get(user, "s/1", accepted.json()["invocationId"]).state == "cancelled"
+
+
+async def test_the_same_idempotency_key_joins_the_same_turn(client: httpx2.AsyncClient, turns: str) -> None:
+    key = {"Idempotency-Key": "order 42"}
+    both = await asyncio.gather(*(client.post(turns, json={"message": "hi"}, headers=key) for _ in range(2)))
+    assert len({done.json()["events"][0]["id"] for done in both}) == 1
+    assert [done.json()["invocationId"] for done in both] == ["order 42"] * 2
+    for last, rest in (("1", [("event", "2"), ("end", "")]), ("2", [("end", "")])):
+        again = {**key, "Last-Event-ID": last}
+        async with streaming(client, "POST", turns, json={"message": "hi"}, headers=again) as (stream, _):
+            assert [(frame.kind, frame.id) async for frame in stream] == rest
+    events = (await client.get(path(turns.replace("/turns", "/events")))).json()["events"]
+    assert [event["seq"] for event in events] == [1, 2]
+
+
+async def test_a_pause_is_in_the_inbox_and_is_answered(client: httpx2.AsyncClient, turns: str, user: str) -> None:
+    paused = (await client.post(turns, json={"message": "pay"})).json()
+    assert (paused["state"], paused["pending"][0]["isConfirmation"]) == ("paused", True)
+    inbox = (await client.get(f"/v1/apps/desk/pending?user={user}")).json()["calls"]
+    [call] = inbox
+    assert call == paused["pending"][0]
+    answers = path(turns, paused["invocationId"], "answers")
+    wrong = await client.post(answers, json={"answers": {"x": True}})
+    assert (wrong.status_code, wrong.json()["type"]) == (400, "BadRequestError")
+    assert call["callId"] in wrong.json()["detail"]
+    async with streaming(client, "POST", answers, json={"answers": {call["callId"]: True}}) as (stream, _):
+        got = [frame async for frame in stream]
+    assert (got[-1].data["state"], got[-1].data["invocationId"]) == ("finished", paused["invocationId"])
+    assert "paid 7" in text(got[-2])
+    assert (await client.get(f"/v1/apps/desk/pending?user={user}")).json()["calls"] == []
+
+
+async def test_a_failed_turn_says_which_error_and_no_traceback(client: httpx2.AsyncClient, turns: str) -> None:
+    failed = await client.post(turns, json={"message": "fail"})
+    assert (failed.status_code, failed.json()["state"], failed.json()["error"]["type"]) == (200, "failed", "AgentFailedError")
+    async with client.stream("POST", turns, json={"message": "fail"}, headers=SSE) as response:
+        got = await all_frames(response)
+    assert (got[-1].kind, got[-1].data["state"]) == ("end", "failed")
+
+
+async def test_errors_before_a_turn_begins_are_statuses(client: httpx2.AsyncClient, turns: str, user: str) -> None:
+    missing = f"/v1/apps/desk/sessions/none/turns/x?user={user}"
+    for headers in ({}, SSE):
+        gone = await client.post(turns, json={"message": "hi", "autoCreateSession": False}, headers=headers)
+        assert (gone.status_code, gone.json()["type"]) == (404, "SessionNotFoundError")
+        assert gone.headers["content-type"] == "application/problem+json"
+    assert (await client.get(missing)).status_code == 404
+    assert (await client.get(missing.replace("/x?", "/x/events?"), headers=SSE)).status_code == 404
+    wrong = await client.post(turns, json={"message": {"parts": [{"txt": "hi"}]}})
+    assert (wrong.status_code, wrong.json()["type"]) == (400, "InvalidMessageError")
+    assert wrong.json()["detail"].startswith("message.parts[0] has no field 'txt'. Did you mean 'text'?")
+    for body in ({}, {"message": 1}, {"message": "hi", "config": {"maxTransfers": -1}}, {"message": "hi", "config": {"x": 1}}):
+        assert (await client.post(turns, json=body)).status_code == 400
+
+
+def text(frame: Frame) -> str:
+    return "".join(part.get("text", "") for part in frame.data["content"]["parts"])

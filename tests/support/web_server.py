@@ -1,0 +1,63 @@
+"""Servers and clients for tests of the HTTP service."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import httpx2
+from starlette.applications import Starlette
+
+from runtime.web.serving import WebServer
+
+TIMEOUT_S = 30.0
+
+
+@contextmanager
+def serving(app: Starlette) -> Iterator[str]:
+    """Serve an application in a thread while the block lasts. Gives its URL."""
+    ready: queue.Queue[str] = queue.Queue()
+    server = WebServer(app, "127.0.0.1", 0, on_ready=ready.put)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        yield ready.get(timeout=TIMEOUT_S)
+    finally:
+        server.should_exit = True
+        thread.join(TIMEOUT_S)
+        assert not thread.is_alive()
+
+
+class Frame(NamedTuple):
+    """One frame of a stream."""
+
+    id: str
+    kind: str
+    data: Any
+
+
+async def frames(response: httpx2.Response) -> AsyncIterator[Frame]:
+    """The frames of a stream, read as browsers do."""
+    id, kind, data = "", "message", ""
+    async for line in response.aiter_lines():
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            if data:
+                yield Frame(id, kind, json.loads(data))
+            id, kind, data = "", "message", ""
+        elif name == "id":
+            id = value
+        elif name == "event":
+            kind = value
+        elif name == "data":
+            data += value
+
+
+async def all_frames(response: httpx2.Response) -> list[Frame]:
+    """All frames of a stream that ends."""
+    return [frame async for frame in frames(response)]

@@ -1,0 +1,32 @@
+"""Every module of `actors` can be the first that a process imports: drivers, tools and actors begin with different ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.unit.test_house import sources
+
+PROGRAM = """
+import importlib, os, sys, traceback
+
+# Of others, and slow; each of ours is loaded anew in a process of its own.
+import msgspec, pydantic
+
+for name in sys.stdin.read().split():
+    child = os.fork()
+    if not child:
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            print(f"{name}: {traceback.format_exc().splitlines()[-1]}", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_every_module_can_be_imported_first() -> None:
+    names = [each.module for each in sources("actors")]
+    assert len(names) > 150
+    done = subprocess.run([sys.executable, "-c", PROGRAM], input=" ".join(names), capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == []

@@ -1,0 +1,46 @@
+"""The HTTP service is an extra: nothing of it is imported without it, and what it offers is told."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+import runtime.web
+from actors import RunConfig
+from actors.errors import DefinitionError
+from runtime.console.apps.serve import serve
+from runtime.web.api.turn_options import TurnOptions
+
+LOADED = """
+import sys
+import runtime, runtime.driver.runtime, runtime.engine.local, runtime.console.cli
+print([name for name in ("starlette", "uvicorn", "jwt", "runtime.web") if name in sys.modules])
+"""
+
+
+def test_nothing_of_the_service_is_imported_by_other_programs() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("runtime.web")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    with pytest.raises(DefinitionError, match=r"pip install 'raygrove\[web\]'"):
+        serve(["desk.py"])
+
+
+def test_every_public_name_is_there_and_says_what_it_is() -> None:
+    assert runtime.web.__all__ == sorted(runtime.web.__all__)
+    assert [name for name in runtime.web.__all__ if not inspect.getdoc(getattr(runtime.web, name))] == []
+
+
+def test_the_options_of_a_turn_are_those_of_a_run_config() -> None:
+    assert TurnOptions.__struct_fields__ == RunConfig.__struct_fields__
+    assert set(msgspec.structs.asdict(TurnOptions()).values()) == {None}
