@@ -18,7 +18,7 @@ from pydantic import PrivateAttr
 
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.context import ReadonlyContext as OwnReadonlyContext
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, RequestError
 from actors.messages.event import Event
 from runtime.adk.contents import LazyList, adk_event, genai_content
 from runtime.adk.services import Artifacts, Memory, Sessions
@@ -58,10 +58,11 @@ class RunSession(Session):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if name != "events":
             return super().__getattr__(name)
-        session = getattr(self._ours, "session", None)
-        if session is None:
-            _refuse("session.events in callbacks and tools", "a subclass of BaseAgent has them")
-        events = self.__dict__["events"] = LazyList(session.events, Event, adk_event)
+        try:
+            given = self._ours.session.events
+        except RequestError:
+            _refuse("session.events in async callbacks and tools", "sync ones have them, and subclasses of BaseAgent")
+        events = self.__dict__["events"] = LazyList(given, Event, adk_event)
         return events
 
 

@@ -34,8 +34,9 @@ class RequestView:
     def __init__(self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None) -> None:
         self._ours = ours
         # Looking at a draft makes it one, and most callbacks look at few contents.
-        self._given = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else ours.contents
-        self._contents = LazyList(self._given, Content, genai_content)
+        contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else ours.contents
+        self._contents = LazyList(contents, Content, genai_content)
+        self._given = list(contents)
         self.adk = AdkRequest(model=ours.model or None, config=_config(ours), tools_dict=dict(tools or {}))
         self.adk.contents = self._contents
 

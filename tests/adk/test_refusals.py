@@ -13,7 +13,7 @@ from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.code_executors import UnsafeLocalCodeExecutor
 
-from actors import AgentTool, CallbackContext
+from actors import AgentTool
 from actors.errors import DefinitionError
 from runtime.adk import from_adk
 from tests.adk import programs
@@ -73,17 +73,19 @@ def test_trees_pickle_without_the_agents_around_them() -> None:
     assert any(isinstance(tool, AgentTool) for tool in pickle.loads(pickle.dumps(asker)).tools)
 
 
-def test_events_in_a_callback_are_read_or_refused_by_name(local: Deploy) -> None:
+def test_events_are_there_in_sync_callbacks_and_refused_by_name_in_async_ones(local: Deploy) -> None:
     def look(callback_context: Any) -> None:
         callback_context.state["seen"] = len(callback_context.session.events)
 
+    async def look_too(callback_context: Any) -> None:
+        look(callback_context)
+
     with local(programs.agent("looking", "hi", before_agent_callback=look)) as rt:
-        turn = rt.run(user_id="u", session_id="s", message="hi")
-        if not hasattr(CallbackContext, "session"):
-            with pytest.raises(DefinitionError, match="events in callbacks and tools of google-adk is not carried over"):
-                turn.result()
-            return
-        turn.result()
+        rt.run(user_id="u", session_id="s", message="hi").result()
         session = rt.sessions.get("u", "s")
         assert session is not None
         assert session.state["seen"] == 1
+    with local(programs.agent("looking", "hi", before_agent_callback=look_too)) as rt:
+        turn = rt.run(user_id="u", session_id="s", message="hi")
+        with pytest.raises(DefinitionError, match="events in async callbacks and tools of google-adk is not carried over"):
+            turn.result()
