@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -26,6 +27,9 @@ SHARED_RAY = "RAYGROVE_TEST_RAY"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give every process of a distributed run a namespace of its own on one Ray, which the process started that runs no tests."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell has started the tests in the background. Programs that they start would take no Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Each of the many Runtimes would start processes that no test needs. Those of the pool say so themselves.
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
     # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.

@@ -1,4 +1,4 @@
-"""Every module of `actors` can be the first that a process imports: drivers, tools and actors begin with different ones."""
+"""Every package of `actors` can be the first that a process imports: drivers, tools and actors begin with different ones."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ for name in sys.stdin.read().split():
 """
 
 
-def test_every_module_can_be_imported_first() -> None:
-    names = [each.module for each in sources("actors")]
-    assert len(names) > 150
+def test_every_package_can_be_imported_first() -> None:
+    names = sorted({each.module.rpartition(".")[0] for each in sources("actors")} - {""})
+    assert len(names) > 30
     done = subprocess.run([sys.executable, "-c", PROGRAM], input=" ".join(names), capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == []

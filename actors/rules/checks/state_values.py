@@ -66,6 +66,10 @@ def check_value(key: object, value: object) -> None:
 def stored_delta(delta: JsonMapping) -> StateDelta:
     """A change of state in the form in which it comes back from the store. Raises NotEncodableError like `check_value`."""
     for key, value in delta.items():
+        if not isinstance(key, str):
+            raise NotEncodableError(
+                type(key).__name__, f"a key of state would come back as a text: use a `str`, not {shown(key)}"
+            )
         check_value(key, value)
     stored: StateDelta = plain(delta)
     return stored
