@@ -4,95 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
-import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from actors import Content, Event, LlmAgent, LlmRequest, LlmResponse, RunConfig, tool
+from actors import Event, LlmAgent, RunConfig
 from actors.errors import InvocationNotFoundError, RequestError, SessionNotFoundError, TurnCancelledError
 from runtime import PendingCall, Runtime, TurnInfo
 from runtime.driver.turns.turn import Turn
 from tests.support.runtimes import Deploy, run_turn
+from tests.support.web_agents import PIECES, Gate, SteppedModel, ask_manager, pay
 
 SSE = RunConfig(streaming="sse")
-PIECES = ["one ", "two ", "three ", "four"]
-
-
-@tool(long_running=True)
-def ask_manager(amount: int) -> None:
-    """Ask a manager."""
-
-
-@tool(require_confirmation=True)
-def pay(amount: int) -> str:
-    """Pay."""
-    return f"paid {amount}"
-
-
-class SteppedModel:
-    """Says the pieces of an answer, each when the test lets it, to a message that names a gate; calls tools on other messages.
-
-    Args:
-        folder: where the gates are, named pipes from which one byte is read for each piece.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        last = request.contents[-1]
-        answers = [response.response for response in last.function_responses()]
-        gate = self.folder / last.text if last.text else None
-        if answers:
-            yield LlmResponse(content=Content.of_text(f"got {answers}", role="model"))
-        elif last.text in ("ask", "pay", "ask twice"):
-            name = "pay" if last.text == "pay" else "ask_manager"
-            calls = [{"functionCall": {"name": name, "args": {"amount": 7 + n}}} for n in range(2 if "twice" in last.text else 1)]
-            yield LlmResponse(content=content({"role": "model", "parts": calls}))
-        elif gate is not None and gate.exists():
-            pipe = os.open(gate, os.O_RDWR | os.O_NONBLOCK)
-            try:
-                for piece in PIECES:
-                    await readable(pipe)
-                    yield LlmResponse(content=Content.of_text(piece, role="model"), partial=True)
-                await readable(pipe)
-            finally:
-                os.close(pipe)
-            yield LlmResponse(content=Content.of_text("".join(PIECES), role="model"))
-        elif last.text == "fail":
-            raise KeyError("customer")
-        else:
-            yield LlmResponse(content=Content.of_text("hello", role="model"))
-
-
-def content(value: dict[str, object]) -> Content:
-    return Event.from_json(json.dumps({"content": value})).content or Content()
-
-
-async def readable(pipe: int) -> None:
-    """Wait for a byte in a pipe, and take it."""
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(pipe, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(pipe)
-    os.read(pipe, 1)
-
-
-class Gate:
-    """Lets pieces of one turn's answer pass; its name is the message that begins the turn."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.name = name
-        os.mkfifo(folder / name)
-        self._pipe = os.open(folder / name, os.O_RDWR)
-
-    def let(self, pieces: int = 1) -> None:
-        os.write(self._pipe, b"." * pieces)
 
 
 @pytest.fixture(scope="module", params=["local", "ray"])

@@ -1,4 +1,4 @@
-"""The agents behind the servers of tests: their answers come when the test lets them."""
+"""The agents behind the servers of tests, and of turns that are followed: their answers come when the test lets them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class SteppedModel:
         gate = self.folder / last.text if last.text.startswith("gate-") else None
         if answers:
             yield _text(f"got {answers}")
-        elif last.text in ("ask", "pay"):
-            name = {"ask": "ask_manager", "pay": "pay"}[last.text]
-            call = {"functionCall": {"name": name, "args": {"amount": 7}}}
-            yield LlmResponse(content=Content.from_dict({"role": "model", "parts": [call]}))
+        elif last.text in ("ask", "pay", "ask twice"):
+            name = "pay" if last.text == "pay" else "ask_manager"
+            calls = [{"functionCall": {"name": name, "args": {"amount": 7 + n}}} for n in range(2 if "twice" in last.text else 1)]
+            yield LlmResponse(content=Content.from_dict({"role": "model", "parts": calls}))
         elif gate is not None:
             pipe = os.open(gate, os.O_RDWR | os.O_NONBLOCK)
             try:
@@ -55,7 +55,7 @@ class SteppedModel:
                 os.close(pipe)
             yield _text("".join(PIECES))
         elif last.text == "fail":
-            raise KeyError("a secret of the program")
+            raise KeyError("customer")
         else:
             yield _text("hello")
 
