@@ -14,15 +14,13 @@ import ray
 
 from runtime.cluster.deployment.local_ray import light_ray
 from runtime.settings import Settings
+from runtime.testing.shared_ray import ADDRESS, NICENESS
 from tests.support.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.runtimes import Deploy
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
-
-SHARED_RAY = "RAYGROVE_TEST_RAY"
-"""Environment variable: where the Ray is that the processes of a distributed test run share."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,17 +31,17 @@ def pytest_configure(config: pytest.Config) -> None:
     # Each of the many Runtimes would start processes that no test needs. Those of the pool say so themselves.
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
     # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+    os.environ[NICENESS] = "0"
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         os.environ["RAYGROVE_NAMESPACE"] = f"raygrove-{worker['workerid']}"
     elif getattr(config.option, "numprocesses", None):
-        os.environ[SHARED_RAY] = _start_ray()
+        os.environ[ADDRESS] = _start_ray()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the shared Ray."""
-    if SHARED_RAY in os.environ and not hasattr(config, "workerinput"):
+    if ADDRESS in os.environ and not hasattr(config, "workerinput"):
         ray.shutdown()
 
 
@@ -63,7 +61,7 @@ def _start_ray(address: str | None = None) -> str:
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[str]:
     """One Ray for all tests that need one. In a run of one process it is started by the first of them. Its address."""
-    yield _start_ray(os.environ.get(SHARED_RAY))
+    yield _start_ray(os.environ.get(ADDRESS))
     ray.shutdown()
 
 
