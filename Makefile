@@ -13,7 +13,11 @@ unexport PYTHONDONTWRITEBYTECODE
 ADK := .venv-adk/bin
 ADK_READY := .venv-adk/ready-$(shell cat tests/adk/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo test test-adk chaos soak check bench examples lock clean
+# Where Ray finds pyarrow its workers import it, so Ray Data and other large extras have an environment of their own as well.
+EXTRAS := .venv-extras/bin
+EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+
+.PHONY: demo test test-adk test-extras chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -23,6 +27,9 @@ test: $(READY)
 
 test-adk: $(ADK_READY)
 	@$(ADK)/pytest tests/adk
+
+test-extras: $(EXTRAS_READY)
+	@$(EXTRAS)/pytest tests/extras
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py
@@ -42,16 +49,17 @@ bench: $(READY)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 examples: $(READY)
-	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
+	@set -e; for example in $(filter-out examples/ray_data.py,$(wildcard examples/*.py)); do echo "== $$example"; $(BIN)/python $$example; done
 
 lock: $(READY)
 	@$(COMPILE) pyproject.toml $(ARGS) --output-file requirements.lock
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
 	@$(COMPILE) pyproject.toml --extra adk tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
+	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
-	@rm -rf .venv .venv-adk .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf .venv .venv-adk .venv-extras .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp named after the checksum of the lock and pyproject.toml: only when one of them changes does .venv have to be made anew.
@@ -68,4 +76,11 @@ $(ADK_READY):
 	@$(PYTHON) -m venv --clear .venv-adk
 	@$(ADK)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/adk/requirements.lock
 	@$(ADK)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(EXTRAS_READY):
+	@echo "setting up .venv-extras"
+	@$(PYTHON) -m venv --clear .venv-extras
+	@$(EXTRAS)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/extras/requirements.lock
+	@$(EXTRAS)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import ray
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-MODEL_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
+from tests.support.examples import EXAMPLES, assert_in_order, run
 
 ESSENTIAL = {
     "hello": ["greeter: Hello! What can I do for you?"],
@@ -51,7 +47,6 @@ ESSENTIAL = {
         "from before: 4",
     ],
     "structured_answer": ["Acme owes 80.00 euros", "open", "Acme owes 80 euros."],
-    "ray_data": ["It crashes at night. -> bug", "How do I log in? -> question", "I love it! -> praise", "It is broken. -> bug"],
     "memory": [
         "waiter to ada: You like green tea.",
         "waiter to bob: I remember nothing of it.",
@@ -151,42 +146,9 @@ ESSENTIAL = {
 """Lines that each example prints, in this order."""
 
 
-FAILS_ON_PURPOSE = {"supervision": "ConnectionError", "batch": "ConnectionError"}
-"""Examples in which agents fail, and the error: it is logged with its traceback."""
-
-NOISY = {"ray_data": "Ray Data logs, and warns of its own deprecated calls"}
-"""Examples whose standard error is not looked at, and why."""
-
-
-def run(example: str, folder: Path, address: str | None = None) -> str:
-    """Run an example to its end and return its output, which must not contain errors or warnings."""
-    environment = {name: value for name, value in os.environ.items() if name not in (*MODEL_KEYS, "RAY_ADDRESS")}
-    environment |= {"COLUMNS": "200", **({"RAY_ADDRESS": address} if address is not None else {})}
-    command = [sys.executable, str(EXAMPLES / f"{example}.py")]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False)
-    logged = done.stderr
-    if example in FAILS_ON_PURPOSE:
-        assert "Warning" not in logged
-        lines = logged.splitlines()
-        assert all(FAILS_ON_PURPOSE[example] in line for line in lines if " failed in turn " in line), logged
-        assert any(" failed in turn " in line for line in lines)
-        logged = ""
-    if example in NOISY and not done.returncode:
-        logged = ""
-    assert (done.returncode, logged) == (0, "")
-    return done.stdout
-
-
-def assert_in_order(printed: str, essential: list[str]) -> None:
-    place = 0
-    for line in essential:
-        found = printed.find(line, place)
-        assert found >= 0, f"{line!r} is not printed, or too early:\n{printed}"
-        place = found + len(line)
-
-
 def test_every_example_is_run_here() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*ESSENTIAL, "support_desk"}
+    elsewhere = {"support_desk", "ray_data"}  # below, and in tests/extras
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*ESSENTIAL, *elsewhere}
 
 
 @pytest.mark.usefixtures("local_ray")

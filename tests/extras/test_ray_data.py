@@ -1,0 +1,27 @@
+"""Ray Data pipelines whose actors join a deployment: the example, and one on two nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.examples import assert_in_order, run
+from tests.support.node_programs import open_folder, run_program
+
+pytest.importorskip("pyarrow", reason="Ray Data has an environment of its own: make test-extras", exc_type=ImportError)
+
+
+def test_the_example_prints_what_it_promises(tmp_path: Path) -> None:
+    # Ray Data logs, and warns of its own deprecated calls.
+    printed = run("ray_data", tmp_path, logs=True)
+    answers = ["It crashes at night. -> bug", "How do I log in? -> question", "I love it! -> praise", "It is broken. -> bug"]
+    assert_in_order(printed, answers)
+
+
+@pytest.mark.timeout(300)
+def test_a_pipeline_over_two_nodes_asks_the_agents_of_a_deployment_and_asks_again_only_what_failed() -> None:
+    with open_folder() as folder:
+        told, log = run_program("ray_data", folder, timeout_s=280)
+    of_a_run = ["rows 40 39 2", "texts True", "state True", "bad None None OutputSchemaError", "ids june-0"]
+    assert told == [*of_a_run, "calls 40", *of_a_run, "calls 41"], log
