@@ -40,15 +40,20 @@ class SessionRef(Ref):
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        return await self._ask(message, (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.InterruptFirst, p.ResumeFirst))
+        replies = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
+        return await self._ask(message, replies)
 
-    async def list_open_turns(self, message: p.ListOpenTurns) -> Sequence[tuple[SessionKey, str]]:
+    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
+        """Take the place of the Runner before."""
+        return await self._ask(message, (p.Ack, p.AnnounceFirst))
+
+    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.AnnounceFirst:
         """The turns that a Runner's predecessor has left open. Raises StoreError."""
-        return (await self._ask(message, p.OpenTurnsReply)).turns
+        return await self._ask(message, (p.OpenTurnsReply, p.AnnounceFirst))
 
     async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
         """Give an open turn to the Runner that asks. Raises StoreError."""
-        return await self._ask(message, (p.TurnResumed, p.TurnKept, p.NothingToResume))
+        return await self._ask(message, (p.TurnResumed, p.TurnKept, p.NothingToResume, p.AnnounceFirst))
 
     async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
         """Fence off runs that were lost, and return how far their turn is. Raises FencedError when it has ended."""

@@ -35,6 +35,7 @@ from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
+from actors.session.turns.runners import Runners
 from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
 
@@ -60,7 +61,7 @@ class SessionActor(Actor):
         self._subscriptions = subscriptions = Subscriptions(self._queries.turn_page, clock)
         writer, admission = LogWriter(logs, subscriptions, counts), Admission(limits)
         parts = SessionParts(
-            self._topology, shard, counts, access, shared, reader, logs, subscriptions, writer, admission, user_holds
+            self._topology, shard, counts, access, shared, reader, logs, subscriptions, writer, admission, user_holds, Runners()
         )
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
@@ -80,6 +81,7 @@ class SessionActor(Actor):
             p.GetTopology: self.get_topology,
             p.FindTurn: self._lookup.find_turn,
             p.OpenTurn: self._opener.open_turn,
+            p.AnnounceRunner: self._recovery.announce_runner,
             p.ListOpenTurns: self._recovery.list_open_turns,
             p.ResumeTurn: self._recovery.resume_turn,
             p.AbandonRuns: self._recovery.abandon_runs,

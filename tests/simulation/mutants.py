@@ -18,9 +18,10 @@ from actors.runner.turns.running_turn import RunningTurn
 from actors.runner.turns.table import TurnTable
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.log.turn_queue import TurnQueue
+from actors.session.log.turn_queue import TurnQueue, Waiter
 from actors.session.subscribers.outbox import Outbox
 from actors.session.turns.recovery import TurnRecovery
+from actors.session.turns.runners import Runners
 from runtime.driver.subscriber import Subscriber
 
 Mutant = Callable[[], AbstractContextManager[object]]
@@ -78,10 +79,19 @@ def polls_acknowledge_too_early() -> AbstractContextManager[object]:
 def lost_runners_keep_their_place_in_line() -> AbstractContextManager[object]:
     """A request joins the turn that a lost Runner had put in line."""
 
-    def nothing(self: TurnQueue, invocation_id: str, runner: str) -> None:
-        """Drop nothing."""
+    def nothing(self: TurnQueue, which: Callable[[Waiter], bool]) -> None:
+        """Send nothing back."""
 
-    return mock.patch.object(TurnQueue, "drop_predecessors", nothing)
+    return mock.patch.object(TurnQueue, "send_back", nothing)
+
+
+def lost_runners_are_listened_to() -> AbstractContextManager[object]:
+    """What a lost Runner has sent takes turns from its successor when it comes at last."""
+
+    def never(self: Runners, runner: str) -> None:
+        return None
+
+    return mock.patch.object(Runners, "refusal", never)
 
 
 def views_take_events_twice() -> AbstractContextManager[object]:
@@ -152,6 +162,7 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "abandoned_runs_write_on": (abandoned_runs_write_on, 491),
     "polls_acknowledge_too_early": (polls_acknowledge_too_early, 583),
     "lost_runners_keep_their_place_in_line": (lost_runners_keep_their_place_in_line, 9150),
+    "lost_runners_are_listened_to": (lost_runners_are_listened_to, 13911),
     "views_take_events_twice": (views_take_events_twice, 1699),
     "experts_are_asked_anew": (experts_are_asked_anew, 1070),
     "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2685),

@@ -41,6 +41,11 @@ def test_no_agent_answers_a_call_that_was_sealed_since_its_turn_is_cancelled() -
     assert run_seed(949) == []
 
 
+def test_a_message_of_a_lost_runner_takes_no_turn_from_its_successor() -> None:
+    # The successor has opened the turn when the request of the lost Runner comes to open it.
+    assert run_seed(13911) == []
+
+
 def digests(seeds: range) -> list[int]:
     return [check(case(seed), reference(seed // PLANS)[1])[2].digest() for seed in seeds]
 

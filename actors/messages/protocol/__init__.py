@@ -53,6 +53,8 @@ from actors.messages.protocol.subscriptions import (
 from actors.messages.protocol.turn_queries import GetTurn, ListPending, ListTurns, LogPart, PendingReply, ReadLog, TurnsReply
 from actors.messages.protocol.turns import (
     AbandonRuns,
+    AnnounceFirst,
+    AnnounceRunner,
     CancelTurn,
     CloseTurn,
     FindTurn,
@@ -85,6 +87,8 @@ __all__ = [
     "AbandonRuns",
     "Ack",
     "AcquirePermit",
+    "AnnounceFirst",
+    "AnnounceRunner",
     "AnyMessage",
     "AnyOutcome",
     "Append",

@@ -28,6 +28,8 @@ from actors.messages.protocol.subscriptions import News, Poll, ReadTurn, Subscri
 from actors.messages.protocol.turn_queries import GetTurn, ListPending, ListTurns, LogPart, PendingReply, ReadLog, TurnsReply
 from actors.messages.protocol.turns import (
     AbandonRuns,
+    AnnounceFirst,
+    AnnounceRunner,
     CancelTurn,
     CloseTurn,
     FindTurn,
@@ -74,6 +76,8 @@ AnyMessage = (
     | TurnJoined
     | InterruptFirst
     | ResumeFirst
+    | AnnounceFirst
+    | AnnounceRunner
     | ResumeTurn
     | TurnKept
     | NothingToResume

@@ -124,7 +124,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         event: the user's event, encoded.
         answers: the ids of the calls that it answers.
         subscriber: see StartTurn.
-        runner: the id of the Runner that will run the turn.
+        runner: the id of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
     """
 
@@ -219,6 +219,33 @@ class ResumeFirst(Message, frozen=True, kw_only=True):
     invocation_id: str
 
 
+class AnnounceFirst(Message, frozen=True, kw_only=True):
+    """The Runner that asked is not the one that announced itself last. If it lives, it does so, then asks again.
+
+    Attributes:
+        number: how many have announced themselves in its place so far.
+    """
+
+    number: int
+
+
+class AnnounceRunner(Message, frozen=True, kw_only=True):
+    """A Runner that was started again takes the place of the one before. The reply is Ack or AnnounceFirst.
+
+    Messages of the one before may still be on their way when its successor runs turns already. They do no harm: until it has
+    announced itself a Runner opens, resumes and lists nothing, and the dead do not.
+
+    Attributes:
+        runner: the id of the Runner: the name of the actor, a slash, and what only this process of it is called.
+        shard: the sessions whose turns it runs. Those that others have left open are lost until they are resumed.
+        number: of AnnounceFirst. With another number than the newest, someone else has announced itself meanwhile.
+    """
+
+    runner: str
+    shard: Shard = ONLY_SHARD
+    number: int
+
+
 class ResumeTurn(Message, frozen=True, kw_only=True):
     """Give an open turn to a Runner, since the Runner that ran it was lost.
 
@@ -265,10 +292,10 @@ class NothingToResume(Message, frozen=True, kw_only=True):
     """The turn has ended, or is about to, or is not known."""
 
 
-OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst
+OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst | AnnounceFirst
 """TurnResumed when the turn had begun with this very event, and only the reply was lost."""
 
-ResumeTurnReply = TurnResumed | TurnKept | NothingToResume
+ResumeTurnReply = TurnResumed | TurnKept | NothingToResume | AnnounceFirst
 
 
 class AbandonRuns(Message, frozen=True, kw_only=True):
@@ -286,6 +313,8 @@ class AbandonRuns(Message, frozen=True, kw_only=True):
 
 class ListOpenTurns(Message, frozen=True, kw_only=True):
     """A Runner was started again: drop the queued requests of its predecessor, and list the turns of the app that are open.
+
+    The reply is OpenTurnsReply or AnnounceFirst.
 
     Attributes:
         runner: the id of the new Runner.

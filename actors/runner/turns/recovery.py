@@ -57,8 +57,14 @@ class TurnRecovery:
     async def _recover_from(self, session: SessionRef) -> None:
         """Resume those of this Runner's turns that are open at one Session actor."""
         message = p.ListOpenTurns(app=self._app, runner=self._runner_id, shard=self._shard)
-        for key, invocation_id in await session.list_open_turns(message):
+        while isinstance(listed := await session.list_open_turns(message), p.AnnounceFirst):
+            await self.announce(session, listed)
+        for key, invocation_id in listed.turns:
             await self.resume((key, invocation_id))
+
+    async def announce(self, session: SessionRef, asked: p.AnnounceFirst) -> None:
+        """Tell a Session actor, which takes another Runner for the living one, that it is this one."""
+        await session.announce_runner(p.AnnounceRunner(runner=self._runner_id, shard=self._shard, number=asked.number))
 
     async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
         """See that a turn runs, if it has not ended."""
@@ -75,14 +81,10 @@ class TurnRecovery:
             if running is None and self._table.get(key) is not None:
                 # Another request has resumed it meanwhile.
                 return
-            reply = await self._session.resume_turn(
-                p.ResumeTurn(
-                    key=key[0],
-                    invocation_id=key[1],
-                    runner=self._runner_id,
-                    running=running.ref if running is not None else None,
-                )
-            )
+            running_ref = running.ref if running is not None else None
+            message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=self._runner_id, running=running_ref)
+            while isinstance(reply := await self._session.resume_turn(message), p.AnnounceFirst):
+                await self.announce(self._session.of(key[0]), reply)
             if isinstance(reply, p.TurnResumed):
                 self.run(key, reply)
 

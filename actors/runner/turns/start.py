@@ -136,7 +136,7 @@ class TurnStarter:
         )
 
     async def _open(self, request: p.OpenTurn) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
-        """Ask until the turn is open: turns that are in the way are interrupted or resumed first."""
+        """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first."""
         while True:
             opened = await self._session.open_turn(request) if not request.interrupting else await self._interrupt(request)
             match opened:
@@ -144,6 +144,8 @@ class TurnStarter:
                     request = msgspec.structs.replace(request, interrupting=opened.invocation_id)
                 case p.ResumeFirst():
                     await self._recovery.resume((request.key, opened.invocation_id))
+                case p.AnnounceFirst():
+                    await self._recovery.announce(self._session.of(request.key), opened)
                 case _:
                     return opened
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from actors.errors import TurnCancelledError
 
@@ -15,7 +15,8 @@ class Waiter:
     Attributes:
         interrupts: it waits only for the turn that is being cancelled for it.
         is_answer: it has begun before, and is to go on with an answer.
-        admitted: True when it may begin; False when another turn has begun, which it has to interrupt first.
+        admitted: True when it may begin; False when its request is to be decided once more, since another turn has begun, which
+            it has to interrupt first, or since its Runner was lost.
     """
 
     def __init__(self, invocation_id: str, runner: str, *, interrupts: bool = False, is_answer: bool = False) -> None:
@@ -79,10 +80,12 @@ class TurnQueue:
             if not waiter.admitted.done():
                 waiter.admitted.set_result(False)
 
-    def drop_predecessors(self, invocation_id: str, runner: str) -> None:
-        """Remove a turn that another Runner has put here: the Runner of a session is only ever replaced when it is lost."""
-        for waiter in [each for each in self._waiters if each.invocation_id == invocation_id and each.runner != runner]:
-            self.remove(waiter, TurnCancelledError(invocation_id))
+    def send_back(self, which: Callable[[Waiter], bool]) -> None:
+        """Take turns out of the queue; their requests are decided once more."""
+        for waiter in [each for each in self._waiters if which(each)]:
+            self._waiters.remove(waiter)
+            if not waiter.admitted.done():
+                waiter.admitted.set_result(False)
 
     def cancel(self, invocation_id: str) -> bool:
         """Remove a turn, which may not be here: its requests raise TurnCancelledError. Returns True when it was here."""

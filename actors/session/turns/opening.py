@@ -90,6 +90,10 @@ class TurnOpener:
             # From here to the session's queue nothing is awaited, so requests enter it in the order in which they came.
             decision, known = await self._decided(request)
             log = request.log
+            refusal = self._parts.runners.refusal(message.runner)
+            if refusal is not None:
+                self._give_back(request)
+                return refusal
             match decision:
                 case Begin():
                     request.holds_session = log.queue.is_taken = True
@@ -134,8 +138,6 @@ class TurnOpener:
         """The turn asked for, if it is there already."""
         log, message = request.log, request.message
         invocation_id = message.invocation_id
-        # What the Runner's predecessor had in the queue gets no reply any more: the request that repeats it takes its place.
-        log.queue.drop_predecessors(invocation_id, message.runner)
         answer_seq = 0
         if message.answers:
             # The turn that made the calls is always there; it is joined only if its log has this very answer.
@@ -155,12 +157,16 @@ class TurnOpener:
     async def _join(self, request: _Request, known: _KnownTurn, is_lost: bool) -> p.TurnJoined:
         log, row = request.log, known.row
         await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
-        if request.holds_session:
-            request.holds_session = False
-            log.queue.start_next()
+        self._give_back(request)
         return p.TurnJoined(seq=known.answer_seq, agent=row.agent if row is not None else "", is_lost=is_lost)
 
-    async def _resume(self, request: _Request) -> p.TurnResumed | p.TurnJoined:
+    def _give_back(self, request: _Request) -> None:
+        """Let the next turn begin, should the session be taken for this request, which begins none."""
+        if request.holds_session:
+            request.holds_session = False
+            request.log.queue.start_next()
+
+    async def _resume(self, request: _Request) -> p.TurnResumed | p.TurnJoined | p.AnnounceFirst:
         """Reply again: the first reply was lost, with the process that sent it or with the Runner that waited for it."""
         message, log = request.message, request.log
         assert log.turn is not None
@@ -169,7 +175,7 @@ class TurnOpener:
         reply = await self._recovery.resume_turn(
             p.ResumeTurn(key=message.key, invocation_id=row.invocation_id, runner=message.runner)
         )
-        return reply if isinstance(reply, p.TurnResumed) else p.TurnJoined(seq=row.opened_seq)
+        return reply if isinstance(reply, p.TurnResumed | p.AnnounceFirst) else p.TurnJoined(seq=row.opened_seq)
 
     async def _begin(self, request: _Request) -> p.TurnBegun:
         message, log = request.message, request.log

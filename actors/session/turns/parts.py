@@ -18,6 +18,7 @@ from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import LogWriter
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
+from actors.session.turns.runners import Runners
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class SessionParts:
         writer: appends events.
         admission: what may enter a log.
         user_holds: users whose data is being deleted.
+        runners: which Runners live.
     """
 
     topology: Topology
@@ -49,6 +51,7 @@ class SessionParts:
     writer: LogWriter
     admission: Admission
     user_holds: UserHolds
+    runners: Runners
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Read the states of a session's app and user again, if other Session actors may have changed them. Raises StoreError."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
+from actors.messages.session import Shard
 from actors.rules.capacity.sharding import holds
 from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import scan
@@ -14,7 +14,7 @@ from actors.session.turns.parts import SessionParts
 
 
 class TurnRecovery:
-    """Answers ListOpenTurns, ResumeTurn and AbandonRuns."""
+    """Answers AnnounceRunner, ListOpenTurns, ResumeTurn and AbandonRuns."""
 
     def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
         self._parts = parts
@@ -23,18 +23,29 @@ class TurnRecovery:
         self._writer = parts.writer
         self._lookup = lookup
 
-    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply:
-        """Drop what a Runner's predecessor had in the queues, and list the turns that it has left open. Raises StoreError."""
+    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
+        """Give a Runner the place of the one before, and drop what that had in the queues."""
+        refusal = self._parts.runners.announce(message.runner, message.number)
+        if refusal is not None:
+            return refusal
+        self._drop_predecessor(message.runner, message.shard)
+        return p.Ack()
+
+    def _drop_predecessor(self, runner: str, shard: Shard) -> None:
         for log in self._logs.all_in_memory():
-            if not holds(message.shard, log.key):
+            if not holds(shard, log.key):
                 continue
-            if log.turn is not None and log.turn.runner != message.runner:
+            if log.turn is not None and log.turn.runner != runner:
                 # Lost until it is resumed. Should that fail, the next subscriber learns that it is lost.
                 log.turn.runner = ""
-            for waiter in list(log.queue):
-                if waiter.runner != message.runner:
-                    # The predecessor gets no reply any more; the driver repeats its request.
-                    log.queue.remove(waiter, TurnCancelledError(waiter.invocation_id))
+            log.queue.send_back(lambda waiter: waiter.runner != runner)
+
+    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.AnnounceFirst:
+        """Drop what a Runner's predecessor had in the queues, and list the turns that it has left open. Raises StoreError."""
+        refusal = self._parts.runners.refusal(message.runner)
+        if refusal is not None:
+            return refusal
+        self._drop_predecessor(message.runner, message.shard)
         lost = []
         for key, row in await self._reader.open_turns(message.app):
             if not holds(message.shard, key) or not holds(self._parts.shard, key):
@@ -52,6 +63,9 @@ class TurnRecovery:
         turn = log.turn if log is not None else None
         if log is None or turn is None or turn.row.invocation_id != message.invocation_id or turn.is_ending:
             return p.NothingToResume()
+        refusal = self._parts.runners.refusal(message.runner)
+        if refusal is not None:
+            return refusal
         turn.runner = message.runner
         if message.running is not None and log.is_current(message.running):
             return p.TurnKept()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.errors import StoreError, TurnCancelledError
+from actors.errors import StoreError
 from actors.interfaces.records import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
@@ -123,15 +123,14 @@ async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_n
     session = SessionFixture(tmp_path)
     for key in (FIRST, SECOND):
         await session.open("e-1", key=key)
-    waiting = [asyncio.create_task(session.open("e-2", key=key)) for key in (FIRST, SECOND)]
+    lost, other = [asyncio.create_task(session.ask_to_open("e-2", key=key, runner="runner")) for key in (FIRST, SECOND)]
     await asyncio.sleep(0)
     ask = p.ListOpenTurns(app="app", runner="another", shard=Shard(0, 2))
-    assert await session.ref.list_open_turns(ask) == [(FIRST, "e-1")]
-    with pytest.raises(TurnCancelledError):
-        await waiting[0]
-    assert not waiting[1].done()
+    assert await session.ref.list_open_turns(ask) == p.OpenTurnsReply(turns=[(FIRST, "e-1")])
+    assert await lost == p.ResumeFirst(invocation_id="e-1")
+    assert not other.done()
     await session.close(key=SECOND)
-    assert (await waiting[1]).epoch == 1
+    assert isinstance(await other, p.TurnBegun)
     await session.ref.stop()
 
 
@@ -141,7 +140,8 @@ async def test_each_tells_of_its_own_sessions_in_a_store_that_has_them_all(tmp_p
         await before.open("e-1", key=key)
     await before.ref.stop()
     sessions = [SessionFixture(tmp_path, shard=shard) for shard in all_shards(2)]
-    told = [await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another")) for session in sessions]
+    replies = [await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another")) for session in sessions]
+    told = [reply.turns for reply in replies if isinstance(reply, p.OpenTurnsReply)]
     assert [len({FIRST, SECOND} & {key for key, _ in each}) for each in told] == [1, 1]
     assert sorted(key for each in told for key, _ in each) == sorted({FIRST, SECOND, KEY})
     for session in sessions:

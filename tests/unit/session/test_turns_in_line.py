@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError
@@ -11,15 +12,47 @@ from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
 from tests.support.session_fixture import KEY, SessionFixture, settled
 
+LOST, NEXT = "runner/1", "runner/2"
+"""A Runner, and the one that was started in its place."""
+
 
 async def test_a_request_of_the_next_runner_does_not_join_what_the_lost_one_had_in_line(session: SessionFixture) -> None:
-    await session.open(runner="lost")
-    in_line = asyncio.create_task(session.ask_to_open("e-2", runner="lost"))
+    await session.open(runner=LOST)
+    in_line = asyncio.create_task(session.ask_to_open("e-2", runner=LOST))
     await settled()
     # It comes before the Runner that was started again has asked for the open turns.
-    assert await session.ask_to_open("e-2", runner="next", repeatable=True) == p.ResumeFirst(invocation_id="e-1")
-    with pytest.raises(TurnCancelledError):
-        await in_line
+    assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.AnnounceFirst(number=0)
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.ResumeFirst(invocation_id="e-1")
+    assert await in_line == p.AnnounceFirst(number=1)
+
+
+async def test_nothing_that_a_lost_runner_has_sent_does_anything_when_its_successor_has_announced_itself(
+    session: SessionFixture,
+) -> None:
+    await session.open(runner=LOST)
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    resume = p.ResumeTurn(key=KEY, invocation_id="e-1", runner=LOST)
+    late = p.AnnounceFirst(number=1)
+    assert await session.ask_to_open("e-2", runner=LOST) == late
+    assert await session.ref.resume_turn(resume) == late
+    assert await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner=LOST)) == late
+    # One that was told the number before.
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner=LOST, number=0)) == late
+    resumed = await session.ref.resume_turn(msgspec.structs.replace(resume, runner=NEXT))
+    assert isinstance(resumed, p.TurnResumed)
+    assert resumed.epoch == 2
+
+
+async def test_who_was_let_in_while_its_runner_was_replaced_gives_the_session_back(session: SessionFixture) -> None:
+    await session.open(runner=LOST)
+    let_in = asyncio.create_task(session.ask_to_open("e-2", runner=LOST))
+    await settled()
+    announcing = asyncio.create_task(session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)))
+    await session.close()
+    await announcing
+    assert await let_in == p.AnnounceFirst(number=1)
+    assert isinstance(await session.ask_to_open("e-3", runner=NEXT), p.TurnBegun)
 
 
 async def test_a_request_of_the_same_runner_joins_what_it_has_in_line(session: SessionFixture) -> None:

@@ -1,0 +1,46 @@
+"""Which Runners run the turns: in the place of each, the one that announced itself last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.messages import protocol as p
+
+
+@dataclass(slots=True)
+class _Place:
+    """A Runner, and how many have announced themselves in its place."""
+
+    runner: str
+    number: int = 0
+
+
+class Runners:
+    """Knows the Runners that live from those that were lost, of which messages may still come.
+
+    Who comes first in a place has it without a word: should it be one that was lost, its successor announces itself.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, _Place] = {}
+
+    def refusal(self, runner: str) -> p.AnnounceFirst | None:
+        """The reply to a Runner in whose place another one is."""
+        place = self._place(runner)
+        return None if place.runner == runner else p.AnnounceFirst(number=place.number)
+
+    def announce(self, runner: str, number: int) -> p.AnnounceFirst | None:
+        """Give a Runner its place, unless another one has announced itself since it was told the number."""
+        place = self._place(runner)
+        if place.number != number:
+            return p.AnnounceFirst(number=place.number)
+        place.runner, place.number = runner, number + 1
+        return None
+
+    def _place(self, runner: str) -> _Place:
+        # The name of the actor, which those that are started again have in common.
+        name = runner.rpartition("/")[0] or runner
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = _Place(runner)
+        return place
