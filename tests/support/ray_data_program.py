@@ -1,6 +1,6 @@
 """A program: a Ray Data pipeline over two nodes asks agents of a deployment that it joins, from parquet to parquet.
 
-Run by test_ray_data.py in a process of its own, since it makes a cluster of its own. It runs the pipeline twice. A third one, over
+Run by test_ray_data.py in a process of its own, since it makes a cluster of its own. It runs the pipeline twice. A third one, with
 many rows, loses a node.
 """
 
