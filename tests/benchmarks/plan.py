@@ -43,7 +43,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         desks: of a tree whose agents are all in use again and again.
         topics: turns of that tree.
         topics_at_once: how many of those run side by side: an ordinary load, and one with many users.
-        call_s: how long its model takes.
+        call_s: how long its model takes, and that of a map.
+        inputs: of one map.
+        inputs_at_once: its concurrency.
     """
 
     engine: Literal["ray", "local"] = "ray"
@@ -79,6 +81,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     topics: int = 200
     topics_at_once: tuple[int, ...] = (20, 200)
     call_s: float = 0.05
+    inputs: int = 10_000
+    inputs_at_once: int = 500
 
     @property
     def has_floor(self) -> bool:
@@ -112,6 +116,7 @@ QUICK = Plan(
     peer_load=128,
     stored=100,
     topics=60,
+    inputs=2_000,
 )
 TINY = Plan(
     engine="local",
@@ -142,5 +147,7 @@ TINY = Plan(
     topics=2,
     topics_at_once=(2,),
     call_s=0.001,
+    inputs=6,
+    inputs_at_once=2,
 )
 """For the smoke test."""

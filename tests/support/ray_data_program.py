@@ -1,7 +1,7 @@
 """A program: a Ray Data pipeline over two nodes asks agents of a deployment that it joins, from parquet to parquet.
 
-Run by test_ray_data.py in a process of its own, since it makes a cluster of its own. It runs the pipeline twice. A third one, with
-many rows, loses a node.
+Run by test_ray_data.py in a process of its own, since it makes a cluster of its own. It runs the pipeline twice. Another one,
+over many rows, loses a node.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def main(folder: Path) -> None:
             print("RESULT bad", rows[7]["text"], rows[7]["output"], str(rows[7]["error"]).partition(":")[0])
             print("RESULT ids", rows[0]["invocation_id"])
             print("RESULT calls", model.calls().total())
-        lose_a_node(folder, model, lambda: cluster.remove_node(doomed, allow_graceful=False))  # type: ignore[no-untyped-call]
+        lose_a_node(folder, model, lambda: cluster.remove_node(doomed, allow_graceful=False))
     ray.shutdown()
     cluster.shutdown()  # type: ignore[no-untyped-call]
 

@@ -94,6 +94,9 @@ class TurnLookup:
 
     async def row(self, log: SessionLog, invocation_id: str) -> TurnRow | None:
         """The record of a turn that is open, paused or has ended; None for one that has not begun. Raises StoreError."""
+        if not log.head_seq:
+            # A new session. The store would be asked only after it has written that.
+            return None
         row = log.open_row(invocation_id) or await self._reader.turn(log.key, invocation_id)
         # It may have begun while the store was asked.
         return log.open_row(invocation_id) or row
