@@ -53,6 +53,8 @@ class Settings(BaseSettings):
         log_to_driver: what agents log and print reaches the program that starts the deployment.
         log_level: from which level on agents log, such as "INFO"; None: the levels that the program's loggers have at the start.
         log_format: of lines in log files, and in programs that have not configured `logging`.
+        telemetry: a function, as `module:function`, that is called once in each process of the deployment: it puts an SDK of
+            OpenTelemetry in place. None: where the variables `OTEL_EXPORTER_OTLP_…` ask for an SDK, we do.
         log_dir: the folder of log files, on each node; None: a folder beside Ray's logs.
         core_resources: amounts of Ray resources that the Session actor and the Runner take each, to be placed where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
@@ -92,6 +94,7 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] | None = None
     log_format: str = "%(asctime)s %(levelname)s %(agent)s %(name)s: %(message)s"
     log_dir: Path | None = None
+    telemetry: str | None = None
     core_resources: dict[str, float] = {}
     num_cpus: int | None = Field(default=None, gt=0)
     max_message_bytes: int = Field(default=DEFAULT_LIMITS.max_message_bytes, ge=LEAST_BYTES)
@@ -134,6 +137,13 @@ class Settings(BaseSettings):
     def _is_range(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"\d{1,5}(-\d{1,5})?", value):
             raise ValueError(f"{value!r} is no range of ports: write it as '20000-20100'")
+        return value
+
+    @field_validator("telemetry")
+    @classmethod
+    def _is_function(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*", value):
+            raise ValueError(f"{value!r} names no function: write it as 'package.module:function'")
         return value
 
     @field_validator("log_level", mode="before")

@@ -103,6 +103,7 @@ class AgentActor(Actor):
 
     async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
         enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id))
+        run.telemetry.enter()
         try:
             await run.begin(message.since)
             outcome = await self._behave(run, message)
@@ -116,6 +117,8 @@ class AgentActor(Actor):
             if run.writer.is_stopped if isinstance(error, asyncio.CancelledError) else is_cancellation(error):
                 raise
             outcome = await self._fail(run, error)
+        finally:
+            run.telemetry.end()
         if isinstance(outcome, p.Finished):
             outcome = msgspec.structs.replace(outcome, closed=run.writer.has_closed)
         return msgspec.structs.replace(

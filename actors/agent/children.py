@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 
 from actors.agent.event_writer import EventWriter
@@ -13,6 +14,7 @@ from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.flow import Work
+from actors.messages.json_types import JsonMapping
 from actors.refs.runner import RunnerRef
 from actors.rules.prompt.branches import tool_branch, tool_root
 
@@ -37,12 +39,22 @@ class Children:
         self._reader = reader
         self._writer = writer
         self.has_escalated = False
+        self._asked: Counter[str] = Counter()
         self._absorbs = getattr(spec.definition, "on_escalate", "propagate") == "absorb"
 
-    async def run(self, name: str, *, branch: str | None = None, note: Event | None = None, resume: bool = False) -> p.AnyOutcome:
+    async def run(
+        self,
+        name: str,
+        progress: JsonMapping,
+        *,
+        branch: str | None = None,
+        note: Event | None = None,
+        resume: bool = False,
+    ) -> p.AnyOutcome:
         """Run a child, on a branch or on the run's own: see SupervisorContext.run_child.
 
         Args:
+            progress: how far the run is.
             note: says that the child begins, and is on its way to the log; the child brings it along.
         """
         message = self._message
@@ -54,10 +66,20 @@ class Children:
                 branch=branch or message.branch,
                 resume=resume,
                 notes=self._writer.notes_with(note),
+                place=self._place(name, progress),
             )
         )
         self.has_escalated = self.has_escalated or (outcome.escalated and not self._absorbs)
         return outcome
+
+    def _place(self, name: str, progress: JsonMapping) -> str:
+        """Which of its runs of a child this is: see RunChild."""
+        if self._spec.definition.kind == "custom":
+            # Its code begins again after a loss, and asks for the same children again.
+            self._asked[name] += 1
+            return str(self._asked[name])
+        restarts = progress.get("restarts", {}).get(name, ())
+        return f"{progress.get('iteration', 0)}.{len(restarts)}"
 
     async def ask(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context.ask_agent."""

@@ -14,6 +14,7 @@ from actors.interfaces.clock import Clock, WallClock
 from actors.interfaces.context import Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 
@@ -44,7 +45,8 @@ class AgentEnvironment:
         toolsets: those that the agents use.
         threads_left: returns how many threads of this process are left behind in code that has not come back.
         log_file: gives the file in which this process logs what an agent says; "" for none.
-        hand_on_logs: waits a moment, until what agents have logged and printed has left the process.
+        hand_on_logs: waits a moment, until what agents have logged and printed, and telemetry, has left the process.
+        telemetry: learns of model calls and tool calls.
     """
 
     session: SessionRef
@@ -60,3 +62,4 @@ class AgentEnvironment:
     threads_left: Callable[[], int] = int
     log_file: Callable[[str], str] = no_file
     hand_on_logs: Callable[[], Awaitable[None]] = no_logs
+    telemetry: Telemetry = NO_TELEMETRY

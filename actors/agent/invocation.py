@@ -75,12 +75,14 @@ class Invocation:
         self.done: Sequence[Event] = ()
         self.progress: JsonMapping = message.progress
         self.noted_seq = message.noted_seq
+        self._noted: JsonMapping = self.progress
         kind = spec.definition.kind
         reads_state = kind == "custom" or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
         self.reader = SessionReader(session, message, view, compiles=kind == "llm", reads_state=reads_state)
         self.log: LogAccess = SessionLog(key, self.reader.all_events)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.children = Children(spec, message, runner, self.reader, self.writer)
+        self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.llm_budget = LlmBudget(message, runner, counts)
         self.give_back: Callable[[], None] = lambda: None
 
@@ -135,18 +137,20 @@ class Invocation:
     ) -> p.AnyOutcome:
         """Run a child: see SupervisorContext."""
         if progress is None:
-            outcome = await self.children.run(name, branch=branch, resume=resume)
+            outcome = await self.children.run(name, self._noted, branch=branch, resume=resume)
         else:
+            self._noted = progress
             # The note and the child set out at the same time. Either may come first, so the child brings the note along.
             note = self.writer.addressed(_note(progress))
             _, outcome = await asyncio.gather(
-                self._store_note(note), self.children.run(name, branch=branch, note=note, resume=resume)
+                self._store_note(note), self.children.run(name, progress, branch=branch, note=note, resume=resume)
             )
         await self.reader.refresh_state(outcome.state_seq)
         return outcome
 
     async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
         """Store how far the run is: see SupervisorContext."""
+        self._noted = progress
         await self._store_note(_note(progress, custom_metadata))
 
     async def _store_note(self, note: Event) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from actors.interfaces.clock import Clock
 from actors.interfaces.session import LogAccess, RunSession
+from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
@@ -139,11 +140,13 @@ class Context(RunFacts, Protocol):
         done: its events until then, oldest first, without its notes of progress.
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
         offload: runs tools that need resources of their own.
+        telemetry: learns of the run's model calls and tool calls.
     """
 
     log: LogAccess
     streaming: bool
     offload: Offload
+    telemetry: RunTelemetry
     resume_at: tuple[str, ...]
     is_resumed: bool
     done: Sequence[Event]

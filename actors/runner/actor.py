@@ -54,13 +54,14 @@ class RunnerActor(Actor):
         runner_id = f"{name}/{uuid.uuid4().hex}"
         self._directory = directory
         self._host_limit = environment.host_limit
+        self._telemetry = environment.telemetry
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
         routing, hooks, events = Routing(session), PluginHooks(environment), RunnerEvents(session)
         invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
         dispatch = Dispatch(routing, invoker, events, self._counts)
         self._requests = AgentRequests(table, dispatch, invoker)
-        self._tasks = tasks = TurnTasks(session, table, dispatch, invoker, events, hooks, self._counts)
+        self._tasks = tasks = TurnTasks(session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry)
         self._recovery = TurnRecovery(runner_id, app, shard, session, routing, table, tasks)
         user_messages = UserMessages(environment, routing, hooks)
         self._starter = TurnStarter(runner_id, session, routing, user_messages, table, tasks, self._recovery)
@@ -115,4 +116,5 @@ class RunnerActor(Actor):
         """Cancel the turns that run, and stop every agent."""
         await self._tasks.cancel_all()
         await self._directory.close()
+        await self._telemetry.flush()
         return p.Ack()

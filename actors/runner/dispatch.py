@@ -50,11 +50,15 @@ class Dispatch:
         is_asked = message.user_event is not None
         user_event = message.user_event or turn.message.stored
         if message.work is not None:
-            run = Run(message.child, message.branch, user_event, parent, notes=message.notes, asked=message.child)
+            place = f"{message.work.run}/{message.work.round}"
+            run = Run(message.child, message.branch, user_event, parent, notes=message.notes, asked=message.child, place=place)
             return await self._invoker.invoke(turn, run, resume=False, work=message.work)
         # The answers of the user are for the tree: an agent that is asked as a tool has no part in them.
         agents = [message.child] if is_asked else self._routing.entries(turn, message.child, scope=message.child)
-        runs = [Run(agent, message.branch, user_event, parent, notes=message.notes, asked=message.child) for agent in agents]
+        runs = [
+            Run(agent, message.branch, user_event, parent, notes=message.notes, asked=message.child, place=message.place)
+            for agent in agents
+        ]
         return await self._run_each(turn, runs, scope=message.child, resume=message.resume)
 
     async def _run_each(self, turn: RunningTurn, runs: Sequence[Run], *, scope: str | None, resume: bool) -> p.AnyOutcome:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import Directory
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.refs.session import SessionRef
@@ -25,6 +26,7 @@ class RunnerEnvironment:
         limits: how large an event may be.
         store_timeout_s: how long the artifact store may take for one artifact.
         host_limit: how many processes with agents there may be; None without a limit.
+        telemetry: learns of turns and runs.
     """
 
     session: SessionRef
@@ -34,3 +36,4 @@ class RunnerEnvironment:
     limits: Limits = DEFAULT_LIMITS
     store_timeout_s: float = 30.0
     host_limit: HostLimit | None = None
+    telemetry: Telemetry = NO_TELEMETRY

@@ -75,6 +75,15 @@ class Invoker:
 
     async def invoke(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None = None) -> p.AnyOutcome:
         """Run one agent, by as many actors as it takes. Raises FencedError, StoreError."""
+        outcome: p.AnyOutcome | None = None
+        turn.trace.begin_run(run)
+        try:
+            outcome = await self._outcome(turn, run, resume=resume, work=work)
+        finally:
+            turn.trace.end_run(run, outcome)
+        return outcome
+
+    async def _outcome(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> p.AnyOutcome:
         order = self._order(turn, run, resume=resume, work=work)
         turn.llm_calls += order.work_calls
         while True:
@@ -83,6 +92,7 @@ class Invoker:
             except ActorLostError as error:
                 # Runs that share an actor are lost together, and those that wait for one to live get the same error.
                 losses = turn.count_loss(run.agent, run.link or error)
+                turn.trace.lost(run, error)
                 try:
                     await self._abandon(turn, run)
                 except FencedError:
@@ -142,6 +152,7 @@ class Invoker:
             since=after_seq,
             work=order.work,
             notes=run.notes,
+            traceparent=turn.trace.traceparent(run),
         )
 
     def _allowance(self, turn: RunningTurn, run: Run, order: _Order) -> int | None:

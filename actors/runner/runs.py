@@ -21,8 +21,11 @@ class Run:
         user_event: what the agent is asked.
         parent: the run that asked for it; None: the Runner itself.
         asked: the agent that `parent` has asked for: this one, or one that has transferred to it; "" without a parent.
+        place: see RunChild.
+        before: the run that has transferred to this one; None: it is the first for what was asked.
         transfer_seq: the seq of the transfer by which the agent got the floor; None: it had it from the beginning.
         notes: see RunChild.
+        span_id: of its span, once that is known.
         number: names the run in everything that it writes; 0 until it has begun.
         link: the link to its actor, once that lives.
         stopped: there while the run is being stopped, and set when it can write nothing more.
@@ -37,6 +40,8 @@ class Run:
         transfer_seq: int | None = None,
         notes: Sequence[Note] = (),
         asked: str = "",
+        place: str = "",
+        before: Run | None = None,
     ) -> None:
         self.agent = agent
         self.branch = branch
@@ -45,6 +50,9 @@ class Run:
         self.transfer_seq = transfer_seq
         self.notes = notes
         self.asked = asked
+        self.place = place
+        self.before = before
+        self.span_id = ""
         self.number = 0
         self.link: Link | None = None
         self.stopped: asyncio.Event | None = None
@@ -56,11 +64,21 @@ class Run:
 
     def transferred(self, to: str, seq: int) -> Run:
         """The run of the agent that this one has transferred to, with the event at `seq`."""
-        return Run(to, self.branch, self.user_event, self.parent, seq, asked=self.asked)
+        return Run(to, self.branch, self.user_event, self.parent, seq, asked=self.asked, before=self)
 
     def repeated(self) -> Run:
         """The same run by another actor."""
-        return Run(self.agent, self.branch, self.user_event, self.parent, self.transfer_seq, self.notes, self.asked)
+        return Run(
+            self.agent,
+            self.branch,
+            self.user_event,
+            self.parent,
+            self.transfer_seq,
+            self.notes,
+            self.asked,
+            self.place,
+            self.before,
+        )
 
     def is_below(self, other: Run) -> bool:
         """True when it is the other one, or was asked for by that one or by a run below it."""

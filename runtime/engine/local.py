@@ -15,6 +15,7 @@ from actors.definitions.tree import AgentTree
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
+from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import Link
 from actors.limiter.actor import LimiterActor
 from actors.messages.codec import encode
@@ -36,6 +37,7 @@ from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
 from runtime.logs.records import mark_records
 from runtime.models.registry import resolve
+from runtime.telemetry.setup import process_telemetry
 
 
 class LocalLink:
@@ -119,6 +121,7 @@ class LocalEngine:
         self._deployment = deployment
         self._plans = FlowRegistry(deployment.plans())
         self._threads: ToolThreads | None = None
+        self._telemetry: Telemetry = NO_TELEMETRY
         self._limiter_client: LimiterClient | None = None
 
     def prepare(self) -> None:
@@ -130,6 +133,7 @@ class LocalEngine:
         mark_records()
         settings = self._deployment.settings
         set_variables(settings.variables)
+        self._telemetry = process_telemetry(settings, self._deployment.app_name)
         self._threads = ToolThreads(settings.tool_threads)
         asyncio.get_running_loop().set_default_executor(self._threads)
         if settings.model_limits:
@@ -165,7 +169,13 @@ class LocalEngine:
         artifacts = open_artifact_store(deployment.artifact_store)
         directory = LocalDirectory(deployment.tree)
         environment = RunnerEnvironment(
-            self.session, directory, artifacts, deployment.tree.plugins, limits, deployment.settings.store_timeout_s
+            self.session,
+            directory,
+            artifacts,
+            deployment.tree.plugins,
+            limits,
+            deployment.settings.store_timeout_s,
+            telemetry=self._telemetry,
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
@@ -178,6 +188,7 @@ class LocalEngine:
             limiter=self._limiter_client,
             threads_left=self._threads_left,
             clock=self.loop_clock or WallClock(),
+            telemetry=self._telemetry,
         )
         return runner
 

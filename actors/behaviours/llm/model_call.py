@@ -20,6 +20,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
+from actors.interfaces.telemetry import ModelCallSpan
 from actors.messages.content import Content, Part
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
@@ -133,9 +134,16 @@ class ModelCall:
     async def _generate(self, request: LlmRequest) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
         answer = model_answer.Answer(self._model_name)
+        with self._context.telemetry.model_call(request, self._model_name, stream=self._context.streaming) as call:
+            response = await self._answer(request, answer, call)
+            call.answered(response)
+        return response
+
+    async def _answer(self, request: LlmRequest, answer: model_answer.Answer, call: ModelCallSpan) -> LlmResponse:
         pieces = _Pieces()
         async with Responses(self._model, request, stream=self._context.streaming) as responses:
             async for response in responses:
+                call.chunk()
                 if getattr(response, "partial", False):
                     answer.add_partial()
                     content = model_answer.partial_content(response.content, self._model_name, self._spec.limits.max_inline_bytes)

@@ -20,6 +20,7 @@ from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.context import Context
+from actors.interfaces.telemetry import ToolCallSpan
 from actors.messages.codec import decode, encode, flaw, plain_sized
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
@@ -173,7 +174,9 @@ class ToolCalls:
             if response is not None or (call.id not in decided and await self._ask(tool, call)):
                 return ToolResult(call, actions, response)
         try:
-            result = await self._call(tool, dict(call.args or {}), self._tool_context(call.id or "", actions))
+            with self._context.telemetry.tool_call(call, tool.description) as span:
+                result = await self._call(tool, dict(call.args or {}), self._tool_context(call.id or "", actions), span)
+                span.answered(result)
             if result is None and tool.is_long_running:
                 return ToolResult(call, actions, None)
             data, size = plain_sized(result)
@@ -190,7 +193,7 @@ class ToolCalls:
         available = ", ".join(self.by_name) if self.by_name else "none"
         return f"there is no tool {name!r}.{did_you_mean(name, self.by_name)} Available tools: {available}"
 
-    async def _call(self, tool: Tool, args: JsonObject, context: ToolContext) -> Any:
+    async def _call(self, tool: Tool, args: JsonObject, context: ToolContext, span: ToolCallSpan) -> Any:
         """Run a tool, with the callbacks around it."""
         hooks = self._spec.hooks
         result = await first_result(hooks("before_tool_callback"), tool, args, context)
@@ -203,6 +206,7 @@ class ToolCalls:
             except BaseException as error:  # A tool is the user's code: whatever it raises, the model is error_text and goes on.
                 if is_cancellation(error):
                     raise
+                span.failed(error)
                 result = await first_result(hooks("on_tool_error_callback"), tool, args, context, error)
                 if result is None:
                     self._log(tool.name, error)

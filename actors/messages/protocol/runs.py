@@ -37,6 +37,7 @@ class Invoke(Message, frozen=True, kw_only=True):
         work: the run is this round of a flow.
         notes: of the supervisors above, as far as these do not know yet that they are stored: they go with all that the run
             stores, until one of its appends is acknowledged.
+        traceparent: the run's span, under which the process tells what it does; "" without telemetry.
     """
 
     turn: TurnRef
@@ -57,6 +58,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     since: int = 0
     work: Work | None = None
     notes: Sequence[Note] = ()
+    traceparent: str = ""
 
 
 class StopRun(Message, frozen=True, kw_only=True):
@@ -75,6 +77,7 @@ class RunChild(Message, frozen=True, kw_only=True):
         resume, since: see Invoke.
         work: the round of a flow that the child does; it may stand anywhere in the tree.
         notes: see Invoke. The last one says that the child begins, if that is noted.
+        place: tells the runs apart that the asking run wants of one child; the same when it asks again after a loss.
     """
 
     turn: TurnRef
@@ -86,6 +89,7 @@ class RunChild(Message, frozen=True, kw_only=True):
     since: int = 0
     work: Work | None = None
     notes: Sequence[Note] = ()
+    place: str = ""
 
 
 class StopBranch(Message, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
         event_id: the id for the user's event, the same in a retry; "" leaves it to the Runner.
         subscriber: follows the turn from its opening on; "": no subscriber does.
         flow: the name of the definition of the flow that the turn carries out; "": an agent is selected for it.
+        traceparent: the span of the caller, as the header of that name has it; "" without one.
     """
 
     key: SessionKey
@@ -35,6 +36,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     auto_create: bool = False
     subscriber: str = ""
     flow: str = ""
+    traceparent: str = ""
 
 
 class TurnStarted(Message, frozen=True, kw_only=True):
@@ -126,6 +128,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         subscriber: see StartTurn.
         runner: the id of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
+        traceparent: see StartTurn. It stays in the record of a turn that begins.
     """
 
     key: SessionKey
@@ -139,6 +142,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     subscriber: str = ""
     runner: str = ""
     interrupting: str = ""
+    traceparent: str = ""
 
 
 class TransferRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -183,6 +187,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
         authors: the log's agents, the most recent first, as far as they decide which agent is selected.
         state: the session's state, all scopes, encoded.
         progress: of a turn that continues after a pause; None for a new one.
+        traceparent: the one with which the turn began.
     """
 
     epoch: int
@@ -191,6 +196,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
     authors: tuple[str, ...] = ()
     state: bytes = b""
     progress: TurnProgress | None = None
+    traceparent: str = ""
 
 
 class TurnJoined(Message, frozen=True, kw_only=True):
@@ -272,6 +278,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
         generation: names the log, as in TurnBegun.
         authors: the log's agents before the event, the most recent first, as far as they decide which agent is selected.
         progress: how far the turn is.
+        traceparent: the one with which the turn began.
     """
 
     epoch: int
@@ -282,6 +289,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
     generation: str
     authors: tuple[str, ...] = ()
     progress: TurnProgress
+    traceparent: str = ""
 
 
 class TurnKept(Message, frozen=True, kw_only=True):

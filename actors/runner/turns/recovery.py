@@ -98,10 +98,12 @@ class TurnRecovery:
             CONTROLLER if is_flow else self._routing.select(resumed.authors, resumed.caller),
             OpeningMessage(event, p.StoredEvent(resumed.seq, resumed.event), resumed.config),
             Recovered(resumed.progress, is_answered=bool(resumed.caller)),
+            traceparent=resumed.traceparent,
         )
         turn.callers = self._routing.waiting_callers(resumed.progress)
         turn.llm_calls = self._routing.llm_calls(resumed.progress)
         if self._tasks.launch(turn) and before is not None:
             # Everything that it writes is refused from now on, the end of the turn, too.
+            before.is_replaced = True
             before.cancel()
         return turn.agent

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
@@ -18,6 +19,7 @@ from actors.rules.prompt.branches import state_key, tool_root
 from actors.rules.routing import resumption
 from actors.runner.runs import Run, Runs
 from actors.runner.turns.origin import New, Origin, Recovered
+from actors.runner.turns.trace import TurnTrace
 
 TurnKey = tuple[SessionKey, str]
 """Names a turn: its session and its invocation id."""
@@ -64,8 +66,11 @@ class RunningTurn:
         llm_calls: model calls that its runs have made.
         transfers: how often it was transferred.
         runs: its runs.
+        trace: its spans.
+        answerer: the `traceparent` of who has answered its calls; "" without one.
         task: runs it.
         is_cancelled: its task has been cancelled, or must end at once when it starts.
+        is_replaced: a newer epoch of it runs here, which goes on in its spans.
         is_ending: how it ends is decided: its task stops what is left of it, and closes it.
         has_started: its task has made its first step.
     """
@@ -79,6 +84,8 @@ class RunningTurn:
         *,
         state: bytes = b"",
         callers: Sequence[str] = (),
+        traceparent: str = "",
+        answerer: str = "",
     ) -> None:
         self.ref = ref
         self.agent = agent
@@ -94,8 +101,11 @@ class RunningTurn:
         self.transfers = 0
         self._lost: dict[str, list[object]] = {}
         self.runs = Runs()
+        self.trace = TurnTrace(traceparent)
+        self.answerer = answerer
         self.task: asyncio.Task[None] | None = None
         self.is_cancelled = False
+        self.is_replaced = False
         self.is_ending = False
         self.has_started = False
 
@@ -135,6 +145,19 @@ class RunningTurn:
         if all(actor is not each for each in lost):
             lost.append(actor)
         return len(lost)
+
+    def begin_trace(self, telemetry: Telemetry) -> None:
+        """Tell that the turn begins, or is taken up."""
+        opened_seq = self.message.stored.seq
+        self.trace.begin(
+            telemetry,
+            self.ref,
+            self.agent,
+            first_seq=self.progress.first_seq if self.progress is not None else opened_seq,
+            opened_seq=opened_seq,
+            begun_s=self.message.event.timestamp,
+            answerer=self.answerer,
+        )
 
     def by(self, run: Run) -> p.TurnRef:
         """The fencing token with which the run writes."""

@@ -116,7 +116,8 @@ class TurnStarter:
                     agent = self._recovery.run(key, opened)
                 case p.TurnBegun():
                     agent = CONTROLLER if message.flow else self._routing.select(opened.authors, found.caller)
-                    self._launch(key, agent, OpeningMessage(event, p.StoredEvent(opened.seq, raw), message.config), opened)
+                    opening = OpeningMessage(event, p.StoredEvent(opened.seq, raw), message.config)
+                    self._launch(key, agent, opening, opened, message.traceparent)
                     # The agent first: the driver does not wait for this reply.
                     await asyncio.sleep(0)
         return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
@@ -133,6 +134,7 @@ class TurnStarter:
             config=message.config,
             subscriber=message.subscriber,
             runner=self._runner_id,
+            traceparent=message.traceparent,
         )
 
     async def _open(self, request: p.OpenTurn) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
@@ -161,13 +163,15 @@ class TurnStarter:
             raise opened
         return opened
 
-    def _launch(self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun) -> None:
+    def _launch(self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun, caller: str) -> None:
         turn = RunningTurn(
             p.TurnRef(*key, begun.epoch, generation=begun.generation),
             agent,
             message,
             Answered(begun.progress) if begun.progress is not None else New(),
             state=begun.state,
+            traceparent=begun.traceparent,
+            answerer=caller if begun.progress is not None else "",
         )
         if begun.progress is not None:
             turn.callers = self._routing.waiting_callers(begun.progress)

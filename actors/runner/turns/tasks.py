@@ -9,6 +9,7 @@ from collections import Counter
 import msgspec
 
 from actors.errors import FencedError, PluginFailedError, RaygroveError, RequestError
+from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.runner.dispatch import Dispatch
@@ -35,6 +36,7 @@ class TurnTasks:
         events: stores what hooks leave in the log.
         hooks: the plugins' hooks around a turn.
         counts: the Runner's figures.
+        telemetry: learns of the turns.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class TurnTasks:
         events: RunnerEvents,
         hooks: PluginHooks,
         counts: Counter[str],
+        telemetry: Telemetry,
     ) -> None:
         self._session = session
         self._table = table
@@ -54,12 +57,15 @@ class TurnTasks:
         self._events = events
         self._hooks = hooks
         self._counts = counts
+        self._telemetry = telemetry
 
     def launch(self, turn: RunningTurn) -> bool:
         """Run a turn that is open, in a task of its own. Returns False when it is out of date: see TurnTable.add."""
         if not self._table.add(turn):
             return False
         self._counts["turns"] += 1
+        if self._telemetry.is_on:
+            turn.begin_trace(self._telemetry)
         turn.task = asyncio.create_task(self._run(turn))
         return True
 
@@ -88,8 +94,9 @@ class TurnTasks:
         if left:
             await self._invoker.stop(turn, left)
         self._table.remove(turn)
-        if not (isinstance(outcome, p.Finished) and outcome.closed):
-            await self._close(turn, outcome)
+        is_closed = isinstance(outcome, p.Finished) and outcome.closed
+        if (is_closed or await self._close(turn, outcome)) and not turn.is_replaced:
+            turn.trace.end(outcome)
 
     async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
         """How the turn ends, whatever goes wrong in it."""
@@ -142,11 +149,13 @@ class TurnTasks:
         await self._events.append(turn, turn.agent, msgspec.structs.replace(event, actions=actions))
         return has_answered
 
-    async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> None:
+    async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> bool:
+        """Store how a turn has ended. Returns False when that is another Runner's to say."""
         try:
             await self._session.close_turn(p.CloseTurn(turn=turn.ref, agent=turn.agent, outcome=outcome))
         except FencedError:
             # Another Runner has resumed the turn, and closes it.
-            pass
+            return False
         except RaygroveError as error:
             logger.error("the record of turn %s could not be written: %s", turn.ref.invocation_id, error)
+        return True

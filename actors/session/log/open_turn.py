@@ -52,6 +52,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
 
     temp: JsonObject = {}
     config: RunConfig = RunConfig()
+    traceparent: str = ""
 
 
 class OpenTurn:
@@ -62,17 +63,21 @@ class OpenTurn:
         config: the options with which it was opened last.
         runner: the id of the Runner that runs it; "" when that is not known, since an actor was restarted: the turn is lost.
         temp: its `temp:` state, by keys without prefix.
+        traceparent: the span of the caller that began it; "" without one.
         lost: the numbers of runs that may write no more.
         is_ending: its end is on the way to the disk; nothing else is accepted for it.
         stored: the positions of its events, by id.
         open_calls: its function calls without a response, by id.
     """
 
-    def __init__(self, row: TurnRow, config: RunConfig, runner: str = "", temp: JsonMapping | None = None) -> None:
+    def __init__(
+        self, row: TurnRow, config: RunConfig, runner: str = "", temp: JsonMapping | None = None, traceparent: str = ""
+    ) -> None:
         self.row = row
         self.config = config
         self.runner = runner
         self.temp = dict(temp or {})
+        self.traceparent = traceparent
         self.lost: set[int] = set()
         self.is_ending = False
         self.forget()
@@ -81,7 +86,7 @@ class OpenTurn:
     def of(cls, row: TurnRow) -> OpenTurn:
         """The turn of a record. Its events have to be noted."""
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
-        return cls(row, carried.config, temp=carried.temp)
+        return cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
 
     def forget(self) -> None:
         """Forget its events: they have to be noted again, from the first."""
@@ -95,8 +100,8 @@ class OpenTurn:
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open."""
-        carries_nothing = not self.temp and self.config == _DEFAULT
-        temp = b"" if carries_nothing else encode(_Carried(self.temp, self.config))
+        carries_nothing = not self.temp and self.config == _DEFAULT and not self.traceparent
+        temp = b"" if carries_nothing else encode(_Carried(self.temp, self.config, self.traceparent))
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq))
 
     def ended(self, agent: str, outcome: outcomes.AnyOutcome, new_events: int = 0) -> TurnRow:

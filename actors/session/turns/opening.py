@@ -189,7 +189,7 @@ class TurnOpener:
         row = TurnRow(
             invocation_id=message.invocation_id, status="running", epoch=1, first_seq=seq, opened_seq=seq, begun_s=now_s()
         )
-        return await self._store(request, OpenTurn(row, message.config, message.runner))
+        return await self._store(request, OpenTurn(row, message.config, message.runner, traceparent=message.traceparent))
 
     async def _continue_paused(self, request: _Request) -> p.TurnBegun:
         """Continue the turn whose calls the message answers."""
@@ -237,6 +237,7 @@ class TurnOpener:
             generation=log.generation,
             authors=self._parts.deciding(log.authors()),
             state=encode(log.merged_state()),
+            traceparent=turn.traceparent,
         )
 
     def _let_go(self, request: _Request, error: BaseException) -> None:

@@ -88,6 +88,7 @@ class TurnRecovery:
             generation=log.generation,
             authors=self._parts.deciding(selectable(authors)),
             progress=turn.progress(),
+            traceparent=turn.traceparent,
         )
 
     async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:

@@ -27,6 +27,7 @@ from runtime.cluster.transport.wires import Wires
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
 from runtime.logs.options import LogOptions
 from runtime.settings import Settings
+from runtime.telemetry.setup import process_telemetry
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory]:
         limits=settings.limits,
         store_timeout_s=settings.store_timeout_s,
         host_limit=directory.limit,
+        telemetry=process_telemetry(settings, app_name),
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
     return runner, directory

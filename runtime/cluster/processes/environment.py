@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 
 from ray import cloudpickle
 
@@ -22,6 +21,7 @@ from runtime.engine.variables import set_variables
 from runtime.logs.options import LogOptions
 from runtime.models.registry import resolve
 from runtime.settings import Settings
+from runtime.telemetry.setup import process_telemetry
 
 
 def build_environment(
@@ -32,7 +32,7 @@ def build_environment(
     wires: Wires,
     threads_left: Callable[[], int],
 ) -> AgentEnvironment:
-    """Build what all agents in a process share: clients of the core actors, the artifact store, models, tool tasks and logs.
+    """Build what all agents in a process share: clients of the core actors, artifacts, models, tool tasks, logs and telemetry.
 
     It sets the environment variables of the settings first: neither definitions nor tools are loaded yet.
 
@@ -44,6 +44,11 @@ def build_environment(
     restart_timeout_s = settings.restart_timeout_s
     (runner,) = core.runners
     logs = ProcessLogs(log_options, "agents", to_runner(runner))
+    telemetry = process_telemetry(settings, log_options.app_name)
+
+    async def hand_on() -> None:
+        await asyncio.gather(asyncio.to_thread(logs.hand_on), telemetry.flush())
+
     limiter: LimiterClient | None = None
     if core.limiter is not None:
         limiter = LimiterClient(limiter_ref(wires, core.limiter, restart_timeout_s), settings.model_limits)
@@ -58,5 +63,6 @@ def build_environment(
         limiter=limiter,
         threads_left=threads_left,
         log_file=logs.path,
-        hand_on_logs=partial(asyncio.to_thread, logs.hand_on),
+        hand_on_logs=hand_on,
+        telemetry=telemetry,
     )

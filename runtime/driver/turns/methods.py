@@ -28,6 +28,7 @@ from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.user_message import has_function_responses, to_content, to_state
 from runtime.engine.flow_registry import FlowRegistry
+from runtime.telemetry.caller import callers_traceparent
 
 
 class TurnMethods:
@@ -156,7 +157,7 @@ class TurnMethods:
             raise RequestError("answer needs user_id and session_id, or a PendingCall, which has both")
         turns = self._open_turns()
         key = checked_key(self.app_name, user_id, session_id)
-        invocation_id, event_id = new_invocation_id(), new_event_id()
+        invocation_id, event_id, traceparent = new_invocation_id(), new_event_id(), callers_traceparent()
 
         async def build() -> p.StartTurn:
             message = p.ListPending(app=key.app, user=key.user, session=key.session, with_open=True)
@@ -167,6 +168,7 @@ class TurnMethods:
                 event_id=event_id,
                 content=to_message(answers, pending, key.session),
                 config=run_config or RunConfig(),
+                traceparent=traceparent,
             )
 
         state = TurnState(key, invocation_id, is_answer=True)
@@ -194,6 +196,7 @@ class TurnMethods:
             content=to_content(message),
             config=run_config or RunConfig(),
             state_delta=to_state(state_delta),
+            traceparent=callers_traceparent(),
             auto_create=self._client.engine.auto_create_session if auto_create_session is None else auto_create_session,
         )
 

@@ -1,0 +1,1 @@
+"""How spans are named, so that every process that tells of the same thing gives it the same id."""

@@ -1,0 +1,99 @@
+"""One trace of a turn from many processes, one of which is killed, as an OTLP receiver gets it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+
+from actors import Event, LlmAgent, ParallelAgent, SequentialAgent, tool
+from actors.testing import PatternModel
+from runtime.settings import Settings
+from runtime.telemetry.caller import called_with
+from tests.support.otlp_receiver import Received, SpanTree, otlp_receiver
+from tests.support.runtimes import Deploy, run_turn
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@tool
+def look(what: str) -> dict[str, Any]:
+    """Look something up."""
+    return {"what": what}
+
+
+@tool
+def die_once(mark: str) -> dict[str, Any]:
+    """End this process, the first time."""
+    path = Path(mark)
+    if not path.exists():
+        path.touch()
+        # Spans that wait in a process are lost with it.
+        provider: Any = trace.get_tracer_provider()
+        provider.force_flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"alive": True}
+
+
+def team(mark: str) -> LlmAgent:
+    """An agent that transfers to a sequence: two at once, then one whose process is killed."""
+    looking = PatternModel([("tool:look", "seen")], default={"call": "look", "args": {"what": "it"}})
+    dying = PatternModel([("tool:die_once", "done")], default={"call": "die_once", "args": {"mark": mark}})
+    both = ParallelAgent(name="both", sub_agents=[LlmAgent(name=name, model=looking, tools=[look]) for name in ("left", "right")])
+    last = LlmAgent(name="last", model=dying, tools=[die_once])
+    work = SequentialAgent(name="work", sub_agents=[both, last])
+    return LlmAgent(name="desk", model=PatternModel([], default={"transfer": "work"}), sub_agents=[work])
+
+
+def check_against_log(tree: SpanTree, events: list[Event]) -> None:
+    """Every agent, call and answer of the log has its span, and no other has."""
+    spoken = {event.author for event in events if event.author != "user"}
+    assert {span.attributes["gen_ai.agent.name"] for span in tree.of("invoke_agent")} == spoken | {"both"}
+    calls = {call.id: call.name for event in events for call in event.function_calls()}
+    assert {
+        span.attributes["gen_ai.tool.call.id"]: span.attributes["gen_ai.tool.name"] for span in tree.of("execute_tool")
+    } == calls
+    answers = Counter(event.author for event in events if event.content is not None and event.content.role == "model")
+    asked = Counter(span.attributes["gen_ai.agent.name"] for span in tree.of("chat"))
+    assert asked == answers
+
+
+def test_a_turn_with_a_killed_agent_is_one_tree_from_many_processes(tmp_path: Path) -> None:
+    with otlp_receiver() as received:
+        settings = Settings(max_live_agents=3, env={"OTEL_EXPORTER_OTLP_ENDPOINT": received.url})
+        with Deploy("ray", tmp_path)(team(str(tmp_path / "mark")), settings=settings) as rt, called_with(CALLER):
+            events = run_turn(rt, "go")
+            assert rt.statistics().runner.counts["hosts"] >= 2
+            invocation_id = events[0].invocation_id
+        check(received, events, invocation_id)
+
+
+def check(received: Received, events: list[Event], invocation_id: str) -> None:
+    tree = SpanTree(received.spans, CALLER)
+    check_against_log(tree, events)
+    assert len({span.pid for span in tree.spans}) >= 3
+    assert tree.root.name == "invoke_workflow test"
+    assert tree.root.attributes["raygrove.invocation_id"] == invocation_id
+    runs = {span.attributes["gen_ai.agent.name"]: span for span in tree.of("invoke_agent")}
+    assert {agent: tree.above(span) for agent, span in runs.items()} == {
+        "desk": "invoke_workflow test",
+        "work": "invoke_workflow test",
+        "both": "invoke_agent work",
+        "left": "invoke_agent both",
+        "right": "invoke_agent both",
+        "last": "invoke_agent work",
+    }
+    assert runs["work"].links == {runs["desk"].span_id: "transfer"}
+    assert (runs["last"].attributes["raygrove.losses"], runs["last"].events) == (1, ("raygrove.process_lost",))
+    for span in [*tree.of("chat"), *tree.of("execute_tool")]:
+        assert tree.above(span) == f"invoke_agent {span.attributes['gen_ai.agent.name']}"
+    names = {each.name for each in received.histograms}
+    assert {"gen_ai.workflow.duration", "gen_ai.invoke_agent.duration", "gen_ai.client.operation.duration"} <= names
+    assert {"gen_ai.execute_tool.duration", "gen_ai.invoke_agent.inference_calls", "gen_ai.invoke_agent.tool_calls"} <= names
