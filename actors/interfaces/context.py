@@ -13,7 +13,9 @@ from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.memory import MemoryEntry
+from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.session import SessionKey
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
 
@@ -54,6 +56,27 @@ class Offload(Protocol):
         Raises:
             Exception: what the function raises.
         """
+        ...
+
+
+class McpAccess(Protocol):
+    """The MCP servers that agents have tools of."""
+
+    async def list_tools(self, server: McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[McpToolInfo]:
+        """The tools of a server.
+
+        Args:
+            session: for which they are asked.
+            headers: of this session's requests.
+
+        Raises:
+            McpServerError: the server cannot be reached.
+            DefinitionError: another server has the name, or the library for MCP is missing.
+        """
+        ...
+
+    async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
+        """Call a tool of a server. Raises as `list_tools` does."""
         ...
 
 
@@ -139,11 +162,13 @@ class Context(RunFacts, Protocol):
         done: its events until then, oldest first, without its notes of progress.
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
         offload: runs tools that need resources of their own.
+        mcp: the MCP servers.
     """
 
     log: LogAccess
     streaming: bool
     offload: Offload
+    mcp: McpAccess
     resume_at: tuple[str, ...]
     is_resumed: bool
     done: Sequence[Event]

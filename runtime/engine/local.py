@@ -21,6 +21,7 @@ from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey, Shard
 from actors.refs.limiter import LimiterRef
+from actors.refs.mcp import McpServers
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
@@ -31,6 +32,7 @@ from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.engine.deployment import Deployment, model_names, obstacles
 from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.local_mcp import LocalMcpServers
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
 from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
@@ -120,6 +122,8 @@ class LocalEngine:
         self._plans = FlowRegistry(deployment.plans())
         self._threads: ToolThreads | None = None
         self._limiter_client: LimiterClient | None = None
+        self._mcp_servers = LocalMcpServers(LocalLink)
+        self._mcp = McpServers(self._mcp_servers.find)
 
     def prepare(self) -> None:
         """Check what can be checked of the artifact store. Raises StoreError."""
@@ -176,6 +180,7 @@ class LocalEngine:
             resolve,
             self._plans.find,
             limiter=self._limiter_client,
+            mcp=self._mcp,
             threads_left=self._threads_left,
             clock=self.loop_clock or WallClock(),
         )
@@ -200,6 +205,7 @@ class LocalEngine:
         if self.loop_clock is not None:
             self.loop_clock.thaw()
         await self.runner.stop()
+        await self._mcp_servers.stop()
         await self.session.stop()
         if self._limiter_client is not None and self.limiter is not None:
             await self._limiter_client.close()
