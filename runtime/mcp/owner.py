@@ -139,8 +139,8 @@ class Owner(Generic[C]):
                 task.add_done_callback(tasks.discard)
         finally:
             left = [*tasks, beside]
-                running = asyncio.ensure_future(command(connection))
-                task.cancel()
+            for each in left:
+                each.cancel()
             await asyncio.wait(left)
 
 
