@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext, ToolContext
-from actors.errors import ActorLostError, McpServerError, McpToolError
+from actors.errors import McpToolError
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration
@@ -68,7 +68,6 @@ class McpTool(Tool):
             McpToolError: the tool has failed.
             McpServerError: the server gives no answer.
         """
-        server = self._source.server
         message = CallMcpTool(
             session=context.session_key,
             headers=await self._source.session_headers(context),
@@ -78,11 +77,7 @@ class McpTool(Tool):
             memo=context.input.memo if context.input is not None else None,
             answer=context.input.response if context.input is not None else None,
         )
-        try:
-            result = await context.mcp.call_tool(server, message)
-        except ActorLostError as error:
-            # The run can go on without the server: its model is given the error.
-            raise McpServerError(server.name, str(error)) from error
+        result = await context.mcp.call_tool(self._source.server, message)
         if result.question is not None:
             context.request_input(result.question, result.memo)
             return None
