@@ -21,7 +21,7 @@ from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey, Shard
 from actors.refs.limiter import LimiterRef
-from actors.refs.mcp import McpServers
+from actors.refs.mcp import McpRef, McpServers
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
@@ -191,6 +191,10 @@ class LocalEngine:
 
     def connections(self) -> None:
         """No message leaves this process."""
+
+    async def mcp_servers(self) -> Mapping[str, McpRef]:
+        """Clients of the actors of MCP servers: see Engine."""
+        return self._mcp_servers.started()
 
     async def leave(self) -> None:
         """Stop the actors, which cannot outlive this process."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from actors.actor import Actor
 from actors.errors import DefinitionError
@@ -30,6 +30,10 @@ class LocalMcpServers:
             known = self._started[server.name] = server, McpRef(self._link(McpActor(server, f"mcp/{server.name}")))
         refuse_other(server, known[0])
         return known[1]
+
+    def started(self) -> Mapping[str, McpRef]:
+        """Clients of the actors that live, by the names of the servers."""
+        return {name: ref for name, (_, ref) in self._started.items()}
 
     async def stop(self) -> None:
         """Stop all actors."""

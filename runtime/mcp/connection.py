@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
@@ -17,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from actors.errors import McpServerError, RaygroveError
+from actors.errors import DefinitionError, McpServerError, RaygroveError
 from actors.messages import protocol as p
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
@@ -106,6 +108,10 @@ class Connection:
             transport: Any
             if server.command:
                 command, *args = server.command
+                if (os.sep not in command or os.path.isabs(command)) and shutil.which(command) is None:
+                    raise DefinitionError(
+                        f"McpTools {server.name!r}: there is no command {command!r} where the actor of the server runs"
+                    )
                 parameters = StdioServerParameters(
                     command=command, args=args, env=filled_in(server.name, server.env), cwd=server.cwd
                 )

@@ -60,6 +60,7 @@ class Owner(Generic[C]):
             await asyncio.shield(opened)
         except asyncio.CancelledError:
             self._task.cancel()
+            await asyncio.wait([self._task])
             raise
 
     def retire(self) -> None:
