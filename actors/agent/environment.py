@@ -9,9 +9,10 @@ from actors.agent.rate_limited_model import LimiterClient
 from actors.agent.session_views import ViewMemory
 from actors.agent.toolsets import OpenToolsets
 from actors.definitions.flows.plan import PlanSource, no_plans
+from actors.definitions.tools.mcp.access import NoMcp
 from actors.definitions.tools.offload import in_process
 from actors.interfaces.clock import Clock, WallClock
-from actors.interfaces.context import Offload
+from actors.interfaces.context import McpAccess, Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
@@ -39,6 +40,7 @@ class AgentEnvironment:
         resolve: returns the model for an agent's name and its model, a name or an object. Raises UnknownModelError.
         plans: finds the definition of a flow by its name.
         offload: runs tools that need resources of their own.
+        mcp: the MCP servers.
         clock: the time by which supervisors wait.
         limiter: the client of the rate limiter; None if no model is limited.
         views: the memory for what the agents know of sessions.
@@ -55,6 +57,7 @@ class AgentEnvironment:
     resolve: Callable[[str, str | Model], Model]
     plans: PlanSource = no_plans
     offload: Offload = in_process
+    mcp: McpAccess = field(default_factory=NoMcp)
     clock: Clock = field(default_factory=WallClock)
     limiter: LimiterClient | None = None
     views: ViewMemory = field(default_factory=ViewMemory)

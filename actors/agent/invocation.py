@@ -69,6 +69,7 @@ class Invocation:
         self.run_config = message.config
         self.streaming = message.config.streaming == "sse"
         self.offload = environment.offload
+        self.mcp = environment.mcp
         self.clock = environment.clock
         self.is_resumed = message.resume
         self.resume_at = message.resume_at

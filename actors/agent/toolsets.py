@@ -13,6 +13,7 @@ from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.llm import LlmAgent, as_tool, check_tools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
+from actors.definitions.tools.requests.find_tools import with_search
 from actors.definitions.tools.toolset import Toolset
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError
@@ -59,8 +60,14 @@ class OpenToolsets:
             return spec
         facts = ReadonlyContext(**facts_for_user_code(context))
         tools: list[Tool] = []
+        searchable: list[Tool] = []
         for tool in agent.tools:
-            tools += await self._tools(tool, agent.name, facts, user) if isinstance(tool, Toolset) else [tool]
+            if isinstance(tool, Toolset):
+                given = await self._tools(tool, agent.name, facts, user)
+                (searchable if tool.searchable else tools).extend(given)
+            else:
+                tools.append(tool)
+        tools += with_search(searchable)
         try:
             check_tools(tools)
         except ValueError as error:

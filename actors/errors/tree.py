@@ -25,6 +25,8 @@
     │   ├── OutputSchemaError
     │   ├── PluginFailedError
     │   ├── ToolAgentError
+    │   ├── McpServerError
+    │   ├── McpToolError
     │   ├── FlowLimitExceededError
     │   ├── FlowStalledError
     │   ├── TaskFailedError
@@ -200,6 +202,18 @@ class ToolAgentError(TurnError):
     """An agent that was asked as a tool gave no usable answer. Arguments: agent, reason."""
 
     sentence = "agent {0!r}, asked as a tool, gave no answer: {1}"
+
+
+class McpServerError(TurnError):
+    """An MCP server could not be reached, or has given no answer that can be used. Arguments: name of the server, reason."""
+
+    sentence = "MCP server {0!r}: {1}"
+
+
+class McpToolError(TurnError):
+    """A tool of an MCP server has failed, by its own account. Arguments: name of the tool, what the server says."""
+
+    sentence = "{0} has failed: {1}"
 
 
 class FlowLimitExceededError(TurnError):

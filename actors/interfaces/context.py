@@ -14,7 +14,9 @@ from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.memory import MemoryEntry
+from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.session import SessionKey
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
 
@@ -55,6 +57,27 @@ class Offload(Protocol):
         Raises:
             Exception: what the function raises.
         """
+        ...
+
+
+class McpAccess(Protocol):
+    """The MCP servers that agents have tools of."""
+
+    async def list_tools(self, server: McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[McpToolInfo]:
+        """The tools of a server.
+
+        Args:
+            session: for which they are asked.
+            headers: of this session's requests.
+
+        Raises:
+            McpServerError: the server cannot be reached.
+            DefinitionError: another server has the name, or the library for MCP is missing.
+        """
+        ...
+
+    async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
+        """Call a tool of a server. Raises as `list_tools` does."""
         ...
 
 
@@ -141,12 +164,14 @@ class Context(RunFacts, Protocol):
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
+        mcp: the MCP servers.
     """
 
     log: LogAccess
     streaming: bool
     offload: Offload
     telemetry: RunTelemetry
+    mcp: McpAccess
     resume_at: tuple[str, ...]
     is_resumed: bool
     done: Sequence[Event]

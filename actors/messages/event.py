@@ -21,6 +21,18 @@ USER = "user"
 """The author of the user's messages."""
 
 
+class RequestedInput(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """What a tool asks the user in the middle of a call. With the answer the call is made again.
+
+    Attributes:
+        question: what the user is asked, for people and programs.
+        memo: what the tool gets back with the answer.
+    """
+
+    question: JsonObject
+    memo: JsonObject = {}
+
+
 class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """What an event does besides being read.
 
@@ -34,6 +46,8 @@ class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
         agent_state: how far the agent's run is, in the agent's own words.
         requested_tool_confirmations: by id, the calls in the event's content that are run only if the user agrees. A function
             response of the user decides about such a call, and is not its result.
+        requested_inputs: by id, the calls of the agent, in this event or earlier, that wait for the user's answer to a question.
+            A function response of the user is the answer, and not the result of the call.
     """
 
     state_delta: StateDelta = {}
@@ -44,6 +58,7 @@ class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
     rewind_before_invocation_id: str | None = None
     agent_state: Progress | None = None
     requested_tool_confirmations: dict[str, JsonObject] = {}
+    requested_inputs: dict[str, RequestedInput] = {}
 
 
 class Usage(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -123,7 +138,7 @@ class Event(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
 
     def is_final_response(self) -> bool:
         """True when the agent's run ends with this event (semantics.md 5.1)."""
-        if self.actions.skip_summarization or self.long_running_tool_ids:
+        if self.actions.skip_summarization or self.long_running_tool_ids or self.actions.requested_inputs:
             return True
         return not self.partial and not any(self.function_calls()) and not any(self.function_responses())
 

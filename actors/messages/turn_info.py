@@ -53,7 +53,8 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         args: its arguments.
         agent: the agent that made the call.
         is_confirmation: the function runs once the user agrees: the answer is `{"confirmed": true}` or `{"confirmed": false}`.
-            Otherwise the answer is the function's result.
+            Otherwise the answer is the function's result, unless there is a question.
+        question: what the function asks in the middle of its call, such as a server's elicitation; the answer is for it.
         seq: position of the event with the call.
         asked_s: the time of that event, in seconds since the epoch.
     """
@@ -66,5 +67,6 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     args: JsonObject = {}
     agent: str = ""
     is_confirmation: bool = False
+    question: JsonObject | None = None
     seq: int = 0
     asked_s: float = 0.0

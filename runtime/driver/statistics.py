@@ -24,6 +24,7 @@ class RuntimeStatistics(Shown, msgspec.Struct, frozen=True, kw_only=True):
             there may be is in `runner.counts["max_hosts"]`, and why so many in `runner.host_limit`.
         models: by name, how many calls of a model with limits were granted, repeated, run and wait.
         limiter: the actor that limits models; None where no model is limited.
+        mcp: the actors of MCP servers that have started, by the names of the servers.
         connections: how messages travel to and from this program; None on the local engine. Those of the other processes are in
             `connections` of their actors.
     """
@@ -34,6 +35,7 @@ class RuntimeStatistics(Shown, msgspec.Struct, frozen=True, kw_only=True):
     processes: Mapping[str, ProcessStatistics] = {}
     models: Mapping[str, Mapping[str, int]] = {}
     limiter: p.Statistics | None = None
+    mcp: Mapping[str, p.Statistics] = {}
     connections: p.ConnectionFigures | None = None
 
 
@@ -41,6 +43,8 @@ async def read_statistics(engine: Engine) -> RuntimeStatistics:
     """Ask the deployment's actors for their counts. Raises what their clients raise."""
     runner, session = await asyncio.gather(engine.runner.statistics(), engine.session.statistics())
     limiter = await engine.limiter.statistics() if engine.limiter is not None else None
+    servers = await engine.mcp_servers()
+    figures = await asyncio.gather(*(server.statistics() for server in servers.values()))
     processes = by_process(runner.agents) if runner.host_limit else {}
     return RuntimeStatistics(
         session=session,
@@ -49,5 +53,6 @@ async def read_statistics(engine: Engine) -> RuntimeStatistics:
         processes=processes,
         models=limiter.models if limiter is not None else {},
         limiter=limiter,
+        mcp=dict(zip(servers, figures, strict=True)),
         connections=engine.connections(),
     )

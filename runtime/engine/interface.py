@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Protocol
 
 from actors.definitions.flows import FlowPlan
@@ -11,6 +12,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol.base import ConnectionFigures
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
+from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 
@@ -87,6 +89,10 @@ class Engine(Protocol):
 
     def connections(self) -> ConnectionFigures | None:
         """How messages travel to and from this process; None where all actors are in it."""
+        ...
+
+    async def mcp_servers(self) -> Mapping[str, McpRef]:
+        """Clients of the actors of MCP servers that have started, by the names of the servers."""
         ...
 
     async def leave(self) -> None:

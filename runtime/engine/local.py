@@ -22,6 +22,7 @@ from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey, Shard
 from actors.refs.limiter import LimiterRef
+from actors.refs.mcp import McpRef, McpServers
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
@@ -32,6 +33,7 @@ from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.engine.deployment import Deployment, model_names, obstacles
 from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.local_mcp import LocalMcpServers
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
 from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
@@ -123,6 +125,8 @@ class LocalEngine:
         self._threads: ToolThreads | None = None
         self._telemetry: Telemetry = NO_TELEMETRY
         self._limiter_client: LimiterClient | None = None
+        self._mcp_servers = LocalMcpServers(LocalLink)
+        self._mcp = McpServers(self._mcp_servers.find)
 
     def prepare(self) -> None:
         """Check what can be checked of the artifact store. Raises StoreError."""
@@ -186,6 +190,7 @@ class LocalEngine:
             resolve,
             self._plans.find,
             limiter=self._limiter_client,
+            mcp=self._mcp,
             threads_left=self._threads_left,
             clock=self.loop_clock or WallClock(),
             telemetry=self._telemetry,
@@ -197,6 +202,10 @@ class LocalEngine:
 
     def connections(self) -> None:
         """No message leaves this process."""
+
+    async def mcp_servers(self) -> Mapping[str, McpRef]:
+        """Clients of the actors of MCP servers: see Engine."""
+        return self._mcp_servers.started()
 
     async def leave(self) -> None:
         """Stop the actors, which cannot outlive this process."""
@@ -211,6 +220,7 @@ class LocalEngine:
         if self.loop_clock is not None:
             self.loop_clock.thaw()
         await self.runner.stop()
+        await self._mcp_servers.stop()
         await self.session.stop()
         if self._limiter_client is not None and self.limiter is not None:
             await self._limiter_client.close()

@@ -6,7 +6,7 @@ in the log. A round that was lost between the model's response and that event go
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 import msgspec
@@ -14,11 +14,12 @@ import msgspec
 from actors.behaviours.flow.prompt import TaskPrompt
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
 from actors.behaviours.llm.model_call import ModelCall
-from actors.behaviours.llm.tool_calls import Decisions, ToolCalls, pending_ids, store_responses
+from actors.behaviours.llm.tool_calls import NO_INPUTS, Decisions, ToolCalls, pending_ids, store_responses
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tools.ask_user import AskUserTool
 from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import AnsweredInput
 from actors.definitions.tools.tasks import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import WorkContext
@@ -125,21 +126,24 @@ class _Round:
         waiting: list[str] = []
         calls: list[FunctionCall] = []
         decided: dict[str, JsonObject | None] = {}
+        inputs: dict[str, AnsweredInput] = {}
         open_calls = list((await self._context.task_view()).open_calls(self._work.run))
         await self._tools.decide(open_call.call for open_call in open_calls)
         for open_call in open_calls:
             call_id = open_call.call.id or ""
             if self._is_over(open_call):
                 continue
-            if self._tools.may_wait(open_call.call) and open_call.answer is None:
+            if open_call.answer is None and (open_call.asked is not None or self._tools.may_wait(open_call.call)):
                 waiting.append(call_id)
                 continue
             calls.append(open_call.call)
-            if open_call.answer is not None:
+            if open_call.answer is not None and open_call.asked is not None:
+                inputs[call_id] = AnsweredInput(open_call.asked.memo, open_call.answer.response)
+            elif open_call.answer is not None:
                 refused = confirmation.refusal(open_call.call.name, open_call.answer.response)
                 decided[call_id] = {"error": refused} if refused is not None else None
         if calls:
-            outcome = await self._run_calls(calls, decided)
+            outcome = await self._run_calls(calls, decided, inputs)
             return Paused(call_ids=tuple(waiting)) if waiting else outcome
         return Paused(call_ids=tuple(waiting)) if waiting else None
 
@@ -148,10 +152,16 @@ class _Round:
         if all(map(self._board.is_complete, open_call.origin.tasks)):
             return True
         tool = self._tools.by_name.get(open_call.call.name)
+        if open_call.asked is not None:
+            return False
         return open_call.answer is not None and not (tool is not None and tool.require_confirmation)
 
     async def _run_calls(
-        self, calls: Sequence[FunctionCall], decided: Decisions, together_with: Event | None = None
+        self,
+        calls: Sequence[FunctionCall],
+        decided: Decisions,
+        inputs: Mapping[str, AnsweredInput] = NO_INPUTS,
+        together_with: Event | None = None,
     ) -> AnyOutcome:
         """Run tools, and store their responses with what was decided about the tasks.
 
@@ -167,7 +177,7 @@ class _Round:
                 return await self._context.emit(event)
             return await self._context.emit_both(together_with, event)
 
-        results, event = await store_responses(await self._tools.run(calls, decided), store)
+        results, event = await store_responses(await self._tools.run(calls, decided, inputs), store)
         if event is None:
             # The log has to say what the round decided, also when no call has a response yet.
             await store(Event())

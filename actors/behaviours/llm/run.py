@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
-from actors.behaviours.llm.tool_calls import Decisions, ToolCalls, pending_ids, store_responses
+from actors.behaviours.llm.tool_calls import NO_INPUTS, Decisions, ToolCalls, pending_ids, store_responses
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import AnsweredInput
 from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
@@ -98,25 +99,34 @@ class LlmRun:
         return await self._run_calls(calls) if calls else Finished()
 
     async def _run_decided_calls(self) -> AnyOutcome | None:
-        """Run the calls that the user confirms with the turn's message, and answer those that the user declines."""
+        """Run the calls that the user confirms with the turn's message, or answers questions of; refuse what is declined."""
         ids = [response.id for response in self._context.user_content.function_responses()]
         decisions = (await self._context.view()).user_replies(ids) if ids else []
         calls: list[FunctionCall] = []
         decided: dict[str, JsonObject | None] = {}
-        for call, given, stored in decisions:
+        inputs: dict[str, AnsweredInput] = {}
+        for call, given, stored, asked in decisions:
             tool = self._tools.by_name.get(call.name)
-            if tool is not None and tool.require_confirmation:
+            if asked is not None:
+                calls.append(call)
+                inputs[call.id or ""] = AnsweredInput(asked.memo, given.response)
+            elif tool is not None and tool.require_confirmation:
                 calls.append(call)
                 decided[call.id or ""] = _response_without_running(tool.name, given.response, stored)
-        return await self._run_calls(calls, decided) if calls else None
+        return await self._run_calls(calls, decided, inputs) if calls else None
 
     async def _run_calls(
-        self, calls: Sequence[FunctionCall], decided: Decisions | None = None, together_with: Event | None = None
+        self,
+        calls: Sequence[FunctionCall],
+        decided: Decisions | None = None,
+        inputs: Mapping[str, AnsweredInput] = NO_INPUTS,
+        together_with: Event | None = None,
     ) -> AnyOutcome | None:
         """Run tools, and store their responses; None if the model is to be called with them.
 
         Args:
             decided: what the user has decided about the calls.
+            inputs: what the user has answered to questions of their tools.
             together_with: the event that makes the calls, if it is not stored yet.
         """
 
@@ -125,7 +135,7 @@ class LlmRun:
                 return await self._context.emit(event)
             return await self._context.emit_both(together_with, event)
 
-        results, event = await store_responses(await self._tools.run(calls, decided or {}), store)
+        results, event = await store_responses(await self._tools.run(calls, decided or {}, inputs), store)
         if event is not None and event.actions.transfer_to_agent:
             return Transfer(to=event.actions.transfer_to_agent, seq=event.seq)
         pending = pending_ids(results)

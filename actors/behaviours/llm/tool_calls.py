@@ -13,7 +13,7 @@ from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import Actions, ToolContext
+from actors.definitions.tools.context import Actions, AnsweredInput, ToolContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotEncodableError, TooLargeError
 from actors.errors.suggestions import did_you_mean
@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 Decisions = Mapping[str, JsonObject | None]
 """The calls that the user has decided on, by id: the response without running the tool, or None to run it."""
+
+NO_INPUTS: Mapping[str, AnsweredInput] = {}
+"""No call has asked the user anything."""
 
 _CALL_HOOKS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
 """The hooks that see a call, or its event."""
@@ -127,8 +130,13 @@ class ToolCalls:
         tools = [self.by_name.get(call.name) for call in calls]
         return all(tool is not None and tool.only_decides for tool in tools) and not any(map(self._spec.hooks, _CALL_HOOKS))
 
-    async def run(self, calls: Sequence[FunctionCall], decided: Decisions) -> list[ToolResult]:
+    async def run(
+        self, calls: Sequence[FunctionCall], decided: Decisions, inputs: Mapping[str, AnsweredInput] = NO_INPUTS
+    ) -> list[ToolResult]:
         """Run all calls at the same time. One that needs the user's consent is not run before that is given.
+
+        Args:
+            inputs: the user's answers to what tools have asked in the middle of calls, by the ids of the calls.
 
         Returns:
             The results, in the order of the calls. A call that failed has the response `{"error": …}`, and so have those whose
@@ -139,7 +147,7 @@ class ToolCalls:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._result(call, decided)) for call in calls]
+                tasks = [group.create_task(self._result(call, decided, inputs.get(call.id or ""))) for call in calls]
         except ExceptionGroup as failures:
             # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
             first = failures.exceptions[0]
@@ -155,30 +163,34 @@ class ToolCalls:
             results[index] = ToolResult(call, Actions(), {"error": error})
         return results
 
-    async def _result(self, call: FunctionCall, decided: Decisions) -> ToolResult:
+    async def _result(self, call: FunctionCall, decided: Decisions, answered: AnsweredInput | None) -> ToolResult:
         try:
-            return await self._checked_result(call, decided)
+            return await self._checked_result(call, decided, answered)
         except BaseException as error:
             if is_cancellation(error):
                 raise
             raise _CallbackFailure(error) from error
 
-    async def _checked_result(self, call: FunctionCall, decided: Decisions) -> ToolResult:
+    async def _checked_result(self, call: FunctionCall, decided: Decisions, answered: AnsweredInput | None) -> ToolResult:
         actions = Actions()
         if is_malformed(call):
             given = (call.args or {})[MALFORMED]
             return ToolResult(call, actions, {"error": f"the arguments of {call.name} are no JSON object: {given}"})
         tool = self.by_name.get(call.name) or _MissingTool(call.name, self._unknown(call.name))
-        if tool.require_confirmation:
+        if tool.require_confirmation and answered is None:
             response = decided.get(call.id or "")
             if response is not None or (call.id not in decided and await self._ask(tool, call)):
                 return ToolResult(call, actions, response)
         try:
             with self._context.telemetry.tool_call(call, tool.description) as span:
-                result = await self._call(tool, dict(call.args or {}), self._tool_context(call.id or "", actions), span)
+                context = self._tool_context(call.id or "", actions, answered)
+                result = await self._call(tool, dict(call.args or {}), context, span)
                 span.answered(result)
             if result is None and tool.is_long_running:
                 return ToolResult(call, actions, None)
+            if result is None and actions.requested_inputs:
+                return ToolResult(call, actions, None, _check_actions(actions))
+            actions.requested_inputs.clear()
             data, size = plain_sized(result)
             response = data if isinstance(data, dict) else {"result": data}
             if (wrong := flaw(response, is_finite=True)) is not None:
@@ -222,12 +234,13 @@ class ToolCalls:
         level = logging.WARNING if traceback else logging.INFO
         log_failure(logger, level, what, self._context, error, traceback)
 
-    def _tool_context(self, call_id: str, actions: Actions) -> ToolContext:
+    def _tool_context(self, call_id: str, actions: Actions, answered: AnsweredInput | None = None) -> ToolContext:
         context = self._context
         return ToolContext(
             function_call_id=call_id,
             ask=context.ask_agent,
             offload=context.offload,
+            input=answered,
             artifacts=context.artifacts,
             memory=context.memory,
             actions=actions,

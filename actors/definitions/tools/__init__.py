@@ -5,6 +5,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.exit_loop import exit_loop
 from actors.definitions.tools.function import FunctionTool, LongRunningFunctionTool, tool
+from actors.definitions.tools.mcp.toolset import McpTools
 from actors.definitions.tools.memory import load_memory
 from actors.definitions.tools.requests.built_in import (
     BuiltInCodeExecutor,
@@ -28,6 +29,7 @@ __all__ = [
     "ExampleTool",
     "FunctionTool",
     "LongRunningFunctionTool",
+    "McpTools",
     "PreloadMemoryTool",
     "ReadonlyContext",
     "State",

@@ -5,23 +5,37 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from actors.definitions.tools.mcp.access import NoMcp
 from actors.definitions.tools.state import State
 from actors.errors import NotEncodableError, UnknownAgentError
-from actors.interfaces.context import ArtifactAccess, MemoryAccess, Offload
+from actors.interfaces.context import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.session import LogAccess, RunSession
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
-from actors.messages.event import EventActions
-from actors.messages.json_types import JsonMapping, StateDelta
+from actors.messages.event import EventActions, RequestedInput
+from actors.messages.json_types import JsonMapping, JsonObject, StateDelta
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.session import SessionKey
 
 Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
 """`Context.ask_agent`: called with the agent's name, the id of the call, and the request."""
+
+
+class AnsweredInput(NamedTuple):
+    """The user's answer to a question of a call.
+
+    Attributes:
+        memo: what the tool has given with the question.
+        response: what the user has answered.
+    """
+
+    memo: JsonObject
+    response: JsonObject
 
 
 class Actions:
@@ -34,6 +48,7 @@ class Actions:
         self.transfer_to_agent: str | None = None
         self.escalate: bool | None = None
         self.skip_summarization: bool | None = None
+        self.requested_inputs: dict[str, RequestedInput] = {}
 
     @property
     def state_delta(self) -> StateDelta:
@@ -60,6 +75,7 @@ class Actions:
         self.transfer_to_agent = later.transfer_to_agent or self.transfer_to_agent
         self.escalate = self.escalate or later.escalate
         self.skip_summarization = self.skip_summarization or later.skip_summarization
+        self.requested_inputs.update(later.requested_inputs)
 
     def freeze(self) -> EventActions:
         """The actions in the form in which an event has them."""
@@ -69,6 +85,7 @@ class Actions:
             transfer_to_agent=self.transfer_to_agent,
             escalate=self.escalate,
             skip_summarization=self.skip_summarization,
+            requested_inputs=dict(self.requested_inputs),
         )
 
 
@@ -99,6 +116,7 @@ class ReadonlyContext:
         branch: the parallel branch that the agent runs on, None outside of any.
         run_config: the options of the turn.
         user_content: the message that opened the turn.
+        mcp: the MCP servers, as McpTools uses them.
     """
 
     def __init__(
@@ -111,6 +129,7 @@ class ReadonlyContext:
         run_config: RunConfig,
         user_content: Content,
         state: JsonMapping,
+        mcp: McpAccess | None = None,
     ) -> None:
         self.agent_name = agent_name
         self.invocation_id = invocation_id
@@ -119,6 +138,7 @@ class ReadonlyContext:
         self.branch = branch
         self.run_config = run_config
         self.user_content = user_content
+        self.mcp = mcp or NoMcp()
         self._log = log
         self._state = state
 
@@ -126,6 +146,11 @@ class ReadonlyContext:
     def state(self) -> JsonMapping:
         """Session state of all scopes, by prefixed keys."""
         return MappingProxyType(self._state) if isinstance(self._state, dict) else self._state
+
+    @property
+    def session_key(self) -> SessionKey:
+        """Names the session: its app, its user and its id."""
+        return self._log.key
 
     if not TYPE_CHECKING:
         # Type checkers are to find unknown attributes.
@@ -206,13 +231,28 @@ class ToolContext(CallbackContext):
     Attributes:
         function_call_id: the call to answer; it stays the same when the call is repeated after a crash.
         offload: runs a function where the cluster has the resources that it needs.
+        input: what the user has answered to the question of this call; None as long as there is no answer.
     """
 
-    def __init__(self, *, function_call_id: str, offload: Offload, ask: Ask | None = None, **rest: Any) -> None:
+    def __init__(
+        self, *, function_call_id: str, offload: Offload, ask: Ask | None = None, input: AnsweredInput | None = None, **rest: Any
+    ) -> None:
         super().__init__(**rest)
+        self.input = input
         self.function_call_id = function_call_id
         self.offload = offload
         self._ask = ask
+
+    def request_input(self, question: JsonObject, memo: JsonObject | None = None) -> None:
+        """Ask the user something in the middle of the call: return None then, and the turn is paused.
+
+        With the user's answer, also after a restart, the tool is run again with the same arguments, and `input` is set.
+
+        Args:
+            question: what the user is asked; `PendingCall.question` has it.
+            memo: comes back with the answer.
+        """
+        self.actions.requested_inputs[self.function_call_id] = RequestedInput(question=question, memo=memo or {})
 
     async def ask_agent(self, name: str, content: Content) -> tuple[AnyOutcome, str]:
         """Ask an agent that the running agent has as an AgentTool.

@@ -17,10 +17,13 @@ class Toolset(ABC):
     Attributes:
         name: names it in errors and in the list of agents; by default the name of the class.
         per_run: ask before each run of the agent instead, because the tools depend on the session; default False.
+        searchable: when an agent has more than 64 tools of such toolsets, its model is given a tool to find them instead of all;
+            default False.
     """
 
     name: str = ""
     per_run: bool = False
+    searchable: bool = False
 
     def __init_subclass__(cls, **rest: object) -> None:
         super().__init_subclass__(**rest)

@@ -20,6 +20,7 @@ from actors.messages.protocol.base import (
     UnreachedPeer,
 )
 from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
+from actors.messages.protocol.mcp import CallMcpTool, ListMcpTools, McpResult, McpScope, McpServer, McpToolInfo, McpToolList
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
 from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
@@ -94,6 +95,7 @@ __all__ = [
     "Append",
     "AppendEventRequest",
     "Appended",
+    "CallMcpTool",
     "CancelTurn",
     "Cancelled",
     "CloseTurn",
@@ -114,11 +116,17 @@ __all__ = [
     "HoldUser",
     "InterruptFirst",
     "Invoke",
+    "ListMcpTools",
     "ListOpenTurns",
     "ListPending",
     "ListSessionsRequest",
     "ListTurns",
     "LogPart",
+    "McpResult",
+    "McpScope",
+    "McpServer",
+    "McpToolInfo",
+    "McpToolList",
     "MemoriesReply",
     "Message",
     "News",

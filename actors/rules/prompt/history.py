@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse
-from actors.messages.event import Event
+from actors.messages.event import Event, RequestedInput
 from actors.rules.prompt.arrange import IncludeContents, append_contents, arrange, latest_slice, turn_start
 from actors.rules.prompt.compiler import Compiler, Entry, Warn
 
@@ -21,11 +21,18 @@ WAITED_FOR = 1_000
 
 
 class UserReply(NamedTuple):
-    """A call of the agent, the user's response to it, and the agent's own response, None when there is none yet."""
+    """A call of the agent, and what has come for it.
+
+    Attributes:
+        by_user: the user's response.
+        by_agent: the agent's own response; None when there is none yet.
+        asked: what the tool has asked the user in the middle of the call, if that is what the user has responded to.
+    """
 
     call: FunctionCall
     by_user: FunctionResponse
     by_agent: FunctionResponse | None
+    asked: RequestedInput | None = None
 
 
 class History:
@@ -47,6 +54,9 @@ class History:
         # By hash, which takes half the memory. Two turns with the same hash only cost one more reading of the log.
         self._cut_turns: set[int] = set()
         self._has_reused_ids = False
+        # By call: questions of tools to the user, until the call has a result; and the calls whose question has no answer.
+        self._asked: dict[str, RequestedInput] = {}
+        self._unanswered: set[str] = set()
         # Valid while _is_arranged: the contents of all entries, and where those of the newest entry begin.
         self._contents: list[Content] = []
         self._newest_start = 0
@@ -60,6 +70,7 @@ class History:
         is_reused = any(call.id in self._compiler.own_calls for call in event.function_calls())
         self._has_reused_ids = self._has_reused_ids or is_reused
         entry = self._compiler.entry(event)
+        self._note_inputs(event, entry)
         if entry is None:
             return
         before = self._entries[-1] if self._entries else None
@@ -74,6 +85,18 @@ class History:
         else:
             self._newest_start = len(self._contents)
             append_contents(self._contents, entry, {})
+
+    def _note_inputs(self, event: Event, entry: Entry | None) -> None:
+        """Take in what tools ask the user in the middle of calls, and what ends the waiting for an answer."""
+        if self._asked and entry is not None:
+            for response in entry.responses:
+                self._unanswered.discard(response.id or "")
+                if not entry.by_user:
+                    self._asked.pop(response.id or "", None)
+        for call_id, asked in event.actions.requested_inputs.items():
+            if call_id in self._compiler.own_calls:
+                self._asked[call_id] = asked
+                self._unanswered.add(call_id)
 
     def _add_responses(self, before: Entry | None, entry: Entry) -> None:
         responses = {response.id: response for response in entry.responses if response.id}
@@ -139,13 +162,18 @@ class History:
         return is_extended and any(hash(entry.invocation_id) in self._cut_turns for entry in latest)
 
     def still_open(self, answered: Iterable[str | None]) -> tuple[str, ...]:
-        """Ids of the long-running calls without a response that were made together with one of the `answered`, in order."""
+        """Ids of the calls that wait for the user and were made together with one of the `answered`, in order."""
         ids = {call_id for call_id in answered if call_id}
         if not ids:
             return ()
         given = {response.id for entry in self._entries for response in entry.responses}
         together = [entry for entry in self._entries if not ids.isdisjoint(entry.calls)]
-        return tuple(call_id for entry in together for call_id in entry.calls if call_id in entry.long_running - given)
+        return tuple(
+            call_id
+            for entry in together
+            for call_id in entry.calls
+            if call_id in self._unanswered or call_id in entry.long_running - given
+        )
 
     def user_replies(self, answered: Iterable[str | None]) -> list[UserReply]:
         """What the user has replied to the agent's calls that were made together with one of the `answered`, in order.
@@ -171,7 +199,7 @@ class History:
         replied = [call for call in calls if call.id in by_user]
         if all(call.id in settled for call in replied):
             return []
-        return [UserReply(call, by_user[call.id], by_agent.get(call.id)) for call in replied]
+        return [UserReply(call, by_user[call.id], by_agent.get(call.id), self._asked.get(call.id or "")) for call in replied]
 
     def has_call(self, call_id: str) -> bool:
         """True when the agent has made a call with that id that it can see."""

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.event import USER, Event
+from actors.messages.event import USER, Event, RequestedInput
 from actors.messages.flow import FlowMark
 from actors.rules.flow.board import Board, last_tasks
 from actors.rules.flow.tool_names import ASK_USER, is_controllers
@@ -66,11 +66,13 @@ class OpenCall(msgspec.Struct):
         origin: where the call was made.
         call: the call.
         answer: the user's response; None as long as there is none.
+        asked: what its tool asks the user in the middle of the call; None for nothing.
     """
 
     origin: Origin
     call: FunctionCall
     answer: FunctionResponse | None = None
+    asked: RequestedInput | None = None
 
 
 class TaskHistory(History):
@@ -136,6 +138,10 @@ class TaskHistory(History):
                 self._open[call_id].answer = response
             elif event.author == self._agent:
                 self._open.pop(call_id, None)
+        for call_id, asked in event.actions.requested_inputs.items():
+            if call_id in self._open:
+                self._open[call_id].asked = asked
+                self._open[call_id].answer = None
 
     def _split_by_origin(self, event: Event, origin: Origin) -> Iterator[tuple[Event, Origin]]:
         """The event; but one message with the user's responses to several tasks' calls becomes one event per task."""

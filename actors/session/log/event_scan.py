@@ -26,11 +26,16 @@ class _ContentScan(msgspec.Struct, gc=False):
     parts: Sequence[_PartScan] = ()
 
 
+class _Skipped(msgspec.Struct, gc=False):
+    """Nothing of it is read."""
+
+
 class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
     state_delta: StateDelta = {}
     transfer_to_agent: str | None = None
     agent_state: Progress | None = None
     requested_tool_confirmations: dict[str, JsonObject] = {}
+    requested_inputs: dict[str, _Skipped] = {}
 
 
 class EventScan(msgspec.Struct, rename="camel", gc=False):

@@ -38,7 +38,7 @@ class OpenCall(NamedTuple):
         author: the agent that made it.
         branch: the agent's.
         name: the function's.
-        needs_consent: the user's response only decides whether it is run.
+        needs_consent: the user's response is not its result: it decides whether it is run, or answers a question of its tool.
     """
 
     author: str
@@ -134,6 +134,9 @@ class OpenTurn:
         for call_id, name in event.calls().items():
             needs_consent = call_id in event.actions.requested_tool_confirmations
             self.open_calls[call_id] = OpenCall(event.author, event.branch, name, needs_consent)
+        for call_id in event.actions.requested_inputs:
+            if call_id in self.open_calls:
+                self.open_calls[call_id] = self.open_calls[call_id]._replace(needs_consent=True)
         for call_id in event.answered():
             if event.author != USER or not self._waits_for_consent(call_id):
                 self.open_calls.pop(call_id, None)

@@ -142,11 +142,12 @@ class TurnListing:
                 name=call.name,
                 args=call.args,
                 agent=event.author,
-                is_confirmation=call.id in event.actions.requested_tool_confirmations,
+                is_confirmation=question is None and call.id in event.actions.requested_tool_confirmations,
+                question=question,
                 seq=event.seq,
                 asked_s=event.timestamp,
             )
-            for event, call in open_calls(events)
+            for event, call, question in open_calls(events)
         ]
 
 

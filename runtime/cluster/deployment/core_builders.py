@@ -20,6 +20,7 @@ from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.names import actor_name, actor_names, host_name, limiter_name
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.directory import RayDirectory
+from runtime.cluster.processes.mcp_servers import StartedMcpServers
 from runtime.cluster.processes.ray_processes import RayProcesses
 from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor
@@ -91,21 +92,22 @@ def build_session(spec: SessionSpec) -> Actor:
     return SessionActor(environment, spec.name, spec.shard)
 
 
-def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory]:
+def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, StartedMcpServers]:
     """Build a Runner.
 
     Args:
         wires: of its process.
 
     Returns:
-        The Runner, and the directory of its agents' processes.
+        The Runner, the directory of its agents' processes, and the MCP servers of its agents.
     """
     settings, app_name = spec.settings, spec.app_name
     sessions = [get_actor(name, settings.namespace) for name in actor_names(app_name, "session", settings.session_shards)]
     limiter = get_actor(limiter_name(app_name), settings.namespace) if settings.model_limits else None
     core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter, wires.options)
     processes = RayProcesses(spec.tree, core, wires, spec.artifact_store, partial(host_name, app_name), settings, spec.logs)
-    directory = RayDirectory(spec.tree, processes, settings)
+    servers = StartedMcpServers(app_name, settings, wires, spec.logs)
+    directory = RayDirectory(spec.tree, processes, settings, servers)
     environment = RunnerEnvironment(
         session=session_ref(wires, sessions, settings.restart_timeout_s),
         directory=directory,
@@ -117,4 +119,4 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory]:
         telemetry=process_telemetry(settings, app_name),
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
-    return runner, directory
+    return runner, directory, servers

@@ -16,16 +16,18 @@ from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol.base import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
+from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.logs.reader import LogReader
 from runtime.cluster.packing.chunks import pickled_plan
+from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import keep_plan
-from runtime.cluster.transport.ray_actors import list_named_actors, start_spares
+from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, start_spares
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.logs.options import LogOptions
 from runtime.logs.records import mark_records
@@ -56,6 +58,7 @@ class DeployedEngine:
     """The clients of a deployment's actors, and how the actors are ended.
 
     Args:
+        app_name: the app.
         settings: of this driver.
         connection: with Ray.
 
@@ -69,13 +72,15 @@ class DeployedEngine:
     limiter: LimiterRef | None = None
     loop_clock = None
 
-    def __init__(self, settings: Settings, connection: RayConnection) -> None:
+    def __init__(self, app_name: str, settings: Settings, connection: RayConnection) -> None:
+        self._app_name = app_name
         self._settings = settings
         self._connection = connection
         self._core = CoreHandles((), (), None, WireOptions("ray", b""))
         self._wires: Wires | None = None
         self._restart_timeout_s = 0.0
         self._log_reader: LogReader | None = None
+        self._mcp: dict[str, McpRef] = {}
 
     @property
     def address(self) -> str | None:
@@ -137,6 +142,21 @@ class DeployedEngine:
         """How messages travel to and from this driver; None before `connect` was called."""
         return self._wires.figures() if self._wires is not None else None
 
+    async def mcp_servers(self) -> Mapping[str, McpRef]:
+        """Clients of the actors of MCP servers: see Engine."""
+        prefix = mcp_name(self._app_name, "")
+        found: dict[str, McpRef] = {}
+        for name in await asyncio.to_thread(_names_below, prefix, self._settings.namespace):
+            with suppress(ValueError):
+                found[name] = self._mcp_ref(name, await asyncio.to_thread(get_actor, prefix + name, self._settings.namespace))
+        return found
+
+    def _mcp_ref(self, name: str, handle: Handle) -> McpRef:
+        assert self._wires is not None
+        if name not in self._mcp:
+            self._mcp[name] = McpRef(self._wires.link(handle, f"the actor of MCP server {name!r}", self._restart_timeout_s))
+        return self._mcp[name]
+
     async def close_wires(self) -> None:
         """End this driver's connections."""
         if self._wires is not None:
@@ -182,6 +202,10 @@ class DeployedEngine:
 
     def _any_is_named(self, handles: Mapping[str, Handle]) -> bool:
         return any(name in handles for _, name in list_named_actors(self._settings.namespace)) if handles else False
+
+
+def _names_below(prefix: str, namespace: str) -> list[str]:
+    return [name.removeprefix(prefix) for _, name in list_named_actors(namespace) if name.startswith(prefix)]
 
 
 def _flat(*statistics: Statistics) -> list[Statistics]:

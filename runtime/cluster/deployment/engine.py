@@ -57,7 +57,7 @@ class RayEngine(DeployedEngine):
 
     def __init__(self, deployment: Deployment, address: str | None) -> None:
         settings = deployment.settings
-        super().__init__(settings, RayConnection(settings, address, may_start=not deployment.detached))
+        super().__init__(deployment.app_name, settings, RayConnection(settings, address, may_start=not deployment.detached))
         if deployment.clock is not None:
             raise DefinitionError(
                 "a clock of a test is of one process, and agents on Ray have their own: use engine='local' with it"

@@ -31,9 +31,8 @@ class JoinedEngine(DeployedEngine):
     lasts = True
 
     def __init__(self, app_name: str, settings: Settings, address: str | None, *, logs: bool = False) -> None:
-        super().__init__(settings, RayConnection(settings, address or "auto", may_start=False))
+        super().__init__(app_name, settings, RayConnection(settings, address or "auto", may_start=False))
         self._wants_logs = logs
-        self._app_name = app_name
         self._info: DeploymentInfo | None = None
 
     @property

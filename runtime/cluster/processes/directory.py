@@ -9,6 +9,7 @@ from actors.interfaces.transport import Link
 from actors.messages.session import SessionKey
 from actors.rules.capacity.process_choice import host_limit, memory_share
 from runtime.cluster.packing.definitions import PackedTree
+from runtime.cluster.processes.mcp_servers import StartedMcpServers
 from runtime.cluster.processes.placing import cluster_size
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
@@ -24,13 +25,17 @@ class RayDirectory:
         tree: the agents.
         source: starts processes for them.
         settings: the deployment's.
+        servers: the MCP servers of the agents, which end with them.
 
     Attributes:
         obstacles: see Directory.
         limit: how many processes with agents there may be, and why.
     """
 
-    def __init__(self, tree: PackedTree, source: ProcessSource, settings: Settings) -> None:
+    def __init__(
+        self, tree: PackedTree, source: ProcessSource, settings: Settings, servers: StartedMcpServers | None = None
+    ) -> None:
+        self._servers = servers
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(tree.models)
         self._groups = tree.process_groups
         size = cluster_size()
@@ -78,3 +83,5 @@ class RayDirectory:
     async def close(self) -> None:
         """Stop every agent's actor, and end the processes."""
         await self._pool.close()
+        if self._servers is not None:
+            await self._servers.close()

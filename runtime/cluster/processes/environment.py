@@ -10,11 +10,12 @@ from ray import cloudpickle
 from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
 from actors.interfaces.stores import ArtifactStore
+from actors.refs.mcp import McpServers
 from actors.refs.runner import RunnerRef
 from runtime.cluster.logs.process import ProcessLogs, to_runner
 from runtime.cluster.tool_tasks import ToolTasks
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
-from runtime.cluster.transport.proxies import RemotePlans
+from runtime.cluster.transport.proxies import FoundMcpServers, RemotePlans
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.store_urls import open_artifact_store
 from runtime.engine.variables import set_variables
@@ -60,6 +61,7 @@ def build_environment(
         resolve,
         RemotePlans(runner, cloudpickle.loads).find,
         offload=ToolTasks(log_options, runner, settings.variables),
+        mcp=McpServers(FoundMcpServers(runner, wires, settings).find),
         limiter=limiter,
         threads_left=threads_left,
         log_file=logs.path,

@@ -139,7 +139,7 @@ class RunnerHost(PlanHost):
         build, plans, peers, wires, logs = from_chunks(chunks)
 
         def build_runner() -> Actor:
-            actor, self._directory = build(self._wires)
+            actor, self._directory, self._mcp_servers = build(self._wires)
             return cast(Actor, actor)
 
         super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner")
@@ -155,6 +155,11 @@ class RunnerHost(PlanHost):
     async def replace_process(self, name: str) -> None:
         """Replace a process of agents that is worn out, at its own request."""
         self._directory.replace(name)
+
+    async def mcp_server(self, raw: bytes) -> str:
+        """Have the actor of an MCP server live. Returns its name. Raises DefinitionError, ClusterError."""
+        name: str = await self._mcp_servers.start(raw)
+        return name
 
     async def plan(self, name: str) -> bytes | None:
         """The pickled definition of a flow, or None; after a restart it may have to be fetched from a Session actor's process."""
@@ -189,6 +194,17 @@ class LimiterHost(RayActorHost):
 
     Args:
         chunks: of what builds the actor, and of its WireOptions.
+    """
+
+    def __init__(self, *chunks: bytes) -> None:
+        super().__init__(*from_chunks(chunks))
+
+
+class McpHost(RayActorHost):
+    """The process of the actor of an MCP server.
+
+    Args:
+        chunks: of what builds the actor, of its WireOptions, its LogOptions, and the name of its log file.
     """
 
     def __init__(self, *chunks: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Proxies, in an agent's process, of what lives in another one: definitions of flows, and models with a state."""
+"""Proxies, in an agent's process, of what lives in another one: definitions of flows, MCP servers, and models with a state."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from actors.definitions.flows import FlowPlan
-from actors.errors import ActorLostError, FlowNotFoundError
+from actors.errors import ActorLostError, ClusterError, FlowNotFoundError, RaygroveError
 from actors.messages.codec import decode, encode
 from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.protocol.mcp import McpServer
+from actors.refs.mcp import McpRef
 from runtime.cluster.transport.link import Handle, last_line
+from runtime.cluster.transport.ray_actors import get_actor
+from runtime.cluster.transport.wires import Wires
 from runtime.engine.flow_registry import FlowRegistry
+from runtime.settings import Settings
 
 
 class RemotePlans:
@@ -42,6 +47,36 @@ class RemotePlans:
             known = self._load(pickled)
             self._known.add(name, known)
         return known
+
+
+class FoundMcpServers:
+    """In an agent's process: finds the actors of MCP servers, by the Runner.
+
+    Args:
+        runner: has them started.
+        wires: of the process.
+        settings: of the deployment.
+    """
+
+    def __init__(self, runner: Handle, wires: Wires, settings: Settings) -> None:
+        self._runner = runner
+        self._wires = wires
+        self._settings = settings
+
+    async def find(self, server: McpServer) -> McpRef:
+        """A client of a server's actor. Raises DefinitionError, ClusterError, ActorLostError."""
+        try:
+            name: str = await self._runner.mcp_server.remote(encode(server))
+            handle = await asyncio.to_thread(get_actor, name, self._settings.namespace)
+        except RayActorError as error:
+            raise ActorLostError("the Runner", last_line(error)) from error
+        except RayTaskError as error:
+            if isinstance(error.cause, RaygroveError):
+                raise error.cause from None
+            raise ClusterError(f"MCP server {server.name!r} could not be started: {error.cause or error}") from error
+        except ValueError as error:
+            raise ActorLostError(f"MCP server {server.name!r}", str(error)) from error
+        return McpRef(self._wires.link(handle, f"the actor of MCP server {server.name!r}", self._settings.restart_timeout_s))
 
 
 class RemoteModel:

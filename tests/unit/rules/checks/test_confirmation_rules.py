@@ -38,7 +38,7 @@ def test_decisions_are_those_on_calls_made_together_with_what_became_of_them() -
         view.add(each)
     decided = [
         (made.id, answer.response["result"], settled.response["result"] if settled is not None else None)
-        for made, answer, settled in view.user_replies(["c1"])
+        for made, answer, settled, _ in view.user_replies(["c1"])
     ]
     assert decided == [("c1", 3, None), ("c2", 1, 2)]
     assert view.user_replies(["nobody", None]) == []
@@ -58,4 +58,4 @@ def test_replies_that_the_agent_has_answered_are_not_given_to_a_later_run_but_a_
         view.add(each)
     assert view.user_replies(["c1"]) == []
     view.add(event("user", resp("c1", 3)))
-    assert [made.id for made, _, _ in view.user_replies(["c1"])] == ["c1"]
+    assert [made.id for made, *_ in view.user_replies(["c1"])] == ["c1"]

@@ -1,0 +1,144 @@
+"""The tools of an MCP server, as an agent has them in its `tools`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from actors.definitions.tools.context import ReadonlyContext
+from actors.definitions.tools.mcp.tool import McpTool
+from actors.definitions.tools.toolset import Toolset
+from actors.errors import DefinitionError
+from actors.messages.json_types import JsonObject
+from actors.messages.protocol.mcp import McpScope, McpServer
+
+Headers = Mapping[str, str] | Callable[[ReadonlyContext], Any]
+"""Headers of requests, or a function, sync or async, that gives those of a session."""
+
+Confirmation = bool | Collection[str] | Callable[[str, JsonObject], Any]
+"""Which calls need the user's consent: all, none, those of tools with these names, or those for which a function says so."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class McpTools(Toolset):
+    """The tools of an MCP server.
+
+    The deployment has one actor for the server, `<app>/mcp/<name>`, which starts when the first agent that has the tools runs.
+    It holds the connection for all agents. Definitions hold data only: nothing is connected before.
+
+    Args:
+        name: names the server in the deployment; two servers cannot have the same.
+        command: starts a server that speaks over its standard input and output, such as `["npx", "server"]`.
+        url: of a server that speaks streamable HTTP, instead of a command.
+        env: environment variables for the command. `${NAME}` in a value stands for a variable of the actor's process.
+        cwd: the folder in which the command runs; by default that of the actor's process.
+        headers: of requests to the `url`; `${NAME}` as in `env`. A function is given a ReadonlyContext, and its headers are those
+            of the session.
+        tools: the tools to have, by name or pattern, such as `["read_*"]`; by default all.
+        prefix: begins the names that models see; default none.
+        require_confirmation: True, names or patterns of tools as the server calls them, or a function of the tool's name and the
+            arguments that is true for calls to which the user has to agree; default False.
+        timeout_s: how long a call may take, connecting included; default 60.
+        cache_s: how long the list of tools is good, unless the server says that it has changed; default 300.
+        scope: "app" shares a connection among all sessions, "session" gives each session its own; default "app".
+
+    Raises:
+        DefinitionError: an argument is wrong.
+    """
+
+    per_run = True
+    searchable = True
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        command: Sequence[str] = (),
+        url: str = "",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        headers: Headers | None = None,
+        tools: Collection[str] | None = None,
+        prefix: str = "",
+        require_confirmation: Confirmation = False,
+        timeout_s: float = 60.0,
+        cache_s: float = 300.0,
+        scope: McpScope = "app",
+    ) -> None:
+        _check(name, command, url, prefix, scope)
+        for what, patterns in (("tools", tools), ("require_confirmation", require_confirmation)):
+            if isinstance(patterns, str):
+                raise DefinitionError(f"McpTools {name!r}: {what} is a list of names or patterns, such as [{patterns!r}]")
+        if timeout_s <= 0 or cache_s < 0:
+            raise DefinitionError(f"McpTools {name!r}: timeout_s has to be above 0, and cache_s 0 or more")
+        if headers and not url:
+            raise DefinitionError(f"McpTools {name!r}: headers go with a url; a command is given `env`")
+        self.name = name
+        self.prefix = prefix
+        self.require_confirmation = require_confirmation
+        self._headers = headers if callable(headers) else None
+        self._wanted = tuple(tools) if tools is not None else ("*",)
+        self.server = McpServer(
+            name=name,
+            command=tuple(command),
+            url=url,
+            env=dict(env or {}),
+            cwd=cwd,
+            headers={} if headers is None or callable(headers) else dict(headers),
+            timeout_s=timeout_s,
+            cache_s=cache_s,
+            scope=scope,
+        )
+
+    def __repr__(self) -> str:
+        return f"McpTools(name={self.name!r})"
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[McpTool]:
+        """Ask the server for its tools, and take those that are wanted.
+
+        Raises:
+            McpServerError: the server cannot be reached.
+            DefinitionError: `headers` gives no headers, another server has the name, or the library for MCP is missing.
+        """
+        infos = await context.mcp.list_tools(self.server, context.session_key, await self.session_headers(context))
+        wanted = [info for info in infos if any(fnmatchcase(info.name, pattern) for pattern in self._wanted)]
+        return [McpTool(self, info, self.prefix + _NOT_IN_NAMES.sub("_", info.name)) for info in wanted]
+
+    async def session_headers(self, context: ReadonlyContext) -> dict[str, str]:
+        """The headers of the session's requests. Raises DefinitionError, and what the user's function raises."""
+        if self._headers is None:
+            return {}
+        given = self._headers(context)
+        if inspect.isawaitable(given):
+            given = await given
+        if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
+            raise DefinitionError(f"McpTools {self.name!r}: headers gives a dictionary of texts, not {type(given).__name__}")
+        return dict(given)
+
+    def may_need_consent(self, tool: str) -> bool:
+        """Whether some call of a tool may need the user's consent."""
+        wanted = self.require_confirmation
+        if isinstance(wanted, bool) or callable(wanted):
+            return bool(wanted)
+        return any(fnmatchcase(tool, pattern) for pattern in wanted)
+
+
+def _check(name: str, command: Sequence[str], url: str, prefix: str, scope: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(f"McpTools: the name {name!r} has to be of letters, digits, '_', '-' and '.', at most 64")
+    if isinstance(command, str):
+        raise DefinitionError(f"McpTools {name!r}: command is a list, such as {command.split()!r}")
+    if bool(command) == bool(url):
+        raise DefinitionError(f"McpTools {name!r}: give either a command or a url")
+    if url and not url.startswith(("http://", "https://")):
+        raise DefinitionError(f"McpTools {name!r}: the url begins with http:// or https://, not {url[:40]!r}")
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise DefinitionError(f"McpTools {name!r}: the prefix {prefix!r} cannot begin the name of a tool")
+    if scope not in ("app", "session"):
+        raise DefinitionError(f"McpTools {name!r}: scope is 'app' or 'session', not {scope!r}")

@@ -1,0 +1,84 @@
+"""The client of the actor of an MCP server, and what a process remembers of the servers' lists of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from actors.errors import ActorLostError, McpServerError
+from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.refs.base import Ref
+from actors.rules.capacity.lru import LruDict
+
+T = TypeVar("T")
+
+MAX_LISTS = 1_000
+"""Lists of tools that a process remembers: with headers of their own, sessions may have lists of their own."""
+
+
+class McpRef(Ref):
+    """A client of the actor of an MCP server."""
+
+    async def list_tools(self, message: p.ListMcpTools) -> p.McpToolList:
+        """Ask for the server's tools. Raises McpServerError."""
+        return await self._ask(message, p.McpToolList)
+
+    async def call_tool(self, message: p.CallMcpTool) -> p.McpResult:
+        """Call a tool. Raises McpServerError when the server gives no answer."""
+        return await self._ask(message, p.McpResult)
+
+    async def statistics(self) -> p.Statistics:
+        """Return the figures of the connections."""
+        return await self._ask(p.GetStatistics(), p.Statistics)
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        await self._ask(p.Stop(), p.Ack)
+
+
+class McpServers:
+    """Implements `actors.interfaces.context.McpAccess`: the MCP servers, for the agents of one process.
+
+    Args:
+        find: gives a client of a server's actor, which is started if need be. It is asked again when that is lost.
+    """
+
+    def __init__(self, find: Callable[[p.McpServer], Awaitable[McpRef]]) -> None:
+        self._find = find
+        self._refs: dict[str, tuple[p.McpServer, McpRef]] = {}
+        self._lists: LruDict[tuple[str, SessionKey | None, tuple[tuple[str, str], ...]], p.McpToolList] = LruDict(MAX_LISTS)
+
+    async def list_tools(self, server: p.McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[p.McpToolInfo]:
+        """The tools of a server: see McpAccess."""
+        key = (server.name, session if server.scope == "session" else None, tuple(sorted(headers.items())))
+        known = self._lists.get(key)
+        version = known.version if known is not None else ""
+        message = p.ListMcpTools(session=session, headers=headers, known=version)
+        listed = await self._ask(server, lambda ref: ref.list_tools(message))
+        if listed.tools is None and known is not None:
+            return known.tools or ()
+        self._lists[key] = listed
+        return listed.tools or ()
+
+    async def call_tool(self, server: p.McpServer, message: p.CallMcpTool) -> p.McpResult:
+        """Call a tool: see McpAccess."""
+        return await self._ask(server, lambda ref: ref.call_tool(message))
+
+    async def _ask(self, server: p.McpServer, ask: Callable[[McpRef], Awaitable[T]]) -> T:
+        """Ask a server's actor, and once more another one when it is lost."""
+        try:
+            return await ask(await self._ref(server))
+        except ActorLostError:
+            self._refs.pop(server.name, None)
+        try:
+            return await ask(await self._ref(server))
+        except ActorLostError as error:
+            raise McpServerError(server.name, str(error)) from error
+
+    async def _ref(self, server: p.McpServer) -> McpRef:
+        known = self._refs.get(server.name)
+        # An engine that is asked for two servers of the same name says what is wrong.
+        if known is None or known[0] != server:
+            known = self._refs[server.name] = server, await self._find(server)
+        return known[1]

@@ -1,0 +1,113 @@
+"""An MCP server of the revision 2025-06-18, without the library, so that it starts at once. It asks users in open calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_lock = threading.Lock()
+_asked: dict[str, tuple[threading.Event, list[Any]]] = {}
+
+
+def send(**message: Any) -> None:
+    with _lock:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def ask(message: str) -> Any:
+    """Ask the user; the result of the request."""
+    number = f"ask-{len(_asked)}"
+    schema = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
+    answered = _asked[number] = (threading.Event(), [])
+    send(id=number, method="elicitation/create", params={"message": message, "requestedSchema": schema})
+    answered[0].wait()
+    return answered[1][0].get("result") or {"action": "error"}
+
+
+def add(meta: Any, a: int, b: int) -> str:
+    if not isinstance(a, int):
+        raise ValueError("a is no number")
+    return str(a + b)
+
+
+def process_id(meta: Any) -> str:
+    return str(os.getpid())
+
+
+def wait(meta: Any, file: str) -> str:
+    """Wait for ever when called first; the file has a line for each call."""
+    with _lock, Path(file).open("a") as lines:
+        lines.write(f"{os.getpid()} {meta.get('raygrove/function_call_id')}\n")
+    if Path(file).read_text().count("\n") == 1:
+        threading.Event().wait()
+    return "waited"
+
+
+def book(meta: Any, place: str) -> str:
+    first = ask(f"Which day in {place}?")
+    second = ask("And to come back?") if first["action"] == "accept" else first
+    days = [each["content"]["day"] if each["action"] == "accept" else each["action"] for each in (first, second)]
+    return f"{place}: {days[0]} to {days[1]}"
+
+
+def grow(meta: Any) -> str:
+    """Have a hundred more tools."""
+    TOOLS.update({f"tool_{number}": (add, f"Add numbers of the kind {number}.") for number in range(100)})
+    send(method="notifications/tools/list_changed")
+    return "grown"
+
+
+def fall_over(meta: Any) -> str:
+    """End the process in the middle of every call."""
+    os._exit(1)
+
+
+TOOLS: dict[str, tuple[Callable[..., str], str]] = {
+    "add": (add, "Add two numbers."),
+    "process_id": (process_id, "The process of the server."),
+    "wait": (wait, "Wait for ever when called first."),
+    "book": (book, "Book a table."),
+    "grow": (grow, "Have more tools."),
+    "fall_over": (fall_over, "End."),
+}
+
+
+def call(message: Any) -> None:
+    parameters = message["params"]
+    try:
+        text = TOOLS[parameters["name"]][0](parameters.get("_meta", {}), **parameters.get("arguments", {}))
+        result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    except (KeyError, TypeError, ValueError) as error:
+        result = {"content": [{"type": "text", "text": str(error)}], "isError": True}
+    send(id=message["id"], result=result)
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "method" not in message:
+            event, replies = _asked[message["id"]]
+            replies.append(message)
+            event.set()
+        elif message["method"] == "initialize":
+            capabilities = {"tools": {"listChanged": True}}
+            info = {"name": "plain", "version": "1"}
+            result = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}
+            send(id=message["id"], result=result)
+        elif message["method"] == "tools/list":
+            schema = {"type": "object", "properties": {"a": {}, "b": {}}}
+            tools = [{"name": name, "description": text, "inputSchema": schema} for name, (_, text) in TOOLS.items()]
+            send(id=message["id"], result={"tools": tools})
+        elif message["method"] == "tools/call":
+            threading.Thread(target=call, args=(message,), daemon=True).start()
+        elif "id" in message:
+            send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+
+
+if __name__ == "__main__":
+    serve()
