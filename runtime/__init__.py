@@ -23,11 +23,17 @@ if TYPE_CHECKING:
     from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
     from runtime.driver.turns.turn import Turn, TurnResult
+    from runtime.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
+    from runtime.openapi.tools import OpenApiTools
     from runtime.settings import Settings
 
 __all__ = [
     "AgentInfo",
+    "ApiKeyAuth",
+    "BasicAuth",
+    "BearerAuth",
     "MapResult",
+    "OpenApiTools",
     "PendingCall",
     "Question",
     "RunTurns",
@@ -43,7 +49,11 @@ __all__ = [
 
 _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
+    "ApiKeyAuth": "runtime.openapi.auth",
+    "BasicAuth": "runtime.openapi.auth",
+    "BearerAuth": "runtime.openapi.auth",
     "MapResult": "runtime.driver.scripts.results",
+    "OpenApiTools": "runtime.openapi.tools",
     "PendingCall": "actors.messages.turn_info",
     "Question": "runtime.driver.questions",
     "RunTurns": "runtime.driver.scripts.ray_data",
