@@ -14,6 +14,7 @@ from actors.errors.tracebacks import count_as_own
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
+    from runtime.code.tool import python_tool
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.runtime import Runtime
@@ -45,6 +46,7 @@ __all__ = [
     "TurnInfo",
     "TurnMap",
     "TurnResult",
+    "python_tool",
 ]
 
 _MODULES = {
@@ -65,6 +67,7 @@ _MODULES = {
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",
+    "python_tool": "runtime.code.tool",
 }
 
 
