@@ -64,7 +64,7 @@ class OpenToolsets:
         for tool in agent.tools:
             given = await self._tools(tool, agent.name, facts, user) if isinstance(tool, Toolset) else [tool]
             tools += given
-            if isinstance(tool, Toolset) and tool.is_searched:
+            if isinstance(tool, Toolset) and tool.searchable:
                 searched[tool.name] = [*searched.get(tool.name, ()), *given]
         tools += _search(searched, spec.limits.max_listed_tools)
         try:

@@ -38,7 +38,6 @@ class AdkToolset(Toolset):
     """
 
     per_run = True
-    is_searched = False
 
     def __init__(self, source: Source, adk: BaseToolset, convert: Callable[[Source, BaseTool], Tool]) -> None:
         self.name = type(adk).__name__

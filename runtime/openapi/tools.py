@@ -61,6 +61,8 @@ class OpenApiTools(Toolset):
         DefinitionError: the document or an option is wrong. A document at a URL is checked when it is fetched.
     """
 
+    searchable = True
+
     def __init__(
         self,
         spec: Mapping[str, Any] | str | Path,

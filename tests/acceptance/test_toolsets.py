@@ -21,6 +21,8 @@ def look_up(order: str) -> str:
 class Server(Toolset):
     """Has the tools that it is given, and notes what is done with it."""
 
+    searchable = True
+
     def __init__(self, *tools: Any, fails: int = 0) -> None:
         self.given = tools
         self.fails = fails

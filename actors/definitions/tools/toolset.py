@@ -17,13 +17,13 @@ class Toolset(ABC):
     Attributes:
         name: names it in errors and in the list of agents; by default the name of the class.
         per_run: ask before each run of the agent instead, because the tools depend on the session; default False.
-        is_searched: when the toolsets of an agent have more tools than models are shown (`max_listed_tools`), the model finds
-            those of this one by `find_tools`; default True.
+        searchable: when an agent has more tools of such toolsets than models are shown (`max_listed_tools`), its model finds them
+            by `find_tools`; default False.
     """
 
     name: str = ""
     per_run: bool = False
-    is_searched: bool = True
+    searchable: bool = False
 
     def __init_subclass__(cls, **rest: object) -> None:
         super().__init_subclass__(**rest)

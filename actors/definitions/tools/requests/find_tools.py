@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors.user_code import in_thread
+from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from actors.rules.prompt.tool_menu import FIND_TOOLS, ToolMenu
@@ -38,7 +39,9 @@ class FindToolsTool(Tool):
 
     async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
         """Show the model the tools that it has found or called in the conversation."""
-        request.append_tools([self._tools[name] for name in self._menu.shown(request.contents, self._most)])
+        # Read by the list's own method: each content that is looked at otherwise becomes a copy that may be changed.
+        contents = (content for content in list.__iter__(request.contents) if isinstance(content, Content))
+        request.append_tools([self._tools[name] for name in self._menu.shown(contents, self._most)])
 
     async def run(self, args: JsonObject, context: ToolContext) -> JsonObject:
         """Return the names and descriptions of the tools that fit best. Raises ValueError without words to look for."""
