@@ -14,6 +14,7 @@ from actors.errors.tracebacks import count_as_own
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
+    from runtime.code.tool import python_tool
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.runtime import Runtime
@@ -23,11 +24,17 @@ if TYPE_CHECKING:
     from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
     from runtime.driver.turns.turn import Turn, TurnResult
+    from runtime.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
+    from runtime.openapi.tools import OpenApiTools
     from runtime.settings import Settings
 
 __all__ = [
     "AgentInfo",
+    "ApiKeyAuth",
+    "BasicAuth",
+    "BearerAuth",
     "MapResult",
+    "OpenApiTools",
     "PendingCall",
     "Question",
     "RunTurns",
@@ -39,11 +46,16 @@ __all__ = [
     "TurnInfo",
     "TurnMap",
     "TurnResult",
+    "python_tool",
 ]
 
 _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
+    "ApiKeyAuth": "runtime.openapi.auth",
+    "BasicAuth": "runtime.openapi.auth",
+    "BearerAuth": "runtime.openapi.auth",
     "MapResult": "runtime.driver.scripts.results",
+    "OpenApiTools": "runtime.openapi.tools",
     "PendingCall": "actors.messages.turn_info",
     "Question": "runtime.driver.questions",
     "RunTurns": "runtime.driver.scripts.ray_data",
@@ -55,6 +67,7 @@ _MODULES = {
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",
+    "python_tool": "runtime.code.tool",
 }
 
 

@@ -62,6 +62,7 @@ class Settings(BaseSettings):
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         max_cache_bytes: memory of an actor for copies of what the store has, see Limits.
         max_listed_targets: agents that a model is given by name as transfer targets, see Limits.
+        max_listed_tools: tools of toolsets that a model is shown, see Limits.
         env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
             that have their values in this program's environment. No value is logged, printed or given to programs that join. On
             Ray they travel to the cluster, as definitions do.
@@ -104,6 +105,7 @@ class Settings(BaseSettings):
     model_limits: dict[str, ModelLimits] = {}
     max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
     max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
+    max_listed_tools: int = Field(default=DEFAULT_LIMITS.max_listed_tools, ge=1)
     env: dict[str, SecretStr] = {}
 
     def __init__(self, *unnamed: Never, **given: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -13,7 +13,7 @@ from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.llm import LlmAgent, as_tool, check_tools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
-from actors.definitions.tools.requests.find_tools import with_search
+from actors.definitions.tools.requests.find_tools import FindToolsTool
 from actors.definitions.tools.toolset import Toolset
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError
@@ -60,14 +60,13 @@ class OpenToolsets:
             return spec
         facts = ReadonlyContext(**facts_for_user_code(context))
         tools: list[Tool] = []
-        searchable: list[Tool] = []
+        searched: dict[str, Sequence[Tool]] = {}
         for tool in agent.tools:
-            if isinstance(tool, Toolset):
-                given = await self._tools(tool, agent.name, facts, user)
-                (searchable if tool.searchable else tools).extend(given)
-            else:
-                tools.append(tool)
-        tools += with_search(searchable)
+            given = await self._tools(tool, agent.name, facts, user) if isinstance(tool, Toolset) else [tool]
+            tools += given
+            if isinstance(tool, Toolset) and tool.searchable:
+                searched[tool.name] = [*searched.get(tool.name, ()), *given]
+        tools += _search(searched, spec.limits.max_listed_tools)
         try:
             check_tools(tools)
         except ValueError as error:
@@ -95,6 +94,12 @@ class OpenToolsets:
                 await used.toolset.aclose()
             except Exception:
                 logger.exception("toolset %r could not be closed", used.toolset.name)
+
+
+def _search(searched: Mapping[str, Sequence[Tool]], most: int) -> list[Tool]:
+    """The tool that finds the tools of toolsets, by their names; none when a model can be shown them all."""
+    declared = {tool.name: tool for tools in searched.values() for tool in tools if tool.declaration() is not None}
+    return [FindToolsTool(declared, list(searched), most)] if len(declared) > most else []
 
 
 def _checked(given: Sequence[object], toolset: Toolset, agent: str) -> Sequence[Tool]:

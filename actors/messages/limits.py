@@ -24,6 +24,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             64 MiB.
         max_listed_targets: transfer targets that are listed in a model's instruction; an agent with more targets gets a tool to
             find them. Default 64.
+        max_listed_tools: tools of searchable toolsets that a model is shown; an agent with more gets a tool to find them. Default
+            64.
     """
 
     max_message_bytes: int = 32 * MIB
@@ -32,6 +34,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_inline_bytes: int = 64 * KIB
     max_cache_bytes: int = 64 * MIB
     max_listed_targets: int = 64
+    max_listed_tools: int = 64
 
 
 DEFAULT_LIMITS = Limits()

@@ -40,6 +40,12 @@ ESSENTIAL = {
         "refunds: The manager has allowed it",
     ],
     "remote_tool": ["counted: 78498", "in a process of its own"],
+    "api_and_code": [
+        "get_sales: {'status': 200, 'body': [3, 9, 6]}",
+        r"run_python: {'stdout': '6\n', 'files': ['sales.csv']}",
+        "analyst: Six a day; the days are in sales.csv.",
+        "['sales.csv']",
+    ],
     "batch": [
         "It crashes at night. -> bug (1 attempts)",
         "I love it! -> praise (1 attempts)",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors import AgentTool, FunctionTool, LlmAgent, ReadonlyContext, Task, Tool, Toolset
+from actors import AgentTool, Content, FunctionResponse, FunctionTool, LlmAgent, Part, ReadonlyContext, Task, Tool, Toolset
 from actors.errors import AgentFailedError, DefinitionError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.runtimes import Deploy, author_texts, run_turn
@@ -20,6 +20,8 @@ def look_up(order: str) -> str:
 
 class Server(Toolset):
     """Has the tools that it is given, and notes what is done with it."""
+
+    searchable = True
 
     def __init__(self, *tools: Any, fails: int = 0) -> None:
         self.given = tools
@@ -100,6 +102,55 @@ def test_agents_have_the_tools_of_their_toolsets_in_flows_too(local: Deploy) -> 
     with local(LlmAgent(name="root", model=ScriptedModel(steps), tools=[server])) as rt:
         assert rt.run_task("Check order 42.", name="check", user_id="ada", session_id="s1") == "late"
     assert server.done == ["asked by root", "closed"]
+
+
+def many(number: int, confirmed: bool = False) -> list[FunctionTool]:
+    async def sends(to: str = "") -> str:
+        return f"sent to {to}"
+
+    names = [f"send_parcel_{each}" for each in range(number)]
+    return [FunctionTool(sends, name=name, description="Sends.", require_confirmation=confirmed) for name in names]
+
+
+def shown(model: ScriptedModel) -> list[list[str]]:
+    return [[tool.name for tool in request.tools] for request in model.requests]
+
+
+FINDS = {"call": "find_tools", "args": {"query": "parcel 70"}}
+SENDS = {"call": "send_parcel_70", "args": {"to": "Ada"}}
+
+
+def test_a_model_finds_tools_that_are_too_many_to_be_shown(local: Deploy) -> None:
+    model = ScriptedModel([FINDS, SENDS, "Sent.", "Again."])
+    with local(LlmAgent(name="root", model=model, tools=[Server(*many(71)), look_up])) as rt:
+        events = run_turn(rt, "Send parcel 70 to Ada.")
+        found, sent = (response.response for event in events for response in event.function_responses())
+        assert found["tools"][0] == {"name": "send_parcel_70", "description": "Sends."}
+        assert sent == {"result": "sent to Ada"}
+        run_turn(rt, "And again?")
+    first, *later = shown(model)
+    assert first == ["look_up", "find_tools"]
+    assert [("send_parcel_70" in names, len(names)) for names in later] == [(True, 12)] * 3
+
+
+def test_as_many_tools_as_can_be_shown_are(local: Deploy) -> None:
+    model = ScriptedModel(["Hello."])
+    with local(LlmAgent(name="root", model=model, tools=[Server(*many(40)), Server(*many(64)[40:])])) as rt:
+        run_turn(rt, "Hi")
+    assert shown(model) == [[tool.name for tool in many(64)]]
+
+
+def test_a_found_tool_that_waits_for_consent_is_run_by_the_next_deployment(local: Deploy) -> None:
+    def root(*steps: Any) -> LlmAgent:
+        return LlmAgent(name="root", model=ScriptedModel(list(steps)), tools=[Server(*many(71, confirmed=True))])
+
+    with local(root(FINDS, SENDS)) as rt:
+        run_turn(rt, "Send parcel 70 to Ada.")
+        (waiting,) = rt.turns.pending("ada", "s1")
+    with local(root("Sent.")) as rt:
+        agreed = FunctionResponse(id=waiting.call_id, name=waiting.name, response={"confirmed": True})
+        events = run_turn(rt, Content(parts=[Part(function_response=agreed)]))
+        assert next(events[0].function_responses()).response == {"result": "sent to Ada"}
 
 
 def test_a_task_takes_no_toolset() -> None:

@@ -32,13 +32,15 @@ class RequestBuilder:
         self._prompt = prompt
         self._tools = tools
         self._changing = [tool for tool in tools.own.values() if type(tool).process_request is not Tool.process_request]
+        self._hidden = frozenset(name for tool in tools.own.values() for name in tool.hides)
         # Others are not copied: a long conversation stands in one list for all requests.
         self._is_changed = bool(self._changing or self._agent.planner or spec.hooks("before_model_callback"))
 
     async def build(self, context: CallbackContext) -> LlmRequest:
         """Return the request as callbacks get it. It has to be settled when they have changed it."""
         agent, tools, schema = self._agent, self._tools.own, self._agent.output_type
-        declared = {name: declaration for name, tool in tools.items() if (declaration := tool.declaration()) is not None}
+        shown = ((name, tool) for name, tool in tools.items() if name not in self._hidden)
+        declared = {name: declaration for name, tool in shown if (declaration := tool.declaration()) is not None}
         request = LlmRequest(
             model=self._model,
             agent=self._name,

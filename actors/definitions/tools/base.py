@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.messages.json_types import JsonObject, JsonValue
@@ -20,6 +21,7 @@ class Tool(ABC):
             otherwise; default False.
         only_decides: the tool sets actions of its event, always returns a result, and has no other effect, so it may be run
             before its call is stored; default False.
+        hides: names of the agent's other tools that its model sees only when this tool adds them to a request; default none.
     """
 
     name: str = ""
@@ -27,6 +29,7 @@ class Tool(ABC):
     is_long_running: bool = False
     require_confirmation: bool = False
     only_decides: bool = False
+    hides: Collection[str] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

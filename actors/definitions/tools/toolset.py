@@ -17,8 +17,8 @@ class Toolset(ABC):
     Attributes:
         name: names it in errors and in the list of agents; by default the name of the class.
         per_run: ask before each run of the agent instead, because the tools depend on the session; default False.
-        searchable: when an agent has more than 64 tools of such toolsets, its model is given a tool to find them instead of all;
-            default False.
+        searchable: when an agent has more tools of such toolsets than models are shown (`max_listed_tools`), its model finds them
+            by `find_tools`; default False.
     """
 
     name: str = ""

@@ -1,4 +1,4 @@
-"""Finds the agents that fit some words best, for `find_agents` (semantics.md section 3).
+"""Finds the agents, or the tools, that fit some words best, for `find_agents` and `find_tools` (semantics.md sections 3 and 5).
 
 Words are compared with names and descriptions. A whole word scores more than a part of one, and a part more than a common
 beginning, by which "refunds" finds "refund". A name scores more than a description, and a word that few agents have more than
