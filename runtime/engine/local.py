@@ -35,7 +35,7 @@ from runtime.engine.store_urls import check_artifact_folder, open_artifact_store
 from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
 from runtime.logs.records import mark_records
-from runtime.models.registry import resolve
+from runtime.models.pool import ModelPool
 
 
 class LocalLink:
@@ -118,6 +118,7 @@ class LocalEngine:
         self.loop_clock = deployment.clock
         self._deployment = deployment
         self._plans = FlowRegistry(deployment.plans())
+        self._models = ModelPool()
         self._threads: ToolThreads | None = None
         self._limiter_client: LimiterClient | None = None
 
@@ -173,7 +174,7 @@ class LocalEngine:
             self.session,
             runner,
             artifacts,
-            resolve,
+            self._models.resolve,
             self._plans.find,
             limiter=self._limiter_client,
             threads_left=self._threads_left,
@@ -204,5 +205,6 @@ class LocalEngine:
         if self._limiter_client is not None and self.limiter is not None:
             await self._limiter_client.close()
             await self.limiter.stop()
+        await self._models.aclose()
         if self._threads is not None:
             self._threads.end_idle()

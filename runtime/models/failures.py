@@ -43,7 +43,7 @@ def broken_off(model: str, error: Exception) -> ModelResponseError:
     return ModelResponseError(model, f"the stream broke off in the middle ({shortened(in_words(error))})")
 
 
-def in_words(error: Exception) -> str:
+def in_words(error: BaseException) -> str:
     """The class of an error and its message."""
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 

@@ -50,7 +50,7 @@ class ServiceModel(ABC, Generic[Client]):
         names_its_end: the last piece of each stream has a finish reason, so that a stream without one was cut off.
     """
 
-    key_variables: ClassVar[tuple[str, ...]] = ()
+    key_variables: tuple[str, ...] = ()
     sdk: ClassVar[str] = ""
     extra: ClassVar[str] = ""
     names_its_end: ClassVar[bool] = False
@@ -146,6 +146,12 @@ class ServiceModel(ABC, Generic[Client]):
         if connection is not None and connection.client is not None:
             await self.disconnect(connection.client)
 
+    async def close_idle(self) -> None:
+        """Close the client of the running event loop unless a call is under way."""
+        connection = self._connections.get(asyncio.get_running_loop())
+        if connection is not None and not connection.calls:
+            await self.aclose()
+
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
         """Ask once.
 
@@ -163,13 +169,18 @@ class ServiceModel(ABC, Generic[Client]):
             ModelResponseError: the stream was cut off, or the response has no valid form.
         """
         model = request.model or self.model
-        client = await self._client(model)
+        connection = self._connection()
+        client = await self._client(connection, model)
         answer = Aggregate()
-        async with aclosing(self._pieces(client, request, model, stream)) as pieces:
-            async for piece in pieces:
-                answer.add(piece)
-                if stream and piece.content is not None:
-                    yield msgspec.structs.replace(piece, partial=True, error_code=None, error_message=None)
+        connection.calls += 1
+        try:
+            async with aclosing(self._pieces(client, request, model, stream)) as pieces:
+                async for piece in pieces:
+                    answer.add(piece)
+                    if stream and piece.content is not None:
+                        yield msgspec.structs.replace(piece, partial=True, error_code=None, error_message=None)
+        finally:
+            connection.calls -= 1
         if stream and self.names_its_end and not answer.is_whole():
             raise ModelResponseError(model, "the stream ended before the model did (no finish reason came)")
         whole = answer.response() if answer.pieces > 1 or stream else with_error_code(piece)
@@ -210,11 +221,14 @@ class ServiceModel(ABC, Generic[Client]):
             return None
         return self._retries.delay_s(attempt, failure.retry_after_s)
 
-    async def _client(self, model: str) -> Client:
+    def _connection(self) -> _Connection[Client]:
         loop = asyncio.get_running_loop()
         if (connection := self._connections.get(loop)) is None:
             self._drop_closed_loops()
             connection = self._connections[loop] = _Connection()
+        return connection
+
+    async def _client(self, connection: _Connection[Client], model: str) -> Client:
         async with connection.lock:
             if connection.client is None:
                 if (missing := self.missing_configuration()) is not None:
@@ -235,9 +249,10 @@ class ServiceModel(ABC, Generic[Client]):
 
 
 class _Connection(Generic[Client]):
-    """The client of one event loop, and the lock under which it is made."""
+    """The client of one event loop, the lock under which it is made, and how many calls it is used by."""
 
     def __init__(self) -> None:
+        self.calls = 0
         self.lock = asyncio.Lock()
         self.client: Client | None = None
 
