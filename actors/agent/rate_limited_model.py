@@ -12,16 +12,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
-from actors.errors import ActorLostError, ModelServiceError, RaygroveError
+from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.model import Model, Responses, name_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
-from actors.rules.capacity.rate_limiter import RENEW_S, RETRYABLE, FailedAttempt, limits_of
+from actors.rules.capacity.failed_attempt import failed_attempt
+from actors.rules.capacity.rate_limiter import RENEW_S, FailedAttempt, limits_of
 
 logger = logging.getLogger(__name__)
 
@@ -146,14 +147,26 @@ class RateLimitedModel:
         self._limiter = limiter
         self._permits: set[str] = set()
 
+    def _limited(self, model: Model) -> RateLimitedModel:
+        """Another model of the same run."""
+        limited = RateLimitedModel(model, self._session, self._limiter)
+        limited._permits = self._permits
+        return limited
+
     def give_back(self) -> None:
         """Release the permits of calls that do not end although their run has ended: nothing waits for their answers."""
-        permits, self._permits = self._permits, set()
-        for permit in permits:
-            self._limiter.release(permit)
+        while self._permits:
+            self._limiter.release(self._permits.pop())
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
         """Call the model when the limiter allows it: see Model."""
+        through: Callable[[Callable[[Model], Model]], Model] | None = getattr(self._model, "through", None)
+        if through is not None:
+            # Each of the models that it passes calls on to has limits of its own.
+            async with Responses(through(self._limited), request, stream=stream) as responses:
+                async for response in responses:
+                    yield response
+            return
         name = request.model or name_of(self._model)
         if not self._limiter.is_limited(name):
             async with Responses(self._model, request, stream=stream) as responses:
@@ -177,7 +190,7 @@ class RateLimitedModel:
                 except Exception as error:
                     # The model's client may be any: what its errors mean follows from their types and attributes.
                     attempt += 1
-                    failed = _failed_attempt(error, attempt)
+                    failed = failed_attempt(error, attempt)
                     if has_begun or failed is None or permit not in self._permits:
                         raise
                     if not await self._limiter.acquire_retry(permit, name, self._session, failed):
@@ -196,15 +209,3 @@ def _without_retries(model: Model) -> Model:
 def _tokens_of(response: LlmResponse) -> int:
     usage = getattr(response, "usage", None)
     return getattr(usage, "total_token_count", None) or 0
-
-
-def _failed_attempt(error: Exception, attempt: int) -> FailedAttempt | None:
-    """How an attempt has failed; None if repeating it would not help."""
-    if isinstance(error, ModelServiceError):
-        is_retryable = error.code is None or error.code in RETRYABLE
-        return FailedAttempt(attempt=attempt, status=error.code, retry_after_s=error.retry_after_s) if is_retryable else None
-    if isinstance(error, ConnectionError | TimeoutError):
-        return FailedAttempt(attempt=attempt)
-    # The name that most clients have for it.
-    status = getattr(error, "status_code", None)
-    return FailedAttempt(attempt=attempt, status=status) if status in RETRYABLE else None

@@ -49,6 +49,6 @@ def own_model(given: Any) -> Any:
     """What raygrove takes as a model: a name that it knows, an object, or "" for that of the nearest agent above."""
     if not isinstance(given, str):
         return AdkModel(given)
-    if not given or any(given.startswith(prefix) for prefix in registry.FACTORIES):
+    if not given or registry.is_usable(given):
         return given
     return AdkModel(LLMRegistry.new_llm(given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -11,8 +12,7 @@ from actors.definitions.tree import AgentTree
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.engine.interface import LoopClock
-from runtime.models.gemini import Gemini
-from runtime.models.registry import missing, resolve
+from runtime.models.registry import missing, resolve, sdks
 from runtime.settings import Settings
 
 
@@ -54,15 +54,24 @@ def model_names(tree: AgentTree) -> dict[str, str]:
 
 
 def slow_imports(tree: AgentTree) -> tuple[str, ...]:
-    """Modules to preload because they are slow to import: google-genai, if any agent uses Gemini."""
-    return ("google.genai",) if any(isinstance(resolve("", model), Gemini) for _, model in _distinct_models(tree)) else ()
+    """Modules to preload because they are slow to import: the SDK that the models of most agents load, and no other one.
+
+    Any agent may live in any process, so each further SDK would cost memory in all of them.
+    """
+    by_model = {_identity(model): sdks(model) for _, model in _distinct_models(tree)}
+    used = Counter(by_model[_identity(model)] for model in tree.models.values())
+    return used.most_common(1)[0][0] if used else ()
+
+
+def _identity(model: str | Model) -> object:
+    return model if isinstance(model, str) else id(model)
 
 
 def _distinct_models(tree: AgentTree) -> Iterable[tuple[str, str | Model]]:
     """Every model once, with the first agent that has it: most agents of a large tree share one."""
     found: dict[object, tuple[str, str | Model]] = {}
     for agent, model in tree.models.items():
-        found.setdefault(model if isinstance(model, str) else id(model), (agent, model))
+        found.setdefault(_identity(model), (agent, model))
     return found.values()
 
 

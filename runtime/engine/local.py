@@ -38,7 +38,7 @@ from runtime.engine.store_urls import check_artifact_folder, open_artifact_store
 from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
 from runtime.logs.records import mark_records
-from runtime.models.registry import resolve
+from runtime.models.pool import ModelPool
 from runtime.telemetry.setup import process_telemetry
 
 
@@ -122,6 +122,7 @@ class LocalEngine:
         self.loop_clock = deployment.clock
         self._deployment = deployment
         self._plans = FlowRegistry(deployment.plans())
+        self._models = ModelPool()
         self._threads: ToolThreads | None = None
         self._telemetry: Telemetry = NO_TELEMETRY
         self._limiter_client: LimiterClient | None = None
@@ -187,7 +188,7 @@ class LocalEngine:
             self.session,
             runner,
             artifacts,
-            resolve,
+            self._models.resolve,
             self._plans.find,
             limiter=self._limiter_client,
             mcp=self._mcp,
@@ -225,5 +226,6 @@ class LocalEngine:
         if self._limiter_client is not None and self.limiter is not None:
             await self._limiter_client.close()
             await self.limiter.stop()
+        await self._models.aclose()
         if self._threads is not None:
             self._threads.end_idle()

@@ -1,16 +1,10 @@
-"""One call of Google's client, and its chunks as model responses. Importing this file does not load the SDK."""
+"""One call of Google's client. Importing this file does not load the SDK."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, Any
-
-import msgspec
-
-from actors.errors import ModelResponseError
-from actors.messages.model import LlmResponse
-from runtime.models.streaming import Aggregate
 
 if TYPE_CHECKING:
     from google.genai import Client, types
@@ -58,34 +52,3 @@ async def _abandon(chunks: AsyncIterator[Any]) -> None:
         await asyncio.wait([step])
         if step.cancelled() or step.exception() is not None or step.result() is None:
             return
-
-
-def has_ended(chunk: types.GenerateContentResponse) -> bool:
-    """True for the last chunk of a stream: it holds the reason why the model stopped."""
-    return any(candidate.finish_reason is not None for candidate in chunk.candidates or ())
-
-
-async def whole_response(chunks: AsyncIterator[types.GenerateContentResponse], model: str) -> AsyncIterator[LlmResponse]:
-    """The response of a call without streaming. Raises ModelResponseError when it is empty for no reason."""
-    from runtime.models.genai_types import from_response
-
-    async for chunk in chunks:
-        response = from_response(chunk)
-        if response.content is None and response.finish_reason is None and response.error_code is None:
-            raise ModelResponseError(model, "it holds neither a content nor a reason for having none")
-        yield response
-
-
-async def streamed_responses(chunks: AsyncIterator[types.GenerateContentResponse], model: str) -> AsyncIterator[LlmResponse]:
-    """Each chunk as a partial response, then the whole. Raises ModelResponseError when the stream was cut off."""
-    from runtime.models.genai_types import from_response
-
-    aggregate = Aggregate()
-    async for chunk in chunks:
-        partial = from_response(chunk)
-        aggregate.add(partial)
-        if partial.content is not None:
-            yield msgspec.structs.replace(partial, partial=True, error_code=None, error_message=None)
-    if not aggregate.is_whole():
-        raise ModelResponseError(model, "the stream ended before the model did (no finish reason came)")
-    yield aggregate.response()

@@ -25,11 +25,11 @@ from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
 from runtime.models.streaming import with_error_code
+from runtime.models.wire.conversation import NUDGE
+from runtime.models.wire.signatures import is_foreign_to_gemini
 
 OWN_CALL_ID = "call-"
 """Ids of calls that came without one begin so; the service does not know them."""
-
-_NUDGE = "Go on as your instructions say."
 
 
 def to_genai(content: Content) -> types.Content:
@@ -72,10 +72,23 @@ def wire_content(content: Content, *, vertex: bool = False) -> JsonObject:
     Returns:
         A fresh dictionary with `parts`, which may be empty, and `role` if it is known.
     """
-    wire: JsonObject = msgspec.to_builtins(content)
+    wire: JsonObject = msgspec.to_builtins(_without_foreign_signatures(content))
     refused = _BY_VERTEX if vertex else _BY_GEMINI_API
     wire["parts"] = [part for part in wire.get("parts", ()) if _adapt(part, refused)]
     return wire
+
+
+def _without_foreign_signatures(content: Content) -> Content:
+    """The content without signatures of other services, which another model of the conversation has left in it."""
+    if not any(part.thought_signature and is_foreign_to_gemini(part.thought_signature) for part in content.parts):
+        return content
+    parts = [
+        msgspec.structs.replace(part, thought_signature=None)
+        if part.thought_signature and is_foreign_to_gemini(part.thought_signature)
+        else part
+        for part in content.parts
+    ]
+    return msgspec.structs.replace(content, parts=parts)
 
 
 def _adapt(part: JsonObject, refused: _Refused) -> bool:
@@ -118,7 +131,7 @@ def _wire_contents(contents: Sequence[Content], vertex: bool) -> Iterator[JsonOb
         if wire["parts"]:
             yield (last := wire)
     if last.get("role", "model") == "model":
-        yield {"role": "user", "parts": [{"text": _NUDGE}]}
+        yield {"role": "user", "parts": [{"text": NUDGE}]}
 
 
 def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[str, Any]:

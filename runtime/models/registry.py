@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from types import MappingProxyType
 
 from actors.errors import UnknownModelError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model
 from runtime.models.gemini import Gemini
+from runtime.models.openai.services import SERVICES
 
 
 def _gemini(name: str) -> Model:
     return Gemini(model=name)
+
+
+def _openai(name: str) -> Model:
+    from runtime.models.openai import OpenAIModel
+
+    return OpenAIModel(name)
+
+
+def _anthropic(name: str) -> Model:
+    from runtime.models.anthropic import AnthropicModel
+
+    return AnthropicModel(name)
 
 
 FACTORIES: Mapping[str, Callable[[str], Model]] = MappingProxyType(
@@ -21,9 +35,15 @@ FACTORIES: Mapping[str, Callable[[str], Model]] = MappingProxyType(
         "models/": _gemini,
         "tunedModels/": _gemini,
         "projects/": _gemini,
+        **{f"{service}/": _openai for service in SERVICES},
+        "anthropic/": _anthropic,
     }
 )
 """Factories of models by the beginning of a name. `projects/…` are resource names of Vertex AI."""
+
+
+_MAKERS = {"gpt-": "openai", "chatgpt-": "openai", "claude-": "anthropic", "deepseek-": "deepseek", "grok-": "xai"}
+"""Beginnings of names that say whose model it is."""
 
 
 def resolve(agent: str, model: str | Model) -> Model:
@@ -61,6 +81,19 @@ def missing(model: str | Model) -> str | None:
     return ask() if ask is not None else None
 
 
+def sdks(model: str | Model) -> tuple[str, ...]:
+    """The modules that take long to load and that a model loads at its first call. Raises UnknownModelError."""
+    found = resolve("", model)
+    several: tuple[str, ...] = getattr(found, "sdks", ())
+    one = getattr(found, "sdk", "")
+    return several or ((one,) if one else ())
+
+
+def is_usable(name: str) -> bool:
+    """True for a name that is known here, and whose package is installed."""
+    return any(name.startswith(prefix) for prefix in FACTORIES) and all(find_spec(sdk) for sdk in sdks(name))
+
+
 def _known_names() -> str:
     *others, last = (f"'{prefix}…'" for prefix in FACTORIES)
     return (
@@ -70,5 +103,8 @@ def _known_names() -> str:
 
 
 def _nearest_prefix(model: str) -> str:
+    for beginning, maker in _MAKERS.items():
+        if model.startswith(beginning):
+            return f" Did you mean '{maker}/{model}'?"
     beginnings = {prefix[:-1]: prefix for prefix in FACTORIES}
     return did_you_mean(model.replace("/", "-").partition("-")[0], beginnings)

@@ -34,9 +34,14 @@ def with_error_code(response: LlmResponse) -> LlmResponse:
 
 
 class Aggregate:
-    """Joins partial responses, in the order in which they came, to one whole response."""
+    """Joins partial responses, in the order in which they came, to one whole response.
+
+    Attributes:
+        pieces: how many have come.
+    """
 
     def __init__(self) -> None:
+        self.pieces = 0
         self._parts: list[Part] = []
         self._text: list[str] = []
         self._thought: bool | None = None
@@ -49,6 +54,7 @@ class Aggregate:
 
     def add(self, partial: LlmResponse) -> None:
         """Add the next partial response. The last usage counts, since each is the sum so far."""
+        self.pieces += 1
         self._usage = partial.usage or self._usage
         self._grounding |= partial.grounding_metadata or {}
         self._metadata |= partial.custom_metadata or {}

@@ -160,7 +160,7 @@ async def test_the_whole_request_reaches_the_service(serve: Serve, make: Make, s
             "responseJsonSchema": schema,
         },
     }
-    assert sent.streams is stream
+    assert server.streams(sent) is stream
     assert sent.query == ({"alt": ["sse"]} if stream else {})
     assert "/models/gemini-of-the-request:" in sent.path
     assert sent.headers["x-of-the-request"] == "yes"

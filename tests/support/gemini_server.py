@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 Json: TypeAlias = dict[str, Any]
@@ -36,11 +36,6 @@ class Request:
     query: dict[str, list[str]]
     headers: dict[str, str]
     body: Json
-
-    @property
-    def streams(self) -> bool:
-        """True when a stream of chunks is asked for."""
-        return self.path.endswith(":streamGenerateContent")
 
     @property
     def text(self) -> str:
@@ -120,7 +115,26 @@ def call(name: str, args: Json, **more: Any) -> Json:
 
 
 class GeminiServer:
-    """A context manager that serves while it is entered."""
+    """A context manager that serves while it is entered. Subclasses speak other protocols."""
+
+    end = b""
+    """What ends a stream that is not cut off."""
+
+    def streams(self, request: Request) -> bool:
+        """True when a stream of chunks is asked for."""
+        return request.path.endswith(":streamGenerateContent")
+
+    def chunks_of(self, answer: Json) -> list[Json]:
+        """The chunks in which a whole answer is streamed."""
+        return [answer]
+
+    def event(self, chunk: Json) -> bytes:
+        """A chunk as a server-sent event."""
+        return f"data: {json.dumps(chunk)}\r\n\r\n".encode()
+
+    def error_body(self, failure: Failure) -> bytes:
+        """The body of an HTTP error."""
+        return _error_body(failure)
 
     def __init__(self, script: Script) -> None:
         self.requests: list[Request] = []
@@ -133,7 +147,7 @@ class GeminiServer:
         self._thread = threading.Thread(target=self._loop.run_forever, name="gemini-server", daemon=True)
         self._connections: set[asyncio.Task[None]] = set()
 
-    def __enter__(self) -> GeminiServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(
             asyncio.start_server(self._serve, "127.0.0.1", 0, limit=64 * 2**20), self._loop
@@ -178,14 +192,14 @@ class GeminiServer:
             case HangUp():
                 return False
             case Failure() as failure:
-                _write(writer, failure.status, _error_body(failure), failure.headers)
+                _write(writer, failure.status, self.error_body(failure), failure.headers)
             case Raw(body, content_type):
                 _write(writer, 200, body, {"Content-Type": content_type})
             case Stream() as stream:
                 await self._stream(stream, reader, writer)
                 return False
-            case body if request.streams:
-                await self._stream(Stream([body]), reader, writer)
+            case body if self.streams(request):
+                await self._stream(Stream(self.chunks_of(body)), reader, writer)
                 return False
             case body:
                 _write(writer, 200, json.dumps(body).encode())
@@ -193,7 +207,7 @@ class GeminiServer:
 
     async def _stream(self, stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send a stream, and watch meanwhile whether the client leaves. The connection is not used again."""
-        sending = asyncio.ensure_future(_write_stream(writer, stream))
+        sending = asyncio.ensure_future(self._write_stream(writer, stream))
         leaving = asyncio.ensure_future(reader.read(1))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -203,6 +217,21 @@ class GeminiServer:
             sending.cancel()
             leaving.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _write_stream(self, writer: asyncio.StreamWriter, stream: Stream) -> None:
+        """Server-sent events in chunked transfer coding; without the last, empty chunk when the stream is cut off."""
+        head = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", "Connection": "close"}
+        writer.write(_head(200, head))
+        for chunk in stream.chunks:
+            if stream.gate is not None:
+                await stream.gate.passed()
+            event = self.event(chunk)
+            writer.write(b"%x\r\n%s\r\n" % (len(event), event))
+            await writer.drain()
+        if not stream.cut_off:
+            if self.end:
+                writer.write(b"%x\r\n%s\r\n" % (len(self.end), self.end))
+            writer.write(b"0\r\n\r\n")
 
 
 def _in_turn(script: Iterable[Reply]) -> Callable[[Request], Reply]:
@@ -233,20 +262,6 @@ def _error_body(failure: Failure) -> bytes:
 def _write(writer: asyncio.StreamWriter, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
     head = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
     writer.write(_head(status, head) + body)
-
-
-async def _write_stream(writer: asyncio.StreamWriter, stream: Stream) -> None:
-    """Server-sent events in chunked transfer coding; without the last, empty chunk when the stream is cut off."""
-    head = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", "Connection": "close"}
-    writer.write(_head(200, head))
-    for chunk in stream.chunks:
-        if stream.gate is not None:
-            await stream.gate.passed()
-        event = f"data: {json.dumps(chunk)}\r\n\r\n".encode()
-        writer.write(b"%x\r\n%s\r\n" % (len(event), event))
-        await writer.drain()
-    if not stream.cut_off:
-        writer.write(b"0\r\n\r\n")
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:

@@ -32,8 +32,8 @@ MINUTE_S = 60.0
 TOO_MANY_REQUESTS = 429
 """The HTTP status with which a service says that it is called too often."""
 
-RETRYABLE = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
-"""HTTP statuses that may be gone the next time."""
+RETRYABLE = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504, 529})
+"""HTTP statuses that may be gone the next time. Anthropic says with 529 that it is overloaded."""
 
 RENEW_S = 5.0
 """How often a process that holds permits, or waits for some, renews its lease."""

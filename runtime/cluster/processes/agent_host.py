@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,7 +94,9 @@ class AgentHost:
         """Load modules, and connect to the peers. Raises ClusterError when it cannot listen."""
         self._threads.use()
         for module in modules:
-            await asyncio.to_thread(importlib.import_module, module)
+            # A model whose package is not installed here says so when it is used.
+            with suppress(ModuleNotFoundError):
+                await asyncio.to_thread(importlib.import_module, module)
         look_less_often()
         await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.all()))
         return Prepared(os.getpid(), await self._listener.endpoint())

@@ -20,7 +20,7 @@ from runtime.cluster.transport.wires import Wires
 from runtime.engine.store_urls import open_artifact_store
 from runtime.engine.variables import set_variables
 from runtime.logs.options import LogOptions
-from runtime.models.registry import resolve
+from runtime.models.pool import ModelPool
 from runtime.settings import Settings
 from runtime.telemetry.setup import process_telemetry
 
@@ -58,7 +58,7 @@ def build_environment(
         # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.
         RunnerRef(wires.link(runner, "the Runner")),
         open_artifact_store(artifact_store),
-        resolve,
+        ModelPool().resolve,
         RemotePlans(runner, cloudpickle.loads).find,
         offload=ToolTasks(log_options, runner, settings.variables),
         mcp=McpServers(FoundMcpServers(runner, wires, settings).find),

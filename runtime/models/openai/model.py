@@ -1,0 +1,138 @@
+"""Models that speak Chat Completions, through the unmodified openai client.
+
+Importing this file does not load the SDK, which costs a third of a second and 44 MB: the first call does, in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
+from actors.messages.model import LlmRequest, LlmResponse
+from runtime.models.failures import in_words, own_error, service_error, shortened
+from runtime.models.openai.answers import Answers
+from runtime.models.openai.messages import request_body
+from runtime.models.openai.services import OTHER, service_of
+from runtime.models.service import ServiceModel
+from runtime.models.wire.call_options import call_options
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+class OpenAIModel(ServiceModel["AsyncOpenAI"]):
+    """A model of OpenAI, or of any service that speaks Chat Completions.
+
+    Args:
+        model: the name as the service takes it. Without `base_url` it may begin with a service's name, as in
+            `groq/llama-3.3-70b-versatile`: openai, ollama, openrouter, groq, mistral, deepseek, xai or together. Without one it
+            is a model of OpenAI.
+        base_url: the endpoint of another service, such as `http://localhost:8000/v1`. The name goes to it unchanged.
+        api_key: overrides the environment.
+        api_key_env: the environment variable that holds the key. By default that of the service, and none with `base_url`.
+        headers: further headers of each request.
+        extra_body: further fields of each request's body. `http_options` of an agent's configuration has both for one agent.
+        retries, timeout_s, retry_initial_delay_s: see ServiceModel.
+    """
+
+    sdk = "openai"
+    extra = "raygrove[openai]"
+    names_its_end = True
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        api_key_env: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        retries: int = 4,
+        timeout_s: float | None = None,
+        retry_initial_delay_s: float = 1.0,
+    ) -> None:
+        super().__init__(
+            model=model, api_key=api_key, retries=retries, timeout_s=timeout_s, retry_initial_delay_s=retry_initial_delay_s
+        )
+        self._service = OTHER if base_url is not None else service_of(model)[0]
+        self._base_url = base_url
+        self._headers = dict(headers or {})
+        self._extra_body = dict(extra_body or {})
+        variable = api_key_env or self._service.key_variable
+        self.key_variables = (variable,) if variable else ()
+
+    def connect(self) -> AsyncOpenAI:
+        """Make a client. It never repeats calls by itself."""
+        from openai import AsyncOpenAI
+
+        client = AsyncOpenAI(
+            api_key=self.key() or "none",  # the client wants one, also where the service does not
+            base_url=self._base_url or os.environ.get(self._service.url_variable) or self._service.base_url,
+            max_retries=0,
+            timeout=self.timeout_s,
+            default_headers=self._headers,
+        )
+        _ = client.chat.completions  # its modules load when it is first looked at
+        return client
+
+    async def call(self, client: AsyncOpenAI, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
+        """Make one call: see ServiceModel."""
+        from openai import NOT_GIVEN, AsyncStream
+
+        model = request.model or self.model
+        options = call_options(request.config)
+        body = request_body(request, self._name_for(model), self._service, stream=stream)
+        answers = Answers(model)
+        # All stands in the extra body, which goes out as it is: the client would look through every field of its own arguments.
+        answer = await client.chat.completions.create(
+            model=body["model"],
+            messages=[],
+            stream=stream,
+            extra_body={**body, **self._extra_body, **options.body},
+            extra_headers=options.headers,
+            timeout=NOT_GIVEN if options.timeout_s is None else options.timeout_s,
+        )
+        if isinstance(answer, AsyncStream):
+            async with answer:
+                async for chunk in answer:
+                    if (said := answers.add(_json(chunk, model))) is not None:
+                        yield said
+        elif (said := answers.add(_json(answer, model))) is not None:
+            yield said
+        if (end := answers.end(is_whole=not stream)) is not None:
+            yield end
+
+    def failure(self, model: str, error: Exception) -> ModelError | None:
+        """What an exception of the client means."""
+        from openai import APIConnectionError, APIError, APIResponseValidationError, OpenAIError
+
+        if isinstance(error, APIConnectionError):  # it says only "Connection error.", its cause says what happened
+            return ModelServiceError(model, None, shortened(in_words(error.__cause__ or error)))
+        if isinstance(error, APIResponseValidationError):
+            return ModelResponseError(model, shortened(in_words(error)))
+        known = own_error(model, error)
+        if known is None and isinstance(error, APIError):  # an error in the middle of a stream
+            return service_error(model, _status(error.code), error.message)
+        if known is None and isinstance(error, OpenAIError):
+            return ModelConfigurationError(model, in_words(error))
+        return known
+
+    def _name_for(self, model: str) -> str:
+        """The name as the service takes it."""
+        return model.removeprefix(f"{self._service.name}/") if self._base_url is None else model
+
+
+def _json(sent: object, model: str) -> object:
+    """What the client has made of an answer as JSON again. Raises ModelResponseError when it was no JSON object."""
+    as_dict: Callable[[], object] | None = getattr(sent, "to_dict", None)
+    if as_dict is None:
+        raise ModelResponseError(model, f"it is no chat completion but {shortened(repr(sent))}")
+    return as_dict()
+
+
+def _status(code: object) -> int | None:
+    """The HTTP status that some services put into an error's code."""
+    return int(code) if isinstance(code, int | str) and str(code).isdigit() else None

@@ -1,0 +1,268 @@
+"""The base of models behind the clients of their services: connections, repetitions, errors and whole answers.
+
+A subclass says how to connect, and how to make one call. Gemini, OpenAIModel and AnthropicModel are such subclasses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from copy import copy
+from importlib.util import find_spec
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.rules.capacity.rate_limiter import RETRYABLE
+from runtime.models.failures import broken_off, in_words, own_error
+from runtime.models.retries import RetryPolicy
+from runtime.models.streaming import Aggregate, with_error_code
+
+Client = TypeVar("Client")
+Self = TypeVar("Self", bound="ServiceModel[Any]")
+
+
+class ServiceModel(ABC, Generic[Client]):
+    """A model behind the client of its service.
+
+    One object serves any number of calls at once, from any event loop. Each loop has a client of its own, which is made at the
+    first call and never pickled.
+
+    Args:
+        model: the model's name, as the service takes it; `LlmRequest.model` overrides it.
+        api_key: the key; without it the environment of the process has it, under one of `key_variables`.
+        retries: how often a call is repeated after statuses 429, 500, 502, 503, 504, 529 and lost connections, as long as no part
+            of the response has come.
+        timeout_s: a service that is silent for this long counts as lost. None waits as long as the connection lives.
+        retry_initial_delay_s: seconds before the first repetition, doubled for each further one, with jitter; Retry-After of the
+            service overrides it.
+
+    Attributes:
+        key_variables: environment variables, of which one must hold a key. Without any the service needs none.
+        sdk: the module that `connect` imports, which takes long to load; "" without one.
+        extra: what `pip install` needs for that module.
+        names_its_end: the last piece of each stream has a finish reason, so that a stream without one was cut off.
+    """
+
+    key_variables: tuple[str, ...] = ()
+    sdk: ClassVar[str] = ""
+    extra: ClassVar[str] = ""
+    names_its_end: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        api_key: str | None = None,
+        retries: int = 4,
+        timeout_s: float | None = None,
+        retry_initial_delay_s: float = 1.0,
+    ) -> None:
+        self.model = model
+        self.timeout_s = timeout_s
+        self._api_key = api_key
+        self._retries = RetryPolicy(retries=retries, initial_delay_s=retry_initial_delay_s)
+        self._connections: dict[asyncio.AbstractEventLoop, _Connection[Client]] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_connections"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _connections={})
+
+    @abstractmethod
+    def connect(self) -> Client:
+        """Make a client. It is called in a thread, at the first call of each event loop, where the agent lives.
+
+        Raises:
+            ValueError: what the client is given is wrong; it becomes a ModelConfigurationError.
+        """
+
+    @abstractmethod
+    def call(self, client: Client, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Make one call, without repeating it: an async generator.
+
+        Args:
+            client: what `connect` has made.
+            request: everything that the model is to see. `request.model` is the name to ask for.
+            stream: what is yielded is shown as it comes, so yield it in pieces.
+
+        Yields:
+            The response in any number of pieces, each only what is new. Texts are joined. The last finish reason, usage and error
+            code count. `partial` is set by the caller.
+
+        Raises:
+            Exception: what the client raises: see `failure`.
+        """
+
+    def failure(self, model: str, error: Exception) -> ModelError | None:
+        """What an exception of `call` means; None for one that is raised as it is.
+
+        Errors with a `status_code`, or with a `response` that has one, and lost connections are understood. A ModelServiceError
+        with no code, or one that may be gone the next time, is what makes a call be repeated.
+        """
+        return own_error(model, error)
+
+    def missing_configuration(self) -> str | None:
+        """What this process lacks to use the model and how to give it; None if nothing.
+
+        Looks at the arguments and the environment only, and loads nothing.
+        """
+        if self.sdk and find_spec(self.sdk) is None:
+            return f"the package {self.sdk} is not installed: pip install {self.extra!r} where the agents run"
+        if self.key_variables and not self.key():
+            return f"there is no API key: set {' or '.join(self.key_variables)} where the agents run, or pass api_key=…"
+        return None
+
+    def key(self, environ: Mapping[str, str] = os.environ) -> str | None:
+        """The API key: the one that was given, or the first in the environment; None without any."""
+        return self._api_key or next((environ[name] for name in self.key_variables if environ.get(name)), None)
+
+    def once(self: Self) -> Self:
+        """The same model on the same connections without retries, for callers that repeat calls themselves."""
+        other = copy(self)
+        other._connections = self._connections
+        other._retries = msgspec.structs.replace(self._retries, retries=0)
+        return other
+
+    async def disconnect(self, client: Client) -> None:
+        """Close a client: by its method `aclose` or `close`, if it has one."""
+        close = getattr(client, "aclose", None) or getattr(client, "close", None)
+        if close is not None and inspect.isawaitable(closing := close()):
+            await closing
+
+    async def aclose(self) -> None:
+        """Close the client of the running event loop. The next call makes a new one."""
+        connection = self._connections.pop(asyncio.get_running_loop(), None)
+        if connection is not None and connection.client is not None:
+            await self.disconnect(connection.client)
+
+    async def close_idle(self) -> None:
+        """Close the client of the running event loop unless a call is under way."""
+        connection = self._connections.get(asyncio.get_running_loop())
+        if connection is not None and not connection.calls:
+            await self.aclose()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
+        """Ask once.
+
+        Args:
+            request: everything the model is to see.
+            stream: yield each piece as it arrives, marked `partial`, before the whole.
+
+        Yields:
+            The partial responses if `stream`, then exactly one whole response: texts joined, thoughts apart from other
+            text, calls and signatures kept, with the last usage and finish reason.
+
+        Raises:
+            ModelConfigurationError: no key, no package, or a setting that the client refuses.
+            ModelServiceError: the service refused, or was not reached, after all retries.
+            ModelResponseError: the stream was cut off, or the response has no valid form.
+        """
+        model = request.model or self.model
+        connection = self._connection()
+        client = await self._client(connection, model)
+        answer = Aggregate()
+        connection.calls += 1
+        try:
+            async with aclosing(self._pieces(client, request, model, stream)) as pieces:
+                async for piece in pieces:
+                    answer.add(piece)
+                    if stream and piece.content is not None:
+                        yield msgspec.structs.replace(piece, partial=True, error_code=None, error_message=None)
+        finally:
+            connection.calls -= 1
+        if stream and self.names_its_end and not answer.is_whole():
+            raise ModelResponseError(model, "the stream ended before the model did (no finish reason came)")
+        whole = answer.response() if answer.pieces > 1 or stream else with_error_code(piece)
+        if not stream and whole.content is None and not answer.is_whole():
+            raise ModelResponseError(model, "it holds neither a content nor a reason for having none")
+        yield whole
+
+    async def _pieces(self, client: Client, request: LlmRequest, model: str, stream: bool) -> AsyncGenerator[LlmResponse, None]:
+        """The pieces of the first attempt that gets any; attempts that fail earlier are repeated as the policy says."""
+        attempt, has_begun, has_ended = 0, False, False
+        while True:
+            try:
+                async with aclosing(_generator(self.call(client, request, stream=stream))) as pieces:
+                    async for piece in pieces:
+                        has_begun = True
+                        has_ended = has_ended or piece.finish_reason is not None
+                        yield piece
+                if not has_begun:
+                    raise ConnectionError("the answer ended before it began")
+                return
+            except Exception as error:
+                # The client of a service may raise anything: only its subclass here knows what that means.
+                failure = error if isinstance(error, ModelError) else self.failure(model, error)
+                if failure is None:
+                    raise
+                attempt += 1
+                if has_begun and isinstance(failure, ModelServiceError):
+                    if has_ended:
+                        return
+                    raise broken_off(model, error) from error
+                delay_s = self._delay_s(attempt, failure)
+                if delay_s is None:
+                    raise failure from error
+            await asyncio.sleep(delay_s)
+
+    def _delay_s(self, attempt: int, failure: ModelError) -> float | None:
+        if not isinstance(failure, ModelServiceError) or (failure.code is not None and failure.code not in RETRYABLE):
+            return None
+        return self._retries.delay_s(attempt, failure.retry_after_s)
+
+    def _connection(self) -> _Connection[Client]:
+        loop = asyncio.get_running_loop()
+        if (connection := self._connections.get(loop)) is None:
+            self._drop_closed_loops()
+            connection = self._connections[loop] = _Connection()
+        return connection
+
+    async def _client(self, connection: _Connection[Client], model: str) -> Client:
+        async with connection.lock:
+            if connection.client is None:
+                if (missing := self.missing_configuration()) is not None:
+                    raise ModelConfigurationError(model, missing)
+                # In a thread: loading an SDK and its certificates takes 0.6 s, and other agents of this process go on.
+                connection.client = await asyncio.to_thread(self._new_client, model)
+        return connection.client
+
+    def _new_client(self, model: str) -> Client:
+        try:
+            return self.connect()
+        except ValueError as error:
+            raise ModelConfigurationError(model, in_words(error)) from error
+
+    def _drop_closed_loops(self) -> None:
+        for loop in [loop for loop in self._connections if loop.is_closed()]:
+            del self._connections[loop]
+
+
+class _Connection(Generic[Client]):
+    """The client of one event loop, the lock under which it is made, and how many calls it is used by."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.lock = asyncio.Lock()
+        self.client: Client | None = None
+
+
+async def _generator(pieces: AsyncIterator[LlmResponse]) -> AsyncGenerator[LlmResponse, None]:
+    """The pieces as a generator, so that what makes them is closed with it, whatever kind of iterator it is."""
+    try:
+        async for piece in pieces:
+            yield piece
+    finally:
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()

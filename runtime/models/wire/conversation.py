@@ -1,0 +1,217 @@
+"""A conversation as turns of user and assistant, the form that Chat Completions and Messages have in common. Pure.
+
+- Turns alternate; the first and the last are the user's.
+- Every call is answered at the beginning of the turn that follows it. A call that has no answer gets one that says so; an answer
+  whose call is not in the turn before becomes a text.
+- Data that the model made stands in the next turn of the user, for services take none from the assistant.
+- Thoughts stand where they were, with the signature that came with them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
+from actors.messages.json_types import JsonObject
+
+NUDGE = "Go on as your instructions say."
+"""Stands for a turn of the user where a service wants one and there is none."""
+
+NO_ANSWER: JsonObject = {"status": "there is no answer yet"}
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Something said."""
+
+    text: str
+
+
+class Thought(msgspec.Struct, frozen=True):
+    """Something thought; `signature` is the service's own, without which some do not take it back."""
+
+    text: str
+    signature: bytes | None = None
+
+
+class Media(msgspec.Struct, frozen=True, kw_only=True):
+    """An image, a sound or a file: its bytes, or where it is."""
+
+    mime_type: str
+    data: bytes | None = None
+    uri: str | None = None
+    name: str | None = None
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call of a tool."""
+
+    id: str
+    name: str
+    args: JsonObject
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a tool answered, and the data in its answer."""
+
+    id: str
+    name: str
+    response: JsonObject
+    media: tuple[Media, ...] = ()
+
+
+Piece: TypeAlias = Text | Thought | Media | Call | Answer
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one side says before the other does."""
+
+    is_model: bool
+    pieces: list[Piece]
+
+    def calls(self) -> Iterator[Call]:
+        """The calls in the turn, in order."""
+        return (piece for piece in self.pieces if isinstance(piece, Call))
+
+
+def turns(contents: Sequence[Content]) -> list[Turn]:
+    """The conversation as turns: see the rules of this file."""
+    found: list[Turn] = []
+    held: list[Media] = []
+    for turn in _sides(contents):
+        if turn.is_model:
+            if not found:
+                found.append(Turn(False, [Text(NUDGE)]))
+            found.append(Turn(True, [_noted(piece) for piece in turn.pieces]))
+            held = [piece for piece in turn.pieces if isinstance(piece, Media)]
+        else:
+            found.append(_answering(found[-1] if found else None, held, turn.pieces))
+    if not found or found[-1].is_model:
+        last = _answering(found[-1] if found else None, held, [])
+        found.append(last if last.pieces else Turn(False, [Text(NUDGE)]))
+    return found
+
+
+def _sides(contents: Sequence[Content]) -> Iterator[Turn]:
+    """What each side says in a row, of several contents if there are. Calls and answers have ids."""
+    turn: Turn | None = None
+    # Calls without an id, in order: an answer without one belongs to the first of its name.
+    unnamed: list[Call] = []
+    number = 0
+    for content in contents:
+        last: Part | None = None
+        for part in content.parts:
+            is_model = _is_models(part, content.role)
+            piece = _piece(part)
+            if piece is None:
+                continue
+            if isinstance(piece, Call) and not piece.id:
+                number += 1
+                piece = msgspec.structs.replace(piece, id=f"call-{number}")
+                unnamed.append(piece)
+            elif isinstance(piece, Answer) and not piece.id:
+                call = next((call for call in unnamed if call.name == piece.name), None)
+                if call is not None:
+                    unnamed.remove(call)
+                    piece = msgspec.structs.replace(piece, id=call.id)
+            if turn is None or turn.is_model != is_model:
+                if turn is not None:
+                    yield turn
+                turn = Turn(is_model, [])
+                last = None
+            if is_model and last is not None and isinstance(piece, Text) and isinstance(turn.pieces[-1], Text):
+                turn.pieces[-1] = Text(turn.pieces[-1].text + piece.text)  # one text that came in parts
+            else:
+                turn.pieces.append(piece)
+            last = part
+    if turn is not None:
+        yield turn
+
+
+def _is_models(part: Part, role: str | None) -> bool:
+    if part.function_call is not None or part.thought:
+        return True
+    return part.function_response is None and role == "model"
+
+
+def _answering(before: Turn | None, held: list[Media], pieces: list[Piece]) -> Turn:
+    """The user's turn: answers to the calls in the turn before, then the data that is held back from it, then the rest."""
+    calls = list(before.calls()) if before is not None else []
+    answers: dict[str, Answer] = {}
+    rest: list[Piece] = []
+    wanted = {call.id for call in calls}
+    for piece in pieces:
+        if not isinstance(piece, Answer):
+            rest.append(piece)
+        elif piece.id in wanted and piece.id not in answers:
+            answers[piece.id] = piece
+        else:
+            rest += [Text(f"The tool {piece.name} answered: {json_text(piece.response)}"), *piece.media]
+    answered = [answers.get(call.id) or Answer(call.id, call.name, NO_ANSWER) for call in calls]
+    return Turn(False, [*answered, *held, *rest])
+
+
+def _noted(piece: Piece) -> Piece:
+    return Text(f"[{piece.mime_type}: see below]") if isinstance(piece, Media) else piece
+
+
+def _piece(part: Part) -> Piece | None:
+    """A part as a piece; None for one that says nothing to another service."""
+    if part.function_call is not None:
+        return _call(part.function_call)
+    if part.function_response is not None:
+        return _answer(part.function_response)
+    if part.thought:
+        return Thought(part.text or "", part.thought_signature) if part.text or part.thought_signature else None
+    if part.inline_data is not None:
+        blob = part.inline_data
+        return Media(mime_type=blob.mime_type or "application/octet-stream", data=blob.data, name=blob.display_name)
+    if part.file_data is not None:
+        file = part.file_data
+        return Media(mime_type=file.mime_type or "application/octet-stream", uri=file.file_uri or "", name=file.display_name)
+    if part.executable_code is not None:
+        return Text(f"```{(part.executable_code.language or '').lower()}\n{part.executable_code.code or ''}\n```")
+    if part.code_execution_result is not None:
+        return Text(f"The code printed:\n```\n{part.code_execution_result.output or ''}\n```")
+    return Text(part.text) if part.text and not part.text.isspace() else None
+
+
+def _call(call: FunctionCall) -> Call:
+    return Call(call.id or "", call.name, dict(call.args or {}))
+
+
+def _answer(response: FunctionResponse) -> Answer:
+    media = tuple(filter(None, map(_response_media, response.parts or ())))
+    return Answer(response.id or "", response.name, dict(response.response or {}), media)
+
+
+def _response_media(part: JsonObject) -> Media | None:
+    """The data of one part of a function response, which is a dictionary with camelCase keys."""
+    blob, file = part.get("inlineData"), part.get("fileData")
+    if isinstance(blob, dict):
+        data = base64.b64decode(blob.get("data") or "")
+        return Media(mime_type=blob.get("mimeType") or "application/octet-stream", data=data, name=blob.get("displayName"))
+    if isinstance(file, dict):
+        return Media(
+            mime_type=file.get("mimeType") or "application/octet-stream", uri=file.get("fileUri"), name=file.get("displayName")
+        )
+    return None
+
+
+def json_text(value: object) -> str:
+    """A value as the JSON that models are shown."""
+    return msgspec.json.encode(value).decode()
+
+
+def base64_text(data: bytes | None) -> str:
+    """Bytes as base64."""
+    return base64.b64encode(data or b"").decode()
+
+
+def without_form(media: Media) -> str:
+    """What stands for data that a service has no form for."""
+    where = f" at {media.uri}" if media.uri else ""
+    return f"[{media.name or 'data'} of type {media.mime_type}{where}, which this model cannot be shown]"
