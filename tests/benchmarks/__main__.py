@@ -37,6 +37,7 @@ from tests.benchmarks import (
     transfer,
     trees,
     turns,
+    web,
     working_set,
 )
 from tests.benchmarks.figures import Figure, table, timed_ms
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         depth,
         flow,
         streaming,
+        web,
         gemini,
         footprint,
         storage,

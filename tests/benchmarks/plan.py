@@ -44,6 +44,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         topics: turns of that tree.
         topics_at_once: how many of those run side by side: an ordinary load, and one with many users.
         call_s: how long its model takes.
+        followers: streams of one server at once.
+        followed: sessions that they follow, each so many by turns.
+        follow_s: how long.
+        posts: turns a second meanwhile, over the same server.
     """
 
     engine: Literal["ray", "local"] = "ray"
@@ -79,6 +83,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     topics: int = 200
     topics_at_once: tuple[int, ...] = (20, 200)
     call_s: float = 0.05
+    followers: int = 500
+    followed: tuple[int, ...] = (500, 50, 10)
+    follow_s: float = 10.0
+    posts: float = 50.0
 
     @property
     def has_floor(self) -> bool:
@@ -112,6 +120,8 @@ QUICK = Plan(
     peer_load=128,
     stored=100,
     topics=60,
+    followed=(500,),
+    follow_s=4.0,
 )
 TINY = Plan(
     engine="local",
@@ -142,5 +152,8 @@ TINY = Plan(
     topics=2,
     topics_at_once=(2,),
     call_s=0.001,
+    followers=4,
+    followed=(2,),
+    follow_s=0.1,
 )
 """For the smoke test."""

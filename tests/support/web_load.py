@@ -113,6 +113,11 @@ class Caller:
         """Connect."""
         return cls(*await asyncio.open_connection(*address_of(url)))
 
+    @property
+    def is_closed(self) -> bool:
+        """True when the server has closed the connection, as it does after some idle seconds."""
+        return self._reader.at_eof()
+
     async def ask(self, request: bytes) -> bytes:
         """The body of the response, which has a Content-Length and is a success."""
         self._writer.write(request)
@@ -141,6 +146,8 @@ async def run_turns(url: str, paths: Sequence[str], *, per_s: float, seconds: fl
     took_ms: list[float] = []
 
     async def run(path: str, due_s: float) -> None:
+        while idle and idle[-1].is_closed:
+            idle.pop().close()
         caller = idle.pop() if idle else await Caller.to(url)
         await caller.ask(turn_request(path, "go on"))
         took_ms.append((time.perf_counter() - due_s) * 1_000)

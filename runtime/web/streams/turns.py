@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from functools import lru_cache
 
@@ -19,7 +19,7 @@ from runtime.web.problems import Problem, problem_of
 from runtime.web.streams.frames import event_frame, frame
 
 SMALL_BYTES = 32_768
-"""An event up to this size has its frame made once for all the streams that it goes to."""
+"""An event up to this size has its frame made once for all the streams that it goes to; frames are sent together up to it."""
 
 REMEMBERED = 256
 """Of so many events the frames are remembered, which takes 20 MB at most."""
@@ -54,7 +54,8 @@ async def turn_frames(turn: Turn, *, after_seq: int = 0, partials: bool = True, 
         async with aclosing(turn.batches()) as batches:
             async for batch in batches:
                 wanted = [stored for stored in batch if (partials and not stored.seq) or stored.seq > after_seq]
-                yield _frames(wanted, tracebacks=tracebacks)
+                for frames in _frames(wanted, tracebacks=tracebacks):
+                    yield frames
         yield frame("end", await end_of(turn))
     except TurnError as error:
         yield frame("end", failed_end(turn.invocation_id, error))
@@ -72,7 +73,8 @@ async def session_frames(tail: SessionTail, *, tracebacks: bool = False) -> Asyn
     try:
         async with aclosing(tail.batches()) as batches:
             async for batch in batches:
-                yield _frames(batch, tracebacks=tracebacks)
+                for frames in _frames(batch, tracebacks=tracebacks):
+                    yield frames
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
             yield frame("error", problem_of(error))
@@ -80,10 +82,19 @@ async def session_frames(tail: SessionTail, *, tracebacks: bool = False) -> Asyn
         tail.close()
 
 
-def _frames(events: Sequence[StoredEvent], *, tracebacks: bool) -> bytes:
-    """The frames of events that have come at once. Raises StoreError."""
-    makes = (_frame_again if len(stored.raw) <= SMALL_BYTES else _frame for stored in events)
-    return b"".join(make(stored.raw, stored.seq, tracebacks) for make, stored in zip(makes, events, strict=True))
+def _frames(events: Sequence[StoredEvent], *, tracebacks: bool) -> Iterator[bytes]:
+    """The frames of events that have come at once, several in one piece while they are short. Raises StoreError."""
+    piece: list[bytes] = []
+    size = 0
+    for stored in events:
+        make = _frame_again if len(stored.raw) <= SMALL_BYTES else _frame
+        piece.append(make(stored.raw, stored.seq, tracebacks))
+        size += len(piece[-1])
+        if size > SMALL_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
 
 
 def _frame(raw: bytes, seq: int, tracebacks: bool) -> bytes:
