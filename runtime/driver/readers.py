@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages.protocol.base import StoredEvent
+from actors.messages.protocol.subscriptions import TurnRead
 from actors.rules.delivery.answers import Answer
 from actors.rules.delivery.event_buffer import EventBuffer
 from actors.rules.delivery.partials import Stream, rest_of, stream_of
@@ -18,13 +19,17 @@ class TurnReaders:
 
     Args:
         after_seq: `seq` of the last event that no reader wants.
+        keeps: keep events for readers that open later. Otherwise those read the log, and memory holds only what the open readers
+            have yet to get: for what is followed for hours.
     """
 
-    def __init__(self, after_seq: int) -> None:
+    def __init__(self, after_seq: int, *, keeps: bool = True) -> None:
         self._kept = EventBuffer(after_seq)
-        self._keeps_partials = True
+        self._keeps = self._keeps_partials = keeps
         self._answers: dict[Stream, Answer] = {}
         self._open: list[EventBuffer] = []
+        # Those that read the log up to now, and then get the answers under way.
+        self._late: list[EventBuffer] = []
 
     @property
     def after_seq(self) -> int:
@@ -42,7 +47,9 @@ class TurnReaders:
             self._give(event)
 
     def _give(self, event: StoredEvent) -> None:
-        if event.seq or self._keeps_partials:
+        if event.seq and not self._keeps:
+            self._kept.expect(event.seq)
+        elif event.seq or self._keeps_partials:
             self._kept.put(event)
         for buffer in self._open:
             buffer.put(event)
@@ -61,6 +68,19 @@ class TurnReaders:
             self._answers[stream] = answer = Answer()
             answer.add(whole)
 
+    def answers_under_way(self) -> dict[Stream, Answer]:
+        """What has been streamed of the answers that are not complete."""
+        return {stream: answer.copy() for stream, answer in self._answers.items()}
+
+    def join(self, head_seq: int, answers: dict[Stream, Answer]) -> None:
+        """Begin after others: read events up to `head_seq` from the log, and know what has been streamed of answers by now."""
+        self._keeps = self._keeps_partials = False
+        self._kept.expect(head_seq)
+        self._answers = answers
+        for buffer in self._open:
+            buffer.expect(head_seq)
+            self._begin_late(buffer)
+
     def skip(self, seq: int) -> None:
         """Drop the events up to `seq`, those too that have yet to come."""
         for buffer in (self._kept, *self._open):
@@ -74,8 +94,21 @@ class TurnReaders:
             self._keeps_partials = False
             self._kept.drop_partials()
         else:
-            self._put_answers_under_way(buffer)
+            self._begin_late(buffer)
         return buffer
+
+    def _begin_late(self, buffer: EventBuffer) -> None:
+        if buffer.is_behind:
+            self._late.append(buffer)
+        else:
+            self._put_answers_under_way(buffer)
+
+    def catch_up(self, buffer: EventBuffer, page: TurnRead, head_seq: int) -> None:
+        """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
+        buffer.catch_up(page, head_seq)
+        if not buffer.is_behind and buffer in self._late:
+            self._late.remove(buffer)
+            self._put_answers_under_way(buffer)
 
     def _put_answers_under_way(self, buffer: EventBuffer) -> None:
         partials = [partial for answer in self._answers.values() for partial in answer.partials()]
@@ -86,6 +119,7 @@ class TurnReaders:
     def close(self, buffer: EventBuffer) -> None:
         """Add no more events to a reader's buffer."""
         self._open = [each for each in self._open if each is not buffer]
+        self._late = [each for each in self._late if each is not buffer]
 
     def copy(self) -> EventBuffer:
         """A buffer with all events so far, to which none are added."""

@@ -38,6 +38,8 @@ class Subscriber:
         self._turns: dict[TurnKey, list[TurnState]] = {}
         self._starting = 0
         self._unclaimed: dict[TurnKey, list[p.TurnNews]] = {}
+        # The last event of each turn that has come.
+        self._heads: dict[TurnKey, int] = {}
         self._poller: asyncio.Task[None] | None = None
         self._seeker: asyncio.Task[None] | None = None
         # Turns that the Session actor does not know, and how often it was asked for them.
@@ -58,6 +60,25 @@ class Subscriber:
             turns.remove(turn)
         if not turns:
             self._turns.pop(turn.turn_key, None)
+            self._heads.pop(turn.turn_key, None)
+
+    def joins(self, turn: TurnState) -> bool:
+        """Feed one more object of a turn that it feeds already, without a word to the Session actor.
+
+        False when the other is not subscribed yet, or may not get all events that this one wants: as long as none has come, it is
+        not known that there is an event where the other begins.
+        """
+        peers = [each for each in self._turns.get(turn.turn_key, ()) if each.is_started and not each.is_detached]
+        if not peers:
+            return False
+        head_seq = self._heads.get(turn.turn_key)
+        if head_seq is None:
+            head_seq = min(peer.after_seq for peer in peers)
+            if turn.after_seq < head_seq:
+                return False
+        turn.join(peers[0], head_seq)
+        self.add(turn)
+        return True
 
     def follows(self, turn: TurnState) -> bool:
         """True when it feeds the turn."""
@@ -113,6 +134,9 @@ class Subscriber:
         turns = list(self._turns.get(key, ()))
         if not turns and self._starting:
             self._unclaimed.setdefault(key, []).append(news)
+        seqs = [event.seq for event in news.events if event.seq]
+        if turns and seqs:
+            self._heads[key] = max(seqs[-1], self._heads.get(key, 0))
         for turn in turns:
             turn.feed(news.events, news.outcome, news.answers)
             if news.outcome is not None:

@@ -39,6 +39,10 @@ class Subscribers:
         self._single.append(subscriber)
         return subscriber
 
+    def joins(self, turn: TurnState) -> bool:
+        """Feed a turn by a subscriber that follows it for another object. False when there is none: see Subscriber.joins."""
+        return any(subscriber.joins(turn) for subscriber in self._single if subscriber.has(turn.turn_key))
+
     async def drop(self, turn: TurnState) -> None:
         """Stop following a turn that goes on."""
         for subscriber in self._all():

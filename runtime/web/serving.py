@@ -16,6 +16,9 @@ from runtime.web.auth.loopback import is_loopback
 GRACE_S = 10
 """How long requests under way may go on when the server stops."""
 
+UNREAD_S = 45.0
+"""So long a client may leave unread what was sent; then the kernel ends its connection, and frees what it holds."""
+
 
 class WebServer(uvicorn.Server):
     """A server of one application of `app_for`.
@@ -60,6 +63,10 @@ class WebServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Closing a connection would wait for the client to read what is buffered.
+            for listening in (each for server in self.servers for each in server.sockets):
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(UNREAD_S * 1_000))
         if self._on_ready is not None:
             self._on_ready(self.url)
 

@@ -144,8 +144,11 @@ def test_a_driver_that_comes_late_has_no_hole_in_the_answer(rt: Runtime, session
     for piece in PIECES:
         gate.let()
         streamed += next(early).text
-        reading = iter(attach(rt, turn, session))
-        assert next(reading).text == streamed, f"joined after {piece!r}"
+        reading, heard = iter(attach(rt, turn, session)), ""
+        while len(heard) < len(streamed):
+            # What has just been said may come by itself.
+            heard += next(reading).text
+        assert heard == streamed, f"joined after {piece!r}"
         late.append((reading, streamed))
         # Another reader of the same Turn.
         same = iter(turn)
@@ -366,3 +369,32 @@ def test_the_structs_of_turns_are_small_to_read(rt: Runtime, session: str) -> No
     assert isinstance(call, PendingCall)
     assert "error" not in repr(turn)
     assert "is_confirmation" not in repr(call)
+
+
+def test_all_that_follow_a_session_share_one_subscription_wherever_each_begins(rt: Runtime, session: str, gate: Gate) -> None:
+    for _ in range(3):
+        run_turn(rt, "hi", session)
+    before = rt.statistics().session.counts["subscribers"]
+    # The first one begins where the log does not reach yet, and may not keep others from what comes before.
+    beyond = iter(rt.sessions.tail("ada", session, after_seq=8, partials=True))
+    tails = {after_seq: rt.sessions.tail("ada", session, after_seq=after_seq, partials=True) for after_seq in (0, 5, 2, 6, 3)}
+    reading = {after_seq: iter(tail) for after_seq, tail in tails.items()}
+    for after_seq, events in reading.items():
+        assert [next(events).seq for _ in range(6 - after_seq)] == list(range(after_seq + 1, 7))
+    turn = start(rt, session, gate.name)
+    assert [next(events).seq for events in reading.values()] == [7] * len(reading)
+    gate.let(2)
+    assert [[next(events).text, next(events).text] for events in reading.values()] == [PIECES[:2]] * len(reading)
+    # One that begins in the middle of an answer, and reads the log first.
+    late = iter(rt.sessions.tail("ada", session, partials=True))
+    assert [next(late).seq for _ in range(7)] == [1, 2, 3, 4, 5, 6, 7]
+    assert next(late).text == "".join(PIECES[:2])  # every other reader has both, so they have come
+    assert rt.statistics().session.counts["subscribers"] <= before + 2
+    gate.close()
+    for events in (*reading.values(), late):
+        assert [next(events).text for _ in range(3)] == [*PIECES[2:], "".join(PIECES)]
+    turn.result()
+    run_turn(rt, "bye", session)
+    for events in (*reading.values(), late):
+        assert [next(events).seq, next(events).seq] == [9, 10]
+    assert next(event.seq for event in beyond if event.seq) == 9

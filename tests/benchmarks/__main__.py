@@ -38,6 +38,7 @@ from tests.benchmarks import (
     transfer,
     trees,
     turns,
+    web,
     working_set,
 )
 from tests.benchmarks.figures import Figure, table, timed_ms
@@ -59,6 +60,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         depth,
         flow,
         streaming,
+        web,
         gemini,
         footprint,
         storage,

@@ -50,9 +50,9 @@ async def _own(plan: Plan, folder: Path) -> list[Figure]:
         await run_load(turn, sessions=plan.remembered, turns=plan.remembered)
         pids = await _pids(rt)
         then = {who: use_of(pid).memory for who, pid in pids.items()}
-        before_s = {who: _cpu_s(pid) for who, pid in pids.items()}
+        before_s = {who: cpu_s(pid) for who, pid in pids.items()}
         done = await run_load(turn, sessions=min(_AT_ONCE, plan.remembered), turns=plan.load)
-        spent_s = {who: _cpu_s(pid) - before_s[who] for who, pid in pids.items()}
+        spent_s = {who: cpu_s(pid) - before_s[who] for who, pid in pids.items()}
     turns = len(done.latencies_ms)
     return [
         *(_figure(f"memory of {who}", memory / 1e6, "MB") for who, memory in first.items()),
@@ -81,6 +81,6 @@ async def _pids(rt: Runtime) -> dict[str, int]:
     return {SESSION: seen.session.pid, RUNNER: seen.runner.pid, AGENT: seen.agents[ROOT].pid}
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """Seconds of CPU that a process has had, threads included that have ended: what `stat` says counts in steps of 10 ms."""
     return time.clock_gettime(~pid << 3 | _PROCESS)

@@ -46,6 +46,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         call_s: how long its model takes, and that of a map.
         inputs: of one map.
         inputs_at_once: its concurrency.
+        followers: streams of one server at once.
+        followed: sessions that they follow, each so many by turns.
+        follow_s: how long.
+        posts: turns a second meanwhile, over the same server.
     """
 
     engine: Literal["ray", "local"] = "ray"
@@ -83,6 +87,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     call_s: float = 0.05
     inputs: int = 10_000
     inputs_at_once: int = 500
+    followers: int = 500
+    followed: tuple[int, ...] = (500, 50, 10)
+    follow_s: float = 10.0
+    posts: float = 50.0
 
     @property
     def has_floor(self) -> bool:
@@ -117,6 +125,8 @@ QUICK = Plan(
     stored=100,
     topics=60,
     inputs=2_000,
+    followed=(500,),
+    follow_s=4.0,
 )
 TINY = Plan(
     engine="local",
@@ -149,5 +159,8 @@ TINY = Plan(
     call_s=0.001,
     inputs=6,
     inputs_at_once=2,
+    followers=4,
+    followed=(2,),
+    follow_s=0.1,
 )
 """For the smoke test."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -17,25 +13,10 @@ from runtime import Runtime
 from runtime.web import app_for
 from tests.support.runtimes import Deploy
 from tests.support.web_agents import Counting
-from tests.support.web_server import TIMEOUT_S, frames, serving
+from tests.support.web_server import TIMEOUT_S, frames, serving, serving_process
 
 NUMBERS = 400
 CUTS = 50
-
-
-@contextmanager
-def serving_process(app_name: str, address: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in a process of its own that has joined a deployment, and its URL."""
-    command = [str(Path(sys.executable).with_name("raygrove")), "serve", app_name, "--join", "--address", address, "--port", "0"]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stdout is not None
-            named, _, url = process.stdout.readline().strip().partition(" at ")
-            assert named == app_name
-            yield process, url
-        finally:
-            process.kill()
 
 
 @pytest.mark.timeout(120)

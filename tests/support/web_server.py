@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
@@ -30,6 +34,21 @@ def serving(app: Starlette) -> Iterator[str]:
         server.should_exit = True
         thread.join(TIMEOUT_S)
         assert not thread.is_alive()
+
+
+@contextmanager
+def serving_process(app_name: str, address: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own that has joined a deployment, while the block lasts; and its URL."""
+    command = [str(Path(sys.executable).with_name("raygrove")), "serve", app_name, "--join", "--address", address, "--port", "0"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            named, _, url = process.stdout.readline().strip().partition(" at ")
+            assert named == app_name
+            yield process, url
+        finally:
+            process.kill()
 
 
 class Frame(NamedTuple):

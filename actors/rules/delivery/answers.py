@@ -77,6 +77,14 @@ class Answer:
             self.is_whole = False
             self._partials = []
 
+    def copy(self) -> Answer:
+        """Another one with the same partials."""
+        other = Answer()
+        other.count, other.is_whole = self.count, self.is_whole
+        other._partials = self.partials()
+        other._size, other._merge_at = self._size, self._merge_at
+        return other
+
     def partials(self) -> list[StoredEvent]:
         """All of it, merged; empty when it is not whole."""
         self._partials = merged(self._partials)

@@ -76,7 +76,7 @@ class Answering:
                 ended = {"result": result, "output": output, "events": result.events}
             except RaygroveError as error:
                 ended = {"error": error, "events": await _events(turn) if turn is not None else ()}
-            is_repeated = turn is not None and await turn.is_repeated_async()
+            is_repeated = turn is not None and await turn.aio.is_repeated()
         except asyncio.CancelledError:
             if turn is not None:
                 self._leave(turn)

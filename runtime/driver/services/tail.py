@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 
 from actors.messages.event import Event
+from actors.messages.protocol.base import StoredEvent
 from runtime.driver.turns.turn import Turn
 
 
@@ -35,6 +36,13 @@ class SessionTail:
             async for event in events:
                 if self._partials or not event.partial:
                     yield event
+
+    async def batches(self) -> AsyncGenerator[Sequence[StoredEvent]]:
+        """The events as `async for` gives them, but as they are stored, and at once those that have come at once."""
+        async with aclosing(self._events.batches()) as batches:
+            async for batch in batches:
+                if wanted := [stored for stored in batch if self._partials or stored.seq]:
+                    yield wanted
 
     def close(self) -> None:
         """Follow the session no more: iterations under way end after what has come."""

@@ -21,7 +21,7 @@ from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
 from runtime.driver.subscribers import Subscribers
-from runtime.driver.turns.state import TurnState
+from runtime.driver.turns.state import TurnKey, TurnState
 
 T = TypeVar("T")
 
@@ -39,6 +39,7 @@ class TurnClient:
         self._subscribers = Subscribers(client.engine)
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
+        self._joining: KeyedLocks[TurnKey] = KeyedLocks()
 
     def start_soon(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
         """Start a turn, without waiting for it.
@@ -129,6 +130,16 @@ class TurnClient:
             await subscriber.drop(turn)
 
     async def _attach(self, turn: TurnState, after_seq: int) -> None:
+        # One after the other, so that all objects of a turn share the subscriber of the first one.
+        async with self._joining.locked(turn.turn_key):
+            if turn.is_detached:
+                return
+            if self._subscribers.joins(turn):
+                turn.mark_started("")
+            else:
+                await self._subscribe(turn, after_seq)
+
+    async def _subscribe(self, turn: TurnState, after_seq: int) -> None:
         key, invocation_id = turn.turn_key
         subscriber = self._subscribers.single(key)
         subscriber.add(turn)

@@ -221,7 +221,7 @@ class TurnMethods:
     def _follow_session(self, key: SessionKey, after_seq: int) -> Turn:
         """All events of a session, as if they were of one turn that does not end."""
         turns = self._open_turns()
-        state = TurnState(key, WHOLE_SESSION, after_seq=after_seq)
+        state = TurnState(key, WHOLE_SESSION, after_seq=after_seq, keeps=False)
         turns.attach_soon(state, after_seq)
         return self._turn(turns, state, "continue", is_attached=True)
 

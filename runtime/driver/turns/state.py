@@ -27,6 +27,7 @@ class TurnState:
 
     Args:
         after_seq: `seq` of the last event that no reader wants.
+        keeps: keep events for readers that open later: see TurnReaders.
 
     Attributes:
         key: the turn's session.
@@ -36,11 +37,14 @@ class TurnState:
         agent: the agent selected for the turn; "" before the turn is open, and when it could not start.
         outcome: how the turn ended; None before.
         error: why the turn could not start, or can no longer be followed.
+        is_started: the turn is open, or could not start, or is followed no more.
         is_cancelled: this driver was asked to cancel it.
         is_detached: this driver follows the turn no more, and does not know how it ends.
     """
 
-    def __init__(self, key: SessionKey, invocation_id: str, *, after_seq: int = 0, is_answer: bool = False) -> None:
+    def __init__(
+        self, key: SessionKey, invocation_id: str, *, after_seq: int = 0, is_answer: bool = False, keeps: bool = True
+    ) -> None:
         self.key = key
         self.invocation_id = invocation_id
         self.is_answer = is_answer
@@ -51,8 +55,8 @@ class TurnState:
         self.is_cancelled = False
         self.is_detached = False
         self._home = HomeProcess(key.app)
-        self._readers = TurnReaders(after_seq)
-        self._is_started = False
+        self._readers = TurnReaders(after_seq, keeps=keeps)
+        self.is_started = False
         self._changed = Changed()
 
     @property
@@ -66,11 +70,6 @@ class TurnState:
         return self._readers.after_seq
 
     @property
-    def is_started(self) -> bool:
-        """True when the turn is open, or could not start."""
-        return self._is_started
-
-    @property
     def is_over(self) -> bool:
         """True when the turn has ended, or is no longer followed."""
         return self.outcome is not None or self.error is not None or self.is_detached
@@ -80,8 +79,16 @@ class TurnState:
         self.agent = agent
         with self._changed:
             self._readers.skip(seq)
-            self._is_started = True
+            self.is_started = True
             self._changed.notify_started()
+
+    def join(self, peer: TurnState, head_seq: int) -> None:
+        """Follow the turn beside another object of it, which is up to `head_seq`: earlier events are read from the log."""
+        with peer._changed:
+            answers = peer._readers.answers_under_way()
+        with self._changed:
+            self._readers.join(head_seq, answers)
+            self._changed.notify_all()
 
     def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
         """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
@@ -95,14 +102,14 @@ class TurnState:
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver: it could not start, or can no longer be followed."""
         with self._changed:
-            self._is_started = True
+            self.is_started = True
             self.error = error
             self._changed.notify_all()
 
     def detach(self) -> None:
         """Stop following the turn, unless it has ended: readers get what has come so far."""
         with self._changed:
-            self._is_started = True
+            self.is_started = True
             self.is_detached = self.outcome is None and self.error is None
             self._changed.notify_all()
 
@@ -130,12 +137,12 @@ class TurnState:
         """Wait until the turn is open, or could not start."""
         self._home.check()
         with self._changed:
-            self._changed.wait_for(lambda: self._is_started)
+            self._changed.wait_for(lambda: self.is_started)
 
     async def wait_until_started_async(self) -> None:
         """Wait until the turn is open, or could not start, on the running event loop."""
         self._home.check()
-        await self._changed.wait_for_async(lambda: self._is_started, until_started=True)
+        await self._changed.wait_for_async(lambda: self.is_started, until_started=True)
 
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
@@ -160,7 +167,7 @@ class TurnState:
     def catch_up(self, buffer: EventBuffer, page: TurnRead, head_seq: int) -> None:
         """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
         with self._changed:
-            buffer.catch_up(page, head_seq)
+            self._readers.catch_up(buffer, page, head_seq)
 
     def wait_for_end(self) -> None:
         """Wait until the turn is over."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, Literal
 
 import msgspec
@@ -152,7 +152,7 @@ class Turn:
             while True:
                 batch = state.wait_for_events(buffer)
                 for stored in batch:
-                    yield _decoded(state, stored)
+                    yield decoded(stored)
                 if not batch:
                     if state.is_detached or not buffer.is_behind:
                         break
@@ -168,15 +168,22 @@ class Turn:
         _raise_failure(state)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
+        async with aclosing(self.batches()) as batches:
+            async for batch in batches:
+                for stored in batch:
+                    yield decoded(stored)
+
+    async def batches(self) -> AsyncGenerator[Sequence[StoredEvent]]:
+        """The events as `async for` gives them, but as they are stored, and at once those that have come at once."""
         state = self._state
         buffer = state.open_reader()
         wakeup = Wakeup()
         try:
             while True:
                 batch = await state.wait_for_events_async(buffer, wakeup)
-                for stored in batch:
-                    yield _decoded(state, stored)
-                if not batch:
+                if batch:
+                    yield batch
+                else:
                     if state.is_detached or not buffer.is_behind:
                         break
                     await self._client.run_async(self._client.catch_up(state, buffer))
@@ -254,11 +261,6 @@ class Turn:
             raise self._state.error
         return self._state.invocation_id
 
-    async def is_repeated_async(self) -> bool:
-        """Whether the turn was there before: see `is_repeated`. It waits for the turn's end."""
-        await self._state.wait_for_end_async(knows_start=True)
-        return self._state.is_repeated
-
     async def pending_async(self) -> list[PendingCall]:
         """The calls at which the paused turn waits: see `pending`."""
         return await self._client.run_async(self._client.pending(self._state))
@@ -302,6 +304,12 @@ class AsyncTurn:
         """
         return await self._turn.started_async()
 
+    async def is_repeated(self) -> bool:
+        """Whether the turn was there before: see `Turn.is_repeated`. It waits for the turn's end."""
+        state = self._turn._state
+        await state.wait_for_end_async(knows_start=True)
+        return state.is_repeated
+
     async def result(self) -> TurnResult:
         """Wait for the end of the turn: see Turn.result."""
         return await self._turn.result_async()
@@ -325,7 +333,7 @@ def _is_on_event_loop() -> bool:
 
 def _result(state: TurnState, types: ResultTypes, stored: Sequence[StoredEvent]) -> TurnResult:
     assert state.outcome is not None
-    events = [_decoded(state, each) for each in stored if each.seq]
+    events = [decoded(each) for each in stored if each.seq]
     return TurnResult(
         invocation_id=state.invocation_id,
         agent=state.agent,
@@ -335,12 +343,13 @@ def _result(state: TurnState, types: ResultTypes, stored: Sequence[StoredEvent])
     )
 
 
-def _decoded(state: TurnState, stored: StoredEvent) -> Event:
+def decoded(stored: StoredEvent) -> Event:
+    """An event as users see it. Raises StoreError."""
     try:
         return decode_event(stored.raw, stored.seq)
     except (msgspec.DecodeError, RecursionError) as error:
         # An imported event may have another form.
-        raise StoreError(f"an event of turn {state.invocation_id!r} cannot be read: {error}") from error
+        raise StoreError(f"event {stored.seq} of the session cannot be read: {error}") from error
 
 
 def _raise_unknown_end(state: TurnState) -> None:

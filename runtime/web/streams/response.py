@@ -25,8 +25,8 @@ BYE_S = 1.0
 class EventStream(Response):
     """Sends frames as they come.
 
-    The frames are asked for one by one, each when the client's connection has room for it: a client that reads nothing holds one
-    frame, the buffers of its connection, and the bounded buffer of the turn.
+    Frames are asked for when the client's connection has room for them: a client that reads nothing holds what came at once, the
+    buffers of its connection, and the bounded buffer of the turn.
 
     Args:
         frames: an async generator. It is closed when the client leaves, which must not cancel a turn.
@@ -55,6 +55,8 @@ class EventStream(Response):
         self._slots = slots
         self._user_id = user_id
         self._keep_alive_s = keep_alive_s
+        self._sending = asyncio.Lock()
+        self._sent_s = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream until it ends, the client leaves, or the server stops."""
@@ -67,7 +69,8 @@ class EventStream(Response):
         sending = asyncio.create_task(self._send_all(send))
         leaving = asyncio.create_task(_until_left(receive))
         closing = asyncio.create_task(self._slots.wait_until_closing())
-        tasks = (sending, leaving, closing)
+        stalling = asyncio.create_task(self._keep_alive(send))
+        tasks = (sending, leaving, closing, stalling)
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -77,40 +80,41 @@ class EventStream(Response):
         if sending in done:
             sending.result()
         elif closing in done and leaving not in done:
-            with suppress(TimeoutError, OSError):
+            with suppress(OSError):
                 async with asyncio.timeout(BYE_S):
-                    await _send(send, BYE, more=False)
+                    await self._send(send, BYE, more=False)
 
     async def _send_all(self, send: Send) -> None:
-        coming = asyncio.create_task(_next(self._frames))
-        try:
-            await _send(send, RETRY)
-            while True:
-                await asyncio.wait((coming,), timeout=self._keep_alive_s)
-                if not coming.done():
-                    await _send(send, KEEP_ALIVE)
-                    continue
-                frame = coming.result()
-                if frame is None:
-                    await _send(send, b"", more=False)
+        with suppress(OSError):
+            await self._send(send, RETRY)
+            async for frames in self._frames:
+                await self._send(send, frames)
+            await self._send(send, b"", more=False)
+
+    async def _send(self, send: Send, body: bytes, *, more: bool = True) -> None:
+        async with self._sending:
+            self._sent_s = asyncio.get_running_loop().time()
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _keep_alive(self, send: Send) -> None:
+        """Send a comment whenever the stream was idle for a while. It returns when the client has read nothing for too long.
+
+        One timer beside the frames: one for each of them would cost as much as sending it.
+        """
+        clock, idle_s = asyncio.get_running_loop().time, min(self._keep_alive_s, SEND_S)
+        rest_s = idle_s
+        while True:
+            await asyncio.sleep(rest_s)
+            rest_s = idle_s
+            if self._sending.locked():
+                if clock() - self._sent_s >= SEND_S:
                     return
-                await _send(send, frame)
-                coming = asyncio.create_task(_next(self._frames))
-        except (TimeoutError, OSError):
-            # The client reads nothing, or is gone.
-            return
-        finally:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
-
-
-async def _next(frames: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(frames, None)
-
-
-async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
-    async with asyncio.timeout(SEND_S):
-        await send({"type": "http.response.body", "body": body, "more_body": more})
+            elif clock() - self._sent_s < idle_s:
+                rest_s = self._sent_s + idle_s - clock()
+            else:
+                with suppress(OSError):
+                    async with asyncio.timeout(SEND_S):
+                        await self._send(send, KEEP_ALIVE)
 
 
 async def _until_left(receive: Receive) -> None:

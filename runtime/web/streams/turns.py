@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
+from functools import lru_cache
 
 import msgspec
 
 from actors.errors import ClusterError, RaygroveError, TurnCancelledError, TurnError, TurnTimeoutError
 from actors.messages.event import Event
+from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import PendingCall, TurnStateName
 from runtime.driver.services.tail import SessionTail
-from runtime.driver.turns.turn import Turn
+from runtime.driver.turns.turn import Turn, decoded
 from runtime.web.problems import Problem, problem_of
 from runtime.web.streams.frames import event_frame, frame
+
+SMALL_BYTES = 32_768
+"""An event up to this size has its frame made once for all the streams that it goes to; frames are sent together up to it."""
+
+REMEMBERED = 256
+"""Of so many events the frames are remembered, which takes 20 MB at most."""
 
 
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -43,10 +51,11 @@ async def turn_frames(turn: Turn, *, after_seq: int = 0, partials: bool = True, 
         tracebacks: with tracebacks of users' code.
     """
     try:
-        async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
-            async for event in events:
-                if (event.partial and partials) or event.seq > after_seq:
-                    yield event_frame(shown(event, tracebacks=tracebacks))
+        async with aclosing(turn.batches()) as batches:
+            async for batch in batches:
+                wanted = [stored for stored in batch if (partials and not stored.seq) or stored.seq > after_seq]
+                for frames in _frames(wanted, tracebacks=tracebacks):
+                    yield frames
         yield frame("end", await end_of(turn))
     except TurnError as error:
         yield frame("end", failed_end(turn.invocation_id, error))
@@ -62,14 +71,37 @@ async def turn_frames(turn: Turn, *, after_seq: int = 0, partials: bool = True, 
 async def session_frames(tail: SessionTail, *, tracebacks: bool = False) -> AsyncIterator[bytes]:
     """The frames of a session: the events of all its turns. They end when the session is deleted."""
     try:
-        async with aclosing(aiter(tail)) as events:  # type: ignore[type-var]
-            async for event in events:
-                yield event_frame(shown(event, tracebacks=tracebacks))
+        async with aclosing(tail.batches()) as batches:
+            async for batch in batches:
+                for frames in _frames(batch, tracebacks=tracebacks):
+                    yield frames
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
             yield frame("error", problem_of(error))
     finally:
         tail.close()
+
+
+def _frames(events: Sequence[StoredEvent], *, tracebacks: bool) -> Iterator[bytes]:
+    """The frames of events that have come at once, several in one piece while they are short. Raises StoreError."""
+    piece: list[bytes] = []
+    size = 0
+    for stored in events:
+        make = _frame_again if len(stored.raw) <= SMALL_BYTES else _frame
+        piece.append(make(stored.raw, stored.seq, tracebacks))
+        size += len(piece[-1])
+        if size > SMALL_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
+
+
+def _frame(raw: bytes, seq: int, tracebacks: bool) -> bytes:
+    return event_frame(shown(decoded(StoredEvent(seq, raw)), tracebacks=tracebacks))
+
+
+_frame_again = lru_cache(REMEMBERED)(_frame)
 
 
 async def end_of(turn: Turn) -> TurnEnd:

@@ -1,0 +1,87 @@
+"""Clients that read slowly, or not at all, cost the server a bounded buffer, and nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType
+
+import httpx2
+import pytest
+
+from actors import Content, CustomAgent, Event, InvocationContext
+from runtime.web import app_for
+from runtime.web import serving as web_serving
+from runtime.web.streams import response
+from tests.support.process_use import MB, use_of
+from tests.support.runtimes import Deploy
+from tests.support.web_load import address_of, follow_request
+from tests.support.web_server import TIMEOUT_S, frames, serving
+
+STALLED = 40
+EVENTS, EVENT_BYTES = 300, 100_000
+ROOM = 1.5 * MB
+"""Of one that reads nothing: a buffer of 1 MB for its events, a frame, and what its connection holds."""
+
+
+class Verbose(CustomAgent):
+    """Says 30 MB."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        """Talk."""
+        for number in range(EVENTS):
+            yield Event(content=Content.of_text(f"{number} " + "x" * EVENT_BYTES, role="model"))
+
+
+def stalled(url: str, path: str) -> socket.socket:
+    """A client that asks for a stream, and never reads."""
+    client = socket.create_connection(address_of(url))
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.sendall(follow_request(path))
+    return client
+
+
+async def test_clients_that_read_nothing_hold_little_and_slow_nobody_and_are_left(
+    tmp_path: Path,
+) -> None:
+    with Deploy("local", tmp_path)(Verbose(name="verbose"), app_name="desk") as rt, serving(app_for(rt)) as url:
+        session = "/v1/apps/desk/sessions/s"
+        rt.sessions.create("ada", "s")
+        async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+            before = use_of(os.getpid()).memory
+            clients = [stalled(url, f"{session}/events?user=ada") for _ in range(STALLED)]
+            try:
+                turn = await client.post(f"{session}/turns?user=ada", json={"message": "go"}, headers={"Prefer": "respond-async"})
+                place = turn.headers["location"].replace("?", "/events?")
+                got = []
+                async with client.stream("GET", place, headers={"Accept": "text/event-stream"}) as stream:
+                    got = [frame.id async for frame in frames(stream)]
+                assert got == [*(str(number + 2) for number in range(EVENTS)), ""]
+                held = use_of(os.getpid()).memory - before
+                assert held < STALLED * ROOM, f"{held / MB:.0f} MB"
+                assert open_streams(await client.get("/metrics")) == STALLED
+            finally:
+                for each in clients:
+                    each.close()
+
+
+def open_streams(metrics: httpx2.Response) -> int:
+    return int(next(line.split()[1] for line in metrics.text.splitlines() if line.startswith("raygrove_web_streams ")))
+
+
+@pytest.mark.parametrize(("module", "setting"), [(web_serving, "UNREAD_S"), (response, "SEND_S")])
+async def test_a_client_that_reads_nothing_for_too_long_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, setting: str
+) -> None:
+    monkeypatch.setattr(module, setting, 0.2)
+    with Deploy("local", tmp_path)(Verbose(name="verbose"), app_name="desk") as rt, serving(app_for(rt)) as url:
+        await rt.run(user_id="ada", session_id="s", message="go")
+        with stalled(url, "/v1/apps/desk/sessions/s/events?user=ada"):
+            async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client, asyncio.timeout(TIMEOUT_S):
+                while open_streams(await client.get("/metrics")) == 0:
+                    continue
+                while open_streams(await client.get("/metrics")):
+                    continue
