@@ -54,7 +54,7 @@ examples: $(READY)
 lock: $(READY)
 	@$(COMPILE) pyproject.toml $(ARGS) --output-file requirements.lock
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
-	@$(COMPILE) pyproject.toml --extra adk tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
+	@$(COMPILE) pyproject.toml --extra adk --extra web tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
 	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
