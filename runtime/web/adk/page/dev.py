@@ -81,8 +81,7 @@ class DevPaths:
         session = await traced(call)
         if session is None:
             return []
-        models = {agent.name: agent.model for agent in await self._tree(call) if agent.kind == "llm"}
-        return spans_of(session, models)
+        return spans_of(session, {agent.name: agent for agent in await self._tree(call)})
 
     async def _part(self, call: Call, under: str = "") -> TreePart:
         """The agents to draw: first those that spoke last in the session that the page shows."""
