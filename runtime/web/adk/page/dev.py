@@ -52,7 +52,11 @@ class DevPaths:
                 "tools": [{"name": tool, "type": "tool"} for tool in part.tools.get(name, ())],
                 "sub_agents": [made[child.name] for child in part.children(agent)],
             }
-        return {"name": call.path("app"), "root_agent": made[part.root.name]}
+        root = made[part.root.name]
+        # In the page's dialog, a click on one of these asks for the graph of what is below it.
+        if cut := [{**made[name], "sub_agents": [{"name": "…"}]} for name in part.hidden if name != part.root.name]:
+            root = {**root, "nodes": cut}
+        return {"name": call.path("app"), "root_agent": root}
 
     async def get_graphs(self, call: Call) -> JsonObject:
         """Draw the agents; with `node`, a path of names, those below the last one."""

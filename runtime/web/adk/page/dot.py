@@ -11,6 +11,8 @@ _LIGHT = {"back": "#F8FAFC", "node": "#FFFFFF", "line": "#64748B", "text": "#0F1
 _DARK = {"back": "#0F172A", "node": "#1E293B", "line": "#94A3B8", "text": "#F8FAFC"}
 _MARKED = "#0F5223"
 _ORDERED = ("sequential", "loop")
+_LARGE = 40
+"""From so many nodes on the children of an agent stand below each other: names are wider than high."""
 
 
 def dot_of(part: TreePart, *, dark: bool = False, marked: Collection[str] = ()) -> str:
@@ -21,9 +23,11 @@ def dot_of(part: TreePart, *, dark: bool = False, marked: Collection[str] = ()) 
         marked: agents and tools that are highlighted.
     """
     colors = _DARK if dark else _LIGHT
+    is_large = part.size() >= _LARGE
     lines = [
         "digraph {",
-        f'graph [bgcolor="{colors["back"]}" pad=0.5 nodesep=0.4 ranksep=0.8 fontname=Helvetica]',
+        f'graph [bgcolor="{colors["back"]}" pad=0.5 nodesep={0.1 if is_large else 0.4} ranksep=0.8 '
+        f"rankdir={'LR splines=line' if is_large else 'TB'}]",
         f'node [shape=rect style="rounded,filled" fillcolor="{colors["node"]}" color="{colors["line"]}" '
         f'fontcolor="{colors["text"]}" fontname=Helvetica fontsize=12]',
         f'edge [color="{colors["line"]}" fontcolor="{colors["line"]}" fontname=Helvetica fontsize=10 arrowhead=vee]',

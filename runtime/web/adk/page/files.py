@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from runtime.web.operation import Operation
 from runtime.web.problems import NotFoundError
 
 _IN_PACKAGE = "cli/browser"
+_HASHED = re.compile(r"-[A-Z0-9]{8}\.(js|css)$")
 
 
 class PageFiles:
@@ -69,8 +71,8 @@ class PageFiles:
             response = await self._files.get_response(self._files.get_path({"path": path}), call.request.scope)
         except HTTPException as error:
             raise NotFoundError(f"the page has no file {path!r}") from error
-        # Asked for again each time, and sent again only when it has changed.
-        response.headers["Cache-Control"] = "no-cache"
+        # What changes has another name then, or is asked for again each time, and sent again when it has changed.
+        response.headers["Cache-Control"] = "private, max-age=31536000, immutable" if _HASHED.search(path) else "no-cache"
         return response
 
 
