@@ -55,9 +55,7 @@ def pipeline() -> SequentialAgent:
 
 def large(children: int, grandchildren: int) -> LlmAgent:
     """A tree of two levels below its root."""
-    model = PatternModel(
-        [("deep", {"transfer": f"agent_{children - 1}"}), ("here", f"at agent_{children - 1}")], default="Hello."
-    )
+    model = PatternModel([], default="Far below.")
     below = [
         LlmAgent(
             name=f"agent_{i}",
@@ -67,4 +65,5 @@ def large(children: int, grandchildren: int) -> LlmAgent:
         )
         for i in range(children)
     ]
-    return LlmAgent(name="root", model=model, sub_agents=below)
+    first = PatternModel([("far", {"transfer": f"agent_{children - 1}"})], default="Hello.")
+    return LlmAgent(name="root", model=first, sub_agents=below)

@@ -57,7 +57,8 @@ def tree_part(root: AgentInfo, seen: Iterable[str] = (), limit: int = MAX_NODES)
         excess = part.size() - limit
         if excess <= 0 or count == 1:
             return part
-        count = max(1, count - excess)
+        # An agent less is a node less, or two when it had one that counts what is below it.
+        count = max(1, count - (excess + 1) // 2)
 
 
 def _order(root: AgentInfo, agents: Mapping[str, AgentInfo], seen: Iterable[str]) -> list[tuple[str, str]]:
