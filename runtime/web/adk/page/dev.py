@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.responses import PlainTextResponse, Response
 
 from actors.messages.json_types import JsonObject
@@ -22,6 +24,7 @@ class DevPaths:
 
     def __init__(self) -> None:
         self._trees: dict[str, AgentInfo] = {}
+        self._reading = asyncio.Lock()
 
     def operations(self) -> list[Operation]:
         """The paths, special ones before general ones."""
@@ -102,7 +105,10 @@ class DevPaths:
     async def _tree(self, call: Call) -> AgentInfo:
         runtime = call.runtime
         if runtime.app_name not in self._trees:
-            self._trees[runtime.app_name] = await runtime.aio.tree(limit=MAX_AGENTS)
+            # The page's first requests come at once: the first reads the tree, the others wait for it.
+            async with self._reading:
+                if runtime.app_name not in self._trees:
+                    self._trees[runtime.app_name] = await runtime.aio.tree(limit=MAX_AGENTS)
         return self._trees[runtime.app_name]
 
 
