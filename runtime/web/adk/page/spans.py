@@ -1,4 +1,4 @@
-"""Traces as the page shows them, made of a session's log: they are there after a restart, too, and whoever ran the turns.
+"""Traces as the page shows them, made of a session's log: they are there after a restart, too, and for turns of other programs.
 
 An event has one time, that of its end. So a model's answer began with the event before it, and a tool with its call, or with the
 user's answer that it waited for. Turns are traces. Below a turn are the runs of agents, one after another in each branch and
