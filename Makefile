@@ -17,7 +17,7 @@ ADK_READY := .venv-adk/ready-$(shell cat tests/adk/requirements.lock pyproject.t
 EXTRAS := .venv-extras/bin
 EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo test test-adk test-extras chaos soak check bench examples lock clean
+.PHONY: demo test test-adk test-browser test-extras chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -27,6 +27,9 @@ test: $(READY)
 
 test-adk: $(ADK_READY)
 	@$(ADK)/pytest tests/adk
+
+test-browser: $(ADK_READY)
+	@$(ADK)/pytest -m browser tests/adk
 
 test-extras: $(EXTRAS_READY)
 	@$(EXTRAS)/pytest tests/extras
@@ -54,7 +57,7 @@ examples: $(READY)
 lock: $(READY)
 	@$(COMPILE) pyproject.toml $(ARGS) --output-file requirements.lock
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
-	@$(COMPILE) pyproject.toml --extra adk tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
+	@$(COMPILE) pyproject.toml --extra adk --extra web tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
 	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 

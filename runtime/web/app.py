@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from actors.errors import RaygroveError
+from actors.errors import DefinitionError, RaygroveError
 from actors.messages.config import RunConfig
 from actors.messages.limits import DEFAULT_LIMITS
 from runtime.driver.runtime import Runtime
 from runtime.web.adk import runs as adk_runs
 from runtime.web.adk import sessions as adk_sessions
+from runtime.web.adk.page.dev import DevPaths
+from runtime.web.adk.page.files import PageFiles
 from runtime.web.api import agents, artifacts, operators, sessions, turns, users
 from runtime.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.web.auth.principal import Auth
 from runtime.web.guard import Guard
 from runtime.web.openapi import describing
-from runtime.web.operation import routes
+from runtime.web.operation import Operation, routes
 from runtime.web.problems import HttpError, problem_response
 from runtime.web.served import Served
 from runtime.web.streams.response import KEEP_ALIVE_S
@@ -42,6 +45,7 @@ def app_for(
     allowed_origins: Sequence[str] = (),
     run_config: RunConfig | None = None,
     adk_paths: bool = True,
+    adk_web: bool | str | os.PathLike[str] = False,
     max_body_bytes: int = MAX_BODY_BYTES,
     max_streams: int = 1_000,
     max_streams_per_user: int = 64,
@@ -57,6 +61,8 @@ def app_for(
         allowed_origins: the sites whose pages may use the server, such as `https://desk.example.com`, besides its own.
         run_config: options of turns that clients leave out. Clients bound to a user may lower its limits, and not raise them.
         adk_paths: serve the paths of ADK's own server, too: `/run_sse`, `/apps/…` and others.
+        adk_web: serve the page of `adk web` at `/dev-ui/`, from the google-adk that is installed, or from a folder with its
+            files. The page sends no credentials, so it goes with `auth=None` only.
         max_body_bytes: how large the body of a request may be.
         max_streams: how many streams may be open at once, and requests that wait for the end of a turn.
         max_streams_per_user: the same for one user.
@@ -66,7 +72,7 @@ def app_for(
         The application. `app.state.slots.close()` ends its streams when the server stops.
 
     Raises:
-        DefinitionError: there is no Runtime, or two are of the same app.
+        DefinitionError: there is no Runtime, or two are of the same app; the page of ADK is wanted where it cannot be served.
     """
     auth = auth if auth is not None else LoopbackOnly()
     needs_credentials = not isinstance(auth, LoopbackOnly)
@@ -77,8 +83,11 @@ def app_for(
         runtimes, auth, slots, run_config=run_config or RunConfig(), max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s
     )
     described = describing(OPERATIONS, list(served.runtimes), needs_credentials=needs_credentials)
+    adk = list(ADK_OPERATIONS) if adk_paths else []
+    if adk_web is not False:
+        adk += _page_operations(adk_web, has_paths=adk_paths, needs_credentials=needs_credentials)
     app = Starlette(
-        routes=routes([*OPERATIONS, described, *(ADK_OPERATIONS if adk_paths else ())], served),
+        routes=routes([*OPERATIONS, described, *adk], served),
         middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],
         exception_handlers={
             RaygroveError: problem_response,
@@ -90,3 +99,12 @@ def app_for(
     app.state.slots = slots
     app.state.needs_credentials = needs_credentials
     return app
+
+
+def _page_operations(adk_web: bool | str | os.PathLike[str], *, has_paths: bool, needs_credentials: bool) -> list[Operation]:
+    if needs_credentials:
+        raise DefinitionError("the page of ADK sends no credentials: adk_web goes with auth=None, which serves this machine only")
+    if not has_paths:
+        raise DefinitionError("the page of ADK asks for ADK's paths: adk_web goes with adk_paths=True")
+    files = PageFiles(None if isinstance(adk_web, bool) else adk_web)
+    return [*files.operations(), *DevPaths().operations()]

@@ -59,6 +59,12 @@ def test_an_app_is_served_until_it_is_told_to_stop_and_streams_are_told(app: str
         assert process.stderr.read() == ""
 
 
+def test_the_page_of_adk_is_served_from_a_folder(app: str, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("the page")
+    with served(app, "--adk-ui", str(tmp_path)) as (_, url):
+        assert httpx2.get(url, follow_redirects=True, timeout=30).text == "the page"
+
+
 def invoke(*arguments: str) -> Result:
     result = CliRunner().invoke(cli.app, ["serve", *arguments])
     if isinstance(result.exception, RaygroveError):
@@ -76,6 +82,9 @@ def invoke(*arguments: str) -> Result:
         (["--issuer", "i"], RequestError, "go together"),
         (["other", "--app-name", "x"], RequestError, "several paths"),
         (["--join", "--ray"], RequestError, "--join takes names"),
+        (["--adk-web"], DefinitionError, "google-adk is not installed"),
+        (["--adk-ui", "."], DefinitionError, "there is no page of ADK in '.'"),
+        (["--adk-web", "--token", TOKEN], DefinitionError, "sends no credentials"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_starts(

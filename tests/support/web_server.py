@@ -11,12 +11,15 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import httpx2
 from starlette.applications import Starlette
 
 from runtime.web.serving import WebServer
+
+if TYPE_CHECKING:
+    # The environment of google-adk has another one.
+    import httpx2
 
 TIMEOUT_S = 30.0
 

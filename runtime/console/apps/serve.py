@@ -32,6 +32,12 @@ Issuer = Annotated[str | None, typer.Option(help="The issuer of JSON Web Tokens.
 Audience = Annotated[str | None, typer.Option(help="The audience of JSON Web Tokens.")]
 AllowedHost = Annotated[list[str] | None, typer.Option(help="A name under which clients reach the server. May be repeated.")]
 AllowedOrigin = Annotated[list[str] | None, typer.Option(help="A site whose pages may use the server. May be repeated.")]
+AdkWeb = Annotated[
+    bool, typer.Option("--adk-web", help="Serve the page of `adk web`, too, from the google-adk that is installed.")
+]
+AdkUi = Annotated[
+    str | None, typer.Option(help="A folder with the page of `adk web`: google/adk/cli/browser of an installation.")
+]
 
 
 def serve(
@@ -46,6 +52,8 @@ def serve(
     audience: Audience = None,
     allowed_host: AllowedHost = None,
     allowed_origin: AllowedOrigin = None,
+    adk_web: AdkWeb = False,
+    adk_ui: AdkUi = None,
     app_name: options.AppName = None,
     store: options.Store = None,
     ray: options.Ray = False,
@@ -68,7 +76,13 @@ def serve(
 
     auth = Credentials(token, tokens, jwks_url, issuer, audience).auth()
     runtimes = [_joined(path, address) if join else _opened(path, app_name, store, ray, address) for path in paths]
-    application = app_for(*runtimes, auth=auth, allowed_hosts=allowed_host, allowed_origins=allowed_origin or ())
+    application = app_for(
+        *runtimes,
+        auth=auth,
+        allowed_hosts=allowed_host,
+        allowed_origins=allowed_origin or (),
+        adk_web=adk_ui if adk_ui is not None else adk_web,
+    )
     names = ", ".join(runtime.app_name for runtime in runtimes)
     # Before anything is started: it checks that the address may be used.
     server = WebServer(application, host, port, on_ready=lambda url: print(f"{names} at {url}", flush=True))

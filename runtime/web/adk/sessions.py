@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from importlib import metadata
 
@@ -57,7 +58,7 @@ async def _app_info(call: Call, name: str) -> JsonObject:
 
 async def get_version(call: Call) -> JsonObject:
     """Read the version."""
-    return {"version": metadata.version("raygrove"), "language": "python", "languageVersion": ""}
+    return {"version": metadata.version("raygrove"), "language": "python", "language_version": platform.python_version()}
 
 
 async def get_health(call: Call) -> JsonObject:

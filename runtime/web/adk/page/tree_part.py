@@ -1,0 +1,121 @@
+"""The part of a tree that the page can draw. It lays graphs out in the browser, which is blocked by thousands of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.driver.services.agents import AgentInfo
+
+MAX_NODES = 500
+"""So many nodes a graph has at most: agents, tools, and those that count what is left out."""
+
+
+@dataclass
+class TreePart:
+    """Some agents of a tree, parents before their children.
+
+    Attributes:
+        root: the agent at the top.
+        agents: those that are shown, by name.
+        tools: by agent, the names of its tools that are shown, agents that are its tools among them.
+        hidden: by agent, how many agents below it are not shown, as far as they are below none of its shown children.
+        hidden_tools: by agent, how many of its tools are not shown.
+    """
+
+    root: AgentInfo
+    agents: dict[str, AgentInfo] = field(default_factory=dict)
+    tools: dict[str, list[str]] = field(default_factory=dict)
+    hidden: dict[str, int] = field(default_factory=dict)
+    hidden_tools: dict[str, int] = field(default_factory=dict)
+
+    def children(self, agent: AgentInfo) -> Iterator[AgentInfo]:
+        """The shown children of an agent, in order."""
+        return (child for child in agent.children if child.name in self.agents)
+
+    def size(self) -> int:
+        """How many nodes its graph has."""
+        tools = {tool for each in self.tools.values() for tool in each}
+        return len(self.agents) + len(tools) + len({*self.hidden, *self.hidden_tools})
+
+
+def tree_part(root: AgentInfo, seen: Iterable[str] = (), limit: int = MAX_NODES) -> TreePart:
+    """The part of a tree to show.
+
+    Args:
+        root: the agent at the top, with all agents below it.
+        seen: the agents that come first, each after those above it, and then their tools. Other agents follow by levels, and
+            last their tools.
+        limit: how many nodes the graph may have.
+    """
+    agents = {agent.name: agent for agent in root}
+    order = _order(root, agents, seen)
+    below = _below(agents)
+    count = min(len(order), limit)
+    while True:
+        part = _part(root, agents, order[:count], below)
+        excess = part.size() - limit
+        if excess <= 0 or count == 1:
+            return part
+        # An agent less is a node less, or two when it had one that counts what is below it.
+        count = max(1, count - (excess + 1) // 2)
+
+
+def _order(root: AgentInfo, agents: Mapping[str, AgentInfo], seen: Iterable[str]) -> list[tuple[str, str]]:
+    """Agents, and tools with their agents: what is shown first comes first."""
+    first: dict[str, None] = {root.name: None}
+    for name in seen:
+        first.update(dict.fromkeys(reversed(_lineage(root, agents, name))))
+    others = [agent.name for agent in _by_levels(root) if agent.name not in first]
+    tools_of_first = [(name, tool) for name in first for tool in _tools(agents[name])]
+    tools_of_others = [(name, tool) for name in others for tool in _tools(agents[name])]
+    return [*((name, "") for name in first), *tools_of_first, *((name, "") for name in others), *tools_of_others]
+
+
+def _lineage(root: AgentInfo, agents: Mapping[str, AgentInfo], name: str) -> list[str]:
+    """An agent and those above it, up to the root; none when it is not below the root."""
+    found: list[str] = []
+    while name in agents:
+        found.append(name)
+        if name == root.name:
+            return found
+        name = agents[name].parent or ""
+    return []
+
+
+def _by_levels(root: AgentInfo) -> list[AgentInfo]:
+    found = [root]
+    for agent in found:
+        found += agent.children
+    return found
+
+
+def _below(agents: Mapping[str, AgentInfo]) -> dict[str, int]:
+    """By agent, how many are below it."""
+    sizes = dict.fromkeys(agents, 0)
+    for agent in reversed(list(agents.values())):
+        sizes[agent.name] += agent.hidden - sum(child.hidden for child in agent.children)
+        sizes[agent.name] += sum(1 + sizes[child.name] for child in agent.children)
+    return sizes
+
+
+def _tools(agent: AgentInfo) -> list[str]:
+    return list(dict.fromkeys([*agent.tools, *agent.agent_tools]))
+
+
+def _part(
+    root: AgentInfo, agents: Mapping[str, AgentInfo], chosen: Sequence[tuple[str, str]], below: Mapping[str, int]
+) -> TreePart:
+    part = TreePart(root)
+    for name, tool in chosen:
+        if not tool:
+            part.agents[name] = agents[name]
+        else:
+            part.tools.setdefault(name, []).append(tool)
+    for name, agent in part.agents.items():
+        hidden = below[name] - sum(1 + below[child.name] for child in part.children(agent))
+        if hidden:
+            part.hidden[name] = hidden
+        if unlisted := len(_tools(agent)) - len(part.tools.get(name, ())):
+            part.hidden_tools[name] = unlisted
+    return part
