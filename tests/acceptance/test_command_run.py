@@ -109,7 +109,7 @@ def test_wrong_usage_is_said_in_a_line(arguments: tuple[str, ...], error: str, a
 
 def test_exit_codes_tell_usage_from_failure(tmp_path: Path) -> None:
     write(tmp_path / "broken_r", {"agent.py": "raise KeyError('key')\n"})
-    for path, code, error in (("nowhere", 2, "no file or folder 'nowhere'"), ("broken_r", 1, "KeyError")):
+    for path, code, error in (("nowhere", 2, "no folder or file 'nowhere'"), ("broken_r", 1, "KeyError")):
         done = subprocess.run(program(path, "hi"), capture_output=True, text=True, timeout=50, check=False)
         assert (done.returncode, done.stdout) == (code, "")
         assert error in done.stderr.splitlines()[-1]
