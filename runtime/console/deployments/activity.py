@@ -14,10 +14,10 @@ from runtime.cluster.deployments import NamedActor, named_actors, this_node
 from runtime.console.output import duration
 from runtime.driver.runtime import Runtime
 
-COLUMNS = ("ACTOR", "PID", "NODE", "RUNNING", "DONE", "PER MIN", "LLM CALLS", "MEMORY", "RESTARTS")
+COLUMNS = ("ACTOR", "PID", "NODE", "RUNNING", "DONE", "/MIN", "CALLS", "MEMORY", "RESTARTS")
 
-UNITS = {"session": "events", "runner": "turns", "agent": "runs", "limits": "calls"}
-"""What an actor of a kind does."""
+UNITS = {"session": "events", "runner": "turns", "agent": "runs"}
+"""What an actor of a kind does: its figure with this name is counted."""
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -52,7 +52,7 @@ class ActorRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """It as a row of a table."""
         memory = f"{self.memory_bytes / 2**20:.0f} MB" if self.memory_bytes is not None else "-"
         return (
-            *(self.actor, str(self.pid), self.node or "-", _number(self.running), f"{self.done} {UNITS[self.kind]}"),
+            *(self.actor, str(self.pid), self.node or "-", _number(self.running), str(self.done)),
             *(_number(self.per_min), _number(self.llm_calls), memory, str(self.restarts)),
         )
 
@@ -77,7 +77,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def summary(self) -> tuple[str, ...]:
         """It in a line."""
         agents = sum(row.kind == "agent" for row in self.actors)
-        return self.name, f"{agents} live agents", f"{self.running} turns run", f"up {duration(self.age_s)}"
+        return self.name, f"{agents} agents live", f"{self.running} turns running", f"up {duration(self.age_s)}"
 
 
 class Watch:

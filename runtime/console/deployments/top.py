@@ -23,8 +23,8 @@ Count = Annotated[
 def top(name: Name, interval: Interval = 1.0, count: Count = None, address: Address = None, json: Json = False) -> None:
     """Show what the actors of a deployment do, agents that are busiest first. On a terminal it goes on until Ctrl-C.
 
-    RUNNING are turns of a Runner and runs of an agent. DONE counts since the actor was started, PER MIN since the last look.
-    MEMORY is that of the process, which agents may share.
+    RUNNING are turns of a Runner and runs of an agent. DONE are events of a Session actor, turns and runs since the actor began,
+    /MIN those since the last look, CALLS those of models. MEMORY is that of the process, which agents may share.
     """
     from runtime.console.deployments.joining import joined
     from runtime.console.output import is_terminal, print_json
@@ -71,9 +71,11 @@ def _drawn(look: Look) -> RenderableType:
 
     from runtime.console.deployments.activity import COLUMNS
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     for column in COLUMNS:
-        table.add_column(column, no_wrap=True, justify="left" if column in ("ACTOR", "NODE") else "right")
+        # Where there is too little room, only names are folded.
+        is_name = column == "ACTOR"
+        table.add_column(column, no_wrap=not is_name, overflow="fold", justify="left" if is_name else "right")
     for row in look.actors:
         table.add_row(*map(Text, row.cells()))
     return Group(Text("  ".join(look.summary())), table)
