@@ -9,7 +9,7 @@ from importlib import metadata
 import typer
 
 from actors.errors import RaygroveError, RequestError
-from runtime.console import sessions, stores, users
+from runtime.console import stores, users
 from runtime.console.apps.chat import chat
 from runtime.console.apps.evaluation import evaluate_sets
 from runtime.console.apps.run import run
@@ -27,6 +27,7 @@ from runtime.console.deployments.tree import tree
 from runtime.console.deployments.turns import turns
 from runtime.console.doctor import doctor
 from runtime.console.output import print_error
+from runtime.console.sessions.app import app as sessions
 
 FAILED, WRONG_USAGE = 1, 2
 """Exit codes for errors."""
@@ -42,7 +43,7 @@ for command in _OF_APPS:
 app.command("eval", rich_help_panel=_APPS)(evaluate_sets)
 for command in _OF_DEPLOYMENTS:
     app.command(rich_help_panel=_DEPLOYMENTS)(command)
-app.add_typer(sessions.app, name="sessions", rich_help_panel=_DATA)
+app.add_typer(sessions, name="sessions", rich_help_panel=_DATA)
 app.add_typer(users.app, name="users", rich_help_panel=_DATA)
 app.add_typer(stores.app, name="store", rich_help_panel=_DATA)
 app.command(rich_help_panel=_MACHINE)(doctor)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runtime.console.deployments.options import Address, Json, Name, Session, User, Verbose
+from runtime.console.deployments.options import Address, Name, Session, User, Verbose
+from runtime.console.options import Json
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall

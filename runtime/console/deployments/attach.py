@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from runtime.console.deployments.options import Address, Json, Name, Session, User, Verbose
+from runtime.console.deployments.options import Address, Name, Session, User, Verbose
+from runtime.console.options import Json
 
 Turn = Annotated[str, typer.Argument(metavar="INVOCATION", help="The turn, as `raygrove turns` names it.", show_default=False)]
 

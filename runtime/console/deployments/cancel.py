@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.console.deployments.options import Address, Invocation, Json, Name, Session, User
+from runtime.console.deployments.options import Address, Invocation, Name, Session, User
+from runtime.console.options import Json
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import TurnInfo

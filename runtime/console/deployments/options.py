@@ -20,5 +20,4 @@ Invocation = Annotated[
 ]
 Address = Annotated[str | None, typer.Option(help="Address of the Ray cluster; by default the one on this machine.")]
 User = Annotated[str | None, typer.Option(help="Whose session it is; needed where several users have one with this id.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print calls of tools and transfers on the standard error.")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from runtime.console.deployments.options import Address, Json
+from runtime.console.deployments.options import Address
+from runtime.console.options import Json
 
 if TYPE_CHECKING:
     from runtime.cluster.deployments import NamedActor

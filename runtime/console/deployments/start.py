@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from runtime.console.apps import options
-from runtime.console.deployments.options import Address, Json
+from runtime.console.deployments.options import Address
+from runtime.console.options import Json
 
 
 def start(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.console.deployments.options import Address, Json, Name
+from runtime.console.deployments.options import Address, Name
+from runtime.console.options import Json
 
 
 def stop(name: Name, address: Address = None, json: Json = False) -> None:

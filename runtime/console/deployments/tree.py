@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runtime.console.apps.options import App
-from runtime.console.deployments.options import Address, Json
+from runtime.console.deployments.options import Address
+from runtime.console.options import Json
 
 if TYPE_CHECKING:
     from actors.messages.protocol.base import Statistics

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.console.deployments.options import Address, Json, Name
+from runtime.console.deployments.options import Address, Name
+from runtime.console.options import Json
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
