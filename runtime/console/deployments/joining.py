@@ -86,7 +86,7 @@ def user_of(rt: Runtime, session: str, user: str | None) -> str:
     if len(users) > 1:
         raise RequestError(f"session {session!r} is there of several users: choose with --user {' or '.join(users)}")
     if not users:
-        known = [each.id for each in sessions]
+        known = list(dict.fromkeys(each.id for each in sessions))
         hint = did_you_mean(session, known) or f" The newest ones: {', '.join(known[:5]) or 'none'}."
         raise RequestError(f"there is no session {session!r} in {rt.app_name!r}.{hint}")
     return users[0]
