@@ -26,7 +26,8 @@ from runtime.console.deployments.top import top
 from runtime.console.deployments.tree import tree
 from runtime.console.deployments.turns import turns
 from runtime.console.doctor import doctor
-from runtime.console.output import print_error
+from runtime.console.options import Json
+from runtime.console.output import print_error, print_json
 from runtime.console.sessions.app import app as sessions
 
 FAILED, WRONG_USAGE = 1, 2
@@ -50,10 +51,13 @@ app.command(rich_help_panel=_MACHINE)(doctor)
 
 
 @app.command(rich_help_panel=_MACHINE)
-def version() -> None:
+def version(json: Json = False) -> None:
     """Print the versions of raygrove, Ray and Python."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    print(f"raygrove {metadata.version('raygrove')}, Ray {metadata.version('ray')}, Python {python}")
+    python, own, ray = ".".join(map(str, sys.version_info[:3])), metadata.version("raygrove"), metadata.version("ray")
+    if json:
+        print_json([{"raygrove": own, "ray": ray, "python": python}])
+    else:
+        print(f"raygrove {own}, Ray {ray}, Python {python}")
 
 
 def main() -> None:

@@ -77,7 +77,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def summary(self) -> tuple[str, ...]:
         """It in a line."""
         agents = sum(row.kind == "agent" for row in self.actors)
-        return self.name, f"{agents} agents live", f"{self.running} turns running", f"up {duration(self.age_s)}"
+        return self.name, f"live agents {agents}", f"running turns {self.running}", f"up {duration(self.age_s)}"
 
 
 class Watch:

@@ -34,8 +34,9 @@ def turns(
     import msgspec
 
     from runtime.console.apps.questions import question
+    from runtime.console.apps.terminal import Terminal
     from runtime.console.deployments import joining
-    from runtime.console.output import duration, print_json, print_table
+    from runtime.console.output import duration, is_terminal, print_json, print_table
 
     states = {ALL: (None,), OPEN: joining.OPEN}.get(state, (state,))
     with joining.joined(name, address) as rt:
@@ -50,14 +51,19 @@ def turns(
             msgspec.to_builtins(turn) | {"pending": msgspec.to_builtins(waits.get(turn.invocation_id, []))} for turn in found
         )
         return
-    rows = [
-        (
-            *(turn.invocation_id, turn.session_id, turn.user_id, turn.agent, turn.state, duration(_age(turn))),
-            turn.error or "; ".join(f"{call.call_id} {question(call)}" for call in waits.get(turn.invocation_id, ())),
-        )
+    rows = [(turn.invocation_id, turn.session_id, turn.user_id, turn.agent, turn.state, duration(_age(turn))) for turn in found]
+    notes = [
+        turn.error or "; ".join(f"{call.call_id} {question(call)}" for call in waits.get(turn.invocation_id, ()))
         for turn in found
     ]
-    print_table(("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE", "WAITS FOR"), rows)
+    if not is_terminal():
+        print_table((), [(*row, note) for row, note in zip(rows, notes, strict=True)])
+        return
+    print_table(("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE"), rows)
+    # Below the table: ids and errors leave no room for them in a line of 80 characters.
+    for turn, note in zip(found, notes, strict=True):
+        if note:
+            Terminal().write(f"{turn.session_id} {'waits for' if turn.state == 'paused' else turn.state}: {note}")
 
 
 def _age(turn: TurnInfo) -> float:
