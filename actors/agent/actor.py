@@ -180,7 +180,7 @@ class AgentActor(Actor):
         """Return figures of what was done, of the views, and of the process's threads."""
         environment = self._environment
         views = {"views": len(self._views), "bytes_of_views": self._views.weight}
-        counts = {**self._counts, **views, "threads_left": environment.threads_left()}
+        counts = {**self._counts, "running": len(self._runs), **views, "threads_left": environment.threads_left()}
         log_file = environment.log_file(self._spec.name)
         return p.Statistics(
             actor=self.name,

@@ -1,40 +1,63 @@
-"""The command `raygrove`: runs apps from their code, and looks after stored data."""
+"""The command `raygrove`: runs apps from their code, looks after deployments that run, and after stored data."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import metadata
 
 import typer
 
 from actors.errors import RaygroveError, RequestError
-from runtime.console import sessions, stores, users
+from runtime.console import stores, users
 from runtime.console.apps.chat import chat
 from runtime.console.apps.evaluation import evaluate_sets
 from runtime.console.apps.run import run
 from runtime.console.apps.serve import serve
 from runtime.console.batches.command import batch
-from runtime.console.output import print_error
+from runtime.console.deployments.answer import answer
+from runtime.console.deployments.attach import attach
+from runtime.console.deployments.cancel import cancel
+from runtime.console.deployments.ps import ps
+from runtime.console.deployments.start import start
+from runtime.console.deployments.stop import stop
+from runtime.console.deployments.tail import tail
+from runtime.console.deployments.top import top
+from runtime.console.deployments.tree import tree
+from runtime.console.deployments.turns import turns
+from runtime.console.doctor import doctor
+from runtime.console.options import Json
+from runtime.console.output import print_error, print_json
+from runtime.console.sessions.app import app as sessions
 
 FAILED, WRONG_USAGE = 1, 2
 """Exit codes for errors."""
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
-app.command()(run)
-app.command()(chat)
-app.command("eval")(evaluate_sets)
-app.command()(serve)
-app.command()(batch)
-app.add_typer(sessions.app, name="sessions")
-app.add_typer(users.app, name="users")
-app.add_typer(stores.app, name="store")
+_APPS, _DEPLOYMENTS, _DATA, _MACHINE = "Apps", "Deployments that run", "Stored data", "This machine"
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
+_OF_APPS: tuple[Callable[..., None], ...] = (run, chat, tree, batch, serve)
+_OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (start, stop, ps, top, turns, tail, attach, answer, cancel)
+
+for command in _OF_APPS:
+    app.command(rich_help_panel=_APPS)(command)
+app.command("eval", rich_help_panel=_APPS)(evaluate_sets)
+for command in _OF_DEPLOYMENTS:
+    app.command(rich_help_panel=_DEPLOYMENTS)(command)
+app.add_typer(sessions, name="sessions", rich_help_panel=_DATA)
+app.add_typer(users.app, name="users", rich_help_panel=_DATA)
+app.add_typer(stores.app, name="store", rich_help_panel=_DATA)
+app.command(rich_help_panel=_MACHINE)(doctor)
 
 
-@app.command()
-def version() -> None:
+@app.command(rich_help_panel=_MACHINE)
+def version(json: Json = False) -> None:
     """Print the versions of raygrove, Ray and Python."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    print(f"raygrove {metadata.version('raygrove')}, Ray {metadata.version('ray')}, Python {python}")
+    python, own, ray = ".".join(map(str, sys.version_info[:3])), metadata.version("raygrove"), metadata.version("ray")
+    if json:
+        print_json([{"raygrove": own, "ray": ray, "python": python}])
+    else:
+        print(f"raygrove {own}, Ray {ray}, Python {python}")
 
 
 def main() -> None:

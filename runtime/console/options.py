@@ -9,22 +9,26 @@ import typer
 
 from actors.errors import StoreError
 from actors.rules.checks.ids import checked_app_name
-from runtime.engine import store_urls
-from runtime.settings import Settings
 
 AppName = Annotated[str, typer.Argument(metavar="APP", help="The app_name of the Runtime.")]
 App = Annotated[str | None, typer.Option("--app", help="The app_name of the Runtime, for its default stores in .raygrove.")]
 Store = Annotated[str | None, typer.Option(help="URL of the session store; by default the app's file in .raygrove.")]
 Memory = Annotated[str | None, typer.Option(help="URL of the memory store; by default beside the session store.")]
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
 
 def session_store(app_name: str | None, url: str | None) -> str:
     """The URL of the session store that is meant. Raises StoreError when none is named, InvalidIdError."""
     if url is not None:
         return url
+    # Imported here: not every command has a store.
+    from runtime.engine.store_urls import default_session_store
+    from runtime.settings import Settings
+
     if app_name is None:
         raise StoreError("say which store: name the app with --app, or a URL with --store")
-    return store_urls.default_session_store(checked_app_name(app_name), Settings())
+    return default_session_store(checked_app_name(app_name), Settings())
 
 
 def existing_session_store(app_name: str | None, url: str | None) -> str:

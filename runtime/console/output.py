@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from actors.errors import RaygroveError
 
@@ -31,6 +33,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     new_console().print(table)
 
 
+def print_json(values: Iterable[object]) -> None:
+    """Print values as JSON, one a line."""
+    for value in values:
+        print(msgspec.json.encode(value).decode(), flush=True)
+
+
 def is_terminal() -> bool:
     """True when a person reads the standard output."""
     return sys.stdout.isatty()
@@ -53,3 +61,12 @@ def print_error(error: RaygroveError) -> None:
 def local_time(seconds: float) -> str:
     """A time in seconds since the epoch, as a date and a time of day here."""
     return datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
+
+
+def duration(seconds: float) -> str:
+    """A time span in its two largest units, such as `3m 20s`."""
+    left = max(0, round(seconds))
+    for unit, size, smaller, rest in (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1)):
+        if left >= size:
+            return f"{left // size}{unit} {left % size // rest}{smaller}"
+    return f"{left}s"

@@ -38,6 +38,11 @@ class Place:
     app: str
 
 
+def is_code(given: str) -> bool:
+    """True for what names an app's code; False for what can only be the name of a deployment that runs."""
+    return any(mark in given for mark in (":", "/", ".py")) or Path(given).is_dir()
+
+
 def find(given: str) -> Place:
     """The place that a path names: a folder, a file or a module, each with or without an attribute.
 

@@ -109,7 +109,7 @@ def test_wrong_usage_is_said_in_a_line(arguments: tuple[str, ...], error: str, a
 
 def test_exit_codes_tell_usage_from_failure(tmp_path: Path) -> None:
     write(tmp_path / "broken_r", {"agent.py": "raise KeyError('key')\n"})
-    for path, code, error in (("nowhere", 2, "no file or folder 'nowhere'"), ("broken_r", 1, "KeyError")):
+    for path, code, error in (("nowhere", 2, "no folder or file 'nowhere'"), ("broken_r", 1, "KeyError")):
         done = subprocess.run(program(path, "hi"), capture_output=True, text=True, timeout=50, check=False)
         assert (done.returncode, done.stdout) == (code, "")
         assert error in done.stderr.splitlines()[-1]
@@ -153,16 +153,20 @@ def test_a_timeout_fails_the_turn(tmp_path: Path) -> None:
         raygrove("slow_t", "go", "--timeout", "0.2")
 
 
-def test_the_local_engine_answers_without_what_it_does_not_need(tmp_path: Path) -> None:
+def test_the_local_engine_answers_without_what_it_does_not_need_and_sessions_need_no_ray(tmp_path: Path) -> None:
     write(tmp_path, {"hello_r.py": HELLO})
     code = (
-        "import sys; sys.argv = ['raygrove', 'run', 'hello_r.py', 'hi']\n"
+        "import sys\n"
         "from runtime.console.cli import main\n"
-        "try:\n    main()\nexcept SystemExit: pass\n"
+        "def raygrove(*words):\n"
+        "    sys.argv = ['raygrove', *words]\n"
+        "    try:\n        main()\n    except SystemExit: pass\n"
+        "raygrove('run', 'hello_r.py', 'hi', '--session', 's1')\n"
+        "raygrove('sessions', 'delete', 'hello_r', 's1')\n"
         "print([name for name in ('ray', 'google.genai', 'rich', 'grpc') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
-    assert done.stdout.splitlines() == ["Hello, my friend!", "[]"]
+    assert done.stdout.splitlines() == ["Hello, my friend!", "session s1 of user is deleted", "[]"]
 
 
 def test_agents_on_ray_import_the_app_s_own_modules(app: str, tmp_path: Path) -> None:

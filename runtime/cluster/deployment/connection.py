@@ -104,7 +104,7 @@ class RayConnection:
             self._init(address, "on this machine")
             return
         if address == "auto":
-            address = _found_on_this_machine()
+            address = find_ray()
         prepare_joining(address)
         self._init(address, f"at {address!r}")
 
@@ -128,9 +128,11 @@ class RayConnection:
             raise ClusterError(f"no Ray {where} can be used: {error}") from error
 
 
-def _found_on_this_machine() -> str:
+def find_ray() -> str:
     """The address of the Ray that runs on this machine. Raises ClusterError."""
     try:
         return str(canonicalize_bootstrap_address_or_die("auto"))
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ClusterError(f"no Ray was found on this machine: {error}") from error
+    except ConnectionError as error:
+        raise ClusterError(f"no Ray was found on this machine. {INSTEAD}") from error
+    except (RuntimeError, ValueError) as error:
+        raise ClusterError(f"no Ray was found on this machine: {error}. {INSTEAD}") from error

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryFile
 
 from ray._private import ray_logging
 
@@ -16,3 +21,25 @@ def hide_noise() -> None:
         lines = getattr(ray_logging, streams, None)
         if lines is not None and getattr(lines, "skip_re", NOISE) is None:
             lines.skip_re = re.compile(NOISE)
+
+
+@contextmanager
+def hide_refusals() -> Iterator[None]:
+    """Have the standard error not show what Ray's C++ says of a cluster that wants a token, or that is none: errors say it.
+
+    For a command that is all of its program: other lines come at the end, and a process that is started meanwhile loses its own.
+    """
+    sys.stderr.flush()
+    shown = os.dup(2)
+    with TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(shown, 2)
+            os.close(shown)
+            held.seek(0)
+            for line in held:
+                if b"gcs_client.cc" not in line:
+                    os.write(2, line)

@@ -13,7 +13,7 @@ Session = Annotated[str | None, typer.Option(help="Go on with this conversation;
 
 
 def chat(
-    path: options.Path,
+    app: options.App,
     session: Session = None,
     user: options.User = "user",
     app_name: options.AppName = None,
@@ -28,10 +28,10 @@ def chat(
 
     from actors.messages.config import RunConfig
     from runtime.console.apps.conversation import Conversation, new_session
-    from runtime.console.apps.opening import Where, open_app
+    from runtime.console.apps.opening import Where, open_named
 
     if sys.stdin.isatty():
         import readline  # noqa: F401  input() uses it: earlier lines, and editing.
-    with open_app(Where(path, app_name, store, ray, address)) as rt:
+    with open_named(Where(app, app_name, store, ray, address)) as rt:
         config = RunConfig(streaming="sse", timeout=timeout)
         Conversation(rt, user=user, session=session or new_session(), state=given, config=config).hold()

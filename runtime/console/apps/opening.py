@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from actors.errors import ClusterError, RequestError
 from runtime.driver.runtime import Runtime
 from runtime.loading.app import LoadedApp, load_app
+from runtime.loading.places import is_code
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,34 @@ def open_app(where: Where, **options: Any) -> Runtime:
         settings=app.settings(on_ray=on_ray),
         **options,
     )
+
+
+@contextmanager
+def open_named(where: Where) -> Iterator[Runtime]:
+    """Start an app from its code, or join a deployment, as the path says: a plain name that is no folder is of a deployment.
+
+    Raises:
+        RequestError: there is no such deployment, or an option goes with code only.
+        ClusterError: the deployment does not answer.
+        rest: what `open_app` and the start of a Runtime raise.
+    """
+    if is_code(where.path):
+        with open_app(where) as rt:
+            yield rt
+        return
+    from runtime.console.deployments.joining import found, started
+
+    wrong = [
+        option for option, value in (("--ray", where.ray), ("--store", where.store), ("--app-name", where.app_name)) if value
+    ]
+    if wrong:
+        raise RequestError(f"{wrong[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path")
+    try:
+        deployment = found(where.path, where.address)
+    except ClusterError as error:
+        raise RequestError(f"there is no folder or file {where.path!r}, and it names no deployment that runs: {error}") from error
+    with started(deployment) as rt:
+        yield rt
 
 
 def _prepare_modules(app: LoadedApp, *, is_cluster: bool) -> None:

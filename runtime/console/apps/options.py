@@ -9,9 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from actors.errors import RequestError
+from runtime.console.completion import complete_app
 
 Path = Annotated[
     str, typer.Argument(metavar="PATH", help="A folder with agent.py, a Python file, or module:attribute.", show_default=False)
+]
+App = Annotated[
+    str,
+    typer.Argument(
+        metavar="APP",
+        help="A folder with agent.py, a Python file, module:attribute, or the name of a deployment that runs.",
+        show_default=False,
+        autocompletion=complete_app,
+    ),
 ]
 AppName = Annotated[str | None, typer.Option(help="The app_name of the Runtime; by default the name of the folder or file.")]
 User = Annotated[str, typer.Option(help="The id of the user.")]

@@ -27,7 +27,7 @@ Session = Annotated[str | None, typer.Option(help="The id of the session; by def
 
 
 def run(
-    path: options.Path,
+    app: options.App,
     message: Message = None,
     answer: Answer = None,
     session: Session = None,
@@ -60,7 +60,7 @@ def run(
         verbose=verbose,
     )
     try:
-        code = perform(request, Where(path, app_name, store, ray, address))
+        code = perform(request, Where(app, app_name, store, ray, address))
     except KeyboardInterrupt:
         print("cancelled", file=sys.stderr)
         code = INTERRUPTED
@@ -100,12 +100,13 @@ def perform(request: Request, where: Any) -> int:
 
     from actors.messages.config import RunConfig
     from actors.messages.protocol.outcomes import Paused
-    from runtime.console.apps.opening import open_app
+    from runtime.console.apps.opening import open_named
     from runtime.console.apps.questions import how_to_answer
+    from runtime.console.apps.showing import show
 
     session = request.session or f"run-{uuid.uuid4().hex[:12]}"
     config = RunConfig(streaming="sse" if request.streams else "none", timeout=request.timeout)
-    with open_app(where) as rt:
+    with open_named(where) as rt:
         if request.answers:
             turn = rt.answer(request.answers, user_id=request.user, session_id=session, run_config=config)
         else:
@@ -116,7 +117,7 @@ def perform(request: Request, where: Any) -> int:
                 run_config=config,
                 state_delta=request.state or None,
             )
-        _show(turn, request)
+        show(turn, json=request.json, verbose=request.verbose)
         if not isinstance(turn.result().outcome, Paused):
             return 0
         named: dict[str, str | bool | None] = {
@@ -142,24 +143,3 @@ def _message(message: str | None, answers: list[str]) -> str:
     if not answers and not (message or "").strip():
         raise RequestError("the message is empty")
     return message or ""
-
-
-def _show(turn: Any, request: Request) -> None:
-    from runtime.console.apps.activity import activity_lines
-    from runtime.console.apps.answer_text import AnswerText
-    from runtime.console.apps.terminal import Terminal
-
-    if request.json:
-        for event in turn:
-            print(event.to_json(), flush=True)
-        return
-    out, error = Terminal(), Terminal(sys.stderr)
-    text = AnswerText(lambda author: None, lambda piece: out.write(piece, end=""))
-    try:
-        for event in turn:
-            if request.verbose:
-                for line in activity_lines(event):
-                    error.dim(line)
-            text.add(event)
-    finally:
-        text.end()

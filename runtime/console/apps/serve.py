@@ -59,7 +59,7 @@ def serve(
     ray: options.Ray = False,
     address: options.Address = None,
 ) -> None:
-    """Serve apps over HTTP, until Ctrl-C. It needs `raygrove[web]`."""
+    """Serve apps over HTTP, until Ctrl-C. It needs the extra `web`."""
     from actors.errors import DefinitionError, RequestError
 
     if len(paths) > 1 and app_name is not None:

@@ -28,7 +28,7 @@ Progress = Annotated[bool | None, typer.Option(help="Show the progress; by defau
 
 
 def batch(
-    path: options.Path,
+    app: options.App,
     inputs: Inputs,
     output: Output = "-",
     concurrency: Concurrency = 32,
@@ -52,7 +52,7 @@ def batch(
     from runtime.console.batches.running import Batch
 
     job = Batch(inputs, format_, message_field, output, name, concurrency, retries, timeout, user, progress)
-    raise typer.Exit(_perform(job, Where(path, app_name, store, ray, address)))
+    raise typer.Exit(_perform(job, Where(app, app_name, store, ray, address)))
 
 
 def _perform(job: Batch, where: Where) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from actors.errors import RaygroveError
-from runtime.console.apps.opening import Where, open_app
+from runtime.console.apps.opening import Where, open_named
 from runtime.console.batches.results_file import STANDARD_OUTPUT, ResultsFile, result_line
 from runtime.console.batches.rows import Source
 from runtime.console.batches.summary import Summary
@@ -43,7 +43,7 @@ def perform(job: Batch, where: Where) -> Summary:
     source = Source.of(job.inputs, job.format, job.message_field)
     results = ResultsFile(job.output)
     name = job.name or _name_of(job.output)
-    with open_app(where) as rt, results.opened() as file:
+    with open_named(where) as rt, results.opened() as file:
         rows = _Rows(source, InputReader(name, job.user), results.done, file)
         total = source.count()
         turns = rt.map(

@@ -44,9 +44,10 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __iter__(self) -> Iterator[AgentInfo]:
         """It, and all that are listed below it, parents before their children."""
-        return (agent for _, agent in self._levels())
+        return (agent for _, agent in self.levels())
 
-    def _levels(self) -> Iterator[tuple[int, AgentInfo]]:
+    def levels(self) -> Iterator[tuple[int, AgentInfo]]:
+        """The same, each with the number of levels that it is below this one."""
         # A stack of its own: a tree may be deeper than Python's recursion limit.
         waiting = [(0, self)]
         while waiting:
@@ -60,9 +61,10 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return f"AgentInfo(name={self.name!r}, kind={self.kind!r}{below}{hidden})"
 
     def __str__(self) -> str:
-        return "\n".join("  " * level + agent._line() for level, agent in self._levels())
+        return "\n".join("  " * level + agent.line() for level, agent in self.levels())
 
-    def _line(self) -> str:
+    def line(self) -> str:
+        """It alone, as a line of the drawing."""
         what = ", ".join([self.kind, *([self.model] if self.model else []), *self.tools])
         about = f": {self.description}" if self.description else ""
         unlisted = self.hidden - sum(child.hidden for child in self.children)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib import metadata
@@ -12,10 +13,11 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from actors import LlmAgent
-from actors.errors import StoreError
+from actors.errors import ClusterError, RequestError, SessionExistsError, StoreError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.console import cli, output
+from runtime.console import cli, completion, output
+from runtime.console.deployments import joining
 from tests.support.runtimes import run_turn
 
 
@@ -162,3 +164,97 @@ def test_a_store_has_to_be_named(store: str, tmp_path: Path) -> None:
         lines(raygrove("store", "export", f"{tmp_path}/lines"))
     with pytest.raises(StoreError, match="there is no file"):
         lines(raygrove("store", "import", f"{tmp_path}/lines", "--store", f"sqlite:///{tmp_path}/again.db"))
+
+
+def test_a_session_is_exported_and_imported_as_another_one(store: str, tmp_path: Path) -> None:
+    exported = raygrove("sessions", "export", "desk", "s1", "--user", "ada", "--store", store).stdout
+    (tmp_path / "s1.jsonl").write_text(exported)
+    again = ["--store", f"sqlite:///{tmp_path}/again.db"]
+    told = lines(raygrove("sessions", "import", "desk", f"{tmp_path}/s1.jsonl", "--session", "s9", "--user", "eve", *again))
+    assert told == [["session s9 of eve has 4 events"]]
+    shown = lines(raygrove("sessions", "show", "desk", "s1", "--user", "ada", "--store", store))
+    assert lines(raygrove("sessions", "show", "desk", "s9", *again)) == shown
+    with pytest.raises(SessionExistsError):
+        lines(raygrove("sessions", "import", "desk", f"{tmp_path}/s1.jsonl", "--session", "s9", "--user", "eve", *again))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is empty"),
+        ("{}", "line 1 of .* is not a session"),
+        ('{"appName": "a", "userId": "u", "id": "s"}\nx', "line 2 .* is not an event"),
+    ],
+)
+def test_what_is_no_export_is_not_imported(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text(text)
+    with pytest.raises(StoreError, match=says):
+        lines(raygrove("sessions", "import", "desk", f"{tmp_path}/lines", "--store", f"sqlite:///{tmp_path}/new.db"))
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_session_is_rewound_and_deleted_while_the_app_is_stopped(store: str, tmp_path: Path) -> None:
+    root = LlmAgent(name="concierge", model=PatternModel([], default="hello"))
+    files = f"file://{tmp_path}/artifacts"
+    with Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files) as rt:
+        second = rt.run(user_id="ada", session_id="s2", message="again").result().invocation_id
+        with pytest.raises(StoreError, match="is in use: give the --address of its cluster, or stop it first"):
+            lines(raygrove("sessions", "rewind", "desk", "s2", second, "--store", store))
+    shown = [
+        json.loads(line) for line in raygrove("sessions", "show", "desk", "s2", "--store", store, "--json").stdout.splitlines()
+    ]
+    assert [event["author"] for event in shown] == ["user", "concierge", "user", "concierge"]
+    told = lines(raygrove("sessions", "rewind", "desk", "s2", second, "--store", store))
+    assert told == [[f"session s2 of ada is as it was before {second}"]]
+    left = lines(raygrove("sessions", "show", "desk", "s2", "--store", store))
+    assert [row[2] for row in left] == ["text", "text", "rewind"]
+    (tmp_path / "copy").write_text(raygrove("sessions", "export", "desk", "s2", "--store", store).stdout)
+    lines(raygrove("sessions", "import", "desk", f"{tmp_path}/copy", "--session", "s3", "--store", store))
+    deleted = raygrove("sessions", "delete", "desk", "s2", "--store", store, "--artifacts", files, "--json")
+    assert json.loads(deleted.stdout) == {"userId": "ada", "id": "s2", "deleted": True}
+    listed = raygrove("sessions", "list", "desk", "--user", "ada", "--store", store, "--json").stdout
+    assert [json.loads(line)["id"] for line in listed.splitlines()] == ["s3", "s1"]
+    with pytest.raises(RequestError, match=r"no session 's2' in 'desk'\. The newest ones: s3, s1\."):
+        lines(raygrove("sessions", "delete", "desk", "s2", "--store", store))
+
+
+def test_doctor_says_what_is_wrong_and_what_is_only_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(joining, "running_apps", no_ray)
+    fine = raygrove("doctor")
+    assert fine.exit_code == 0
+    checks = {line.split()[1]: line[0] for line in fine.stdout.splitlines()}
+    assert (checks["versions"], checks["Ray"], checks["data"]) == ("✓", "–", "✓")
+    (tmp_path / "broken.py").write_text("import no_such_module\n")
+    bad = raygrove("doctor", "broken.py", "--address", "10.0.0.1:6379", "--store", f"sqlite:///{tmp_path}/none.db", "--json")
+    assert bad.exit_code == 1
+    wrong = {check["name"]: check["text"] for check in map(json.loads, bad.stdout.splitlines()) if check["state"] == "wrong"}
+    assert list(wrong) == ["Ray", "store", "app"]
+    assert "no_such_module" in wrong["app"]
+    monkeypatch.setenv("RAYGROVE_RUNNRES", "2")
+    unknown = raygrove("doctor")
+    assert (unknown.exit_code, "Did you mean 'RAYGROVE_RUNNERS'" in unknown.stdout) == (1, True)
+
+
+def no_ray(address: str | None) -> list[object]:
+    raise ClusterError("no Ray was found on this machine")
+
+
+def test_commands_stand_in_a_sensible_order_and_a_shell_completes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = raygrove("--help").stdout
+    named = ["run", "chat", "tree", "batch", "serve", "eval", "start", "stop", "ps", "doctor", "sessions", "users", "store"]
+    assert [line.split()[1] for line in told.splitlines() if len(line.split()) > 2 and line.split()[1] in named] == named
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(joining, "running_apps", no_ray)
+    for name in ("desk.py", "notes.txt", "apps/one.py", "__pycache__/x.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert completion.complete_app("") == ["apps", "desk.py"]
+    assert completion.complete_app("apps/") == ["apps/one.py"]
+
+
+def test_a_cluster_that_is_not_there_is_told_in_a_line(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).parent / "raygrove"), "turns", "desk", "--address", "127.0.0.1:1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=50)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert done.stderr.startswith("error: no Ray at '127.0.0.1:1' can be used: nothing can be reached there")

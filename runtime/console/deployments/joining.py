@@ -1,0 +1,120 @@
+"""How commands find a deployment that runs, join it, and find a session or a turn in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from actors.errors import DeploymentNotFoundError, RequestError
+from actors.errors.suggestions import did_you_mean
+from actors.messages.turn_info import TurnInfo
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from runtime.cluster.deployments import NamedActor
+
+OPEN = ("waiting", "running", "paused")
+"""States of turns that have not ended."""
+
+MANY = 1_000
+"""How many open turns are looked at."""
+
+
+@contextmanager
+def joined(name: str, address: str | None) -> Iterator[Runtime]:
+    """Join a deployment. Leaving it stops nothing.
+
+    Raises:
+        DeploymentNotFoundError: it does not run; the error names those that do.
+        ClusterError: there is no Ray, or the deployment does not answer.
+    """
+    with started(found(name, address)) as rt:
+        yield rt
+
+
+def found(name: str, address: str | None) -> Runtime:
+    """A deployment that runs, not joined yet. Raises DeploymentNotFoundError, ClusterError: see `joined`."""
+    settings = Settings()
+    where, actors = _ask_ray(address)
+    running = _apps(actors)
+    here = sorted(each.app for each in running if each.namespace == settings.namespace)
+    if name not in here:
+        elsewhere = [each.namespace for each in running if each.app == name]
+        raise DeploymentNotFoundError(name, settings.namespace, f"The Ray is the one at {where}. {_hint(name, here, elsewhere)}")
+    return Runtime.connect(name, address=where, settings=settings)
+
+
+@contextmanager
+def started(rt: Runtime) -> Iterator[Runtime]:
+    """Start a Runtime that joins or starts a deployment on a cluster, and leave it in the end."""
+    from runtime.cluster.deployment.noise import hide_refusals
+
+    with hide_refusals():
+        rt.start()
+    with closing(rt):
+        yield rt
+
+
+def running_actors(address: str | None) -> list[NamedActor]:
+    """The actors of the deployments in this namespace. Raises ClusterError."""
+    namespace = Settings().namespace
+    return [each for each in _ask_ray(address)[1] if each.namespace == namespace]
+
+
+def running_apps(address: str | None) -> list[NamedActor]:
+    """The first actor of each deployment in this namespace. Raises ClusterError."""
+    return _apps(running_actors(address))
+
+
+def user_of(rt: Runtime, session: str, user: str | None) -> str:
+    """Whose session it is.
+
+    Args:
+        user: as the command line names it.
+
+    Raises:
+        RequestError: there is no such session, or several users have one.
+    """
+    if user is not None:
+        if rt.sessions.get(user, session, num_recent_events=0) is None:
+            raise RequestError(f"user {user!r} has no session {session!r} in {rt.app_name!r}")
+        return user
+    sessions = rt.sessions.list()
+    users = [each.user_id for each in sessions if each.id == session]
+    if len(users) > 1:
+        raise RequestError(f"session {session!r} is there of several users: choose with --user {' or '.join(users)}")
+    if not users:
+        known = list(dict.fromkeys(each.id for each in sessions))
+        hint = did_you_mean(session, known) or f" The newest ones: {', '.join(known[:5]) or 'none'}."
+        raise RequestError(f"there is no session {session!r} in {rt.app_name!r}.{hint}")
+    return users[0]
+
+
+def open_turns(rt: Runtime, user: str, session: str) -> list[TurnInfo]:
+    """The turns of a session that have not ended, those in line first."""
+    return [turn for state in OPEN for turn in rt.turns.list(user, session, state, MANY)]
+
+
+def _ask_ray(address: str | None) -> tuple[str, list[NamedActor]]:
+    from runtime.cluster.deployment.noise import hide_refusals
+    from runtime.cluster.deployments import named_actors, ray_address
+
+    where = ray_address(address)
+    with hide_refusals():
+        return where, named_actors(where)
+
+
+def _apps(actors: list[NamedActor]) -> list[NamedActor]:
+    from runtime.cluster.deployments import apps_of
+
+    return apps_of(actors)
+
+
+def _hint(name: str, here: list[str], elsewhere: list[str]) -> str:
+    if elsewhere:
+        return f"It runs in namespace {elsewhere[0]!r}: set RAYGROVE_NAMESPACE={elsewhere[0]!r}"
+    if not here:
+        return "No app is: `raygrove start PATH` starts one from its code"
+    return f"Apps that are: {', '.join(here)}.{did_you_mean(name, here)}"
