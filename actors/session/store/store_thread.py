@@ -109,7 +109,7 @@ class StoreThread:
         self._is_closing = True
 
     async def close(self) -> None:
-        """Close the store, without retrying, and end the thread. Who asks later gets StoreUnavailableError."""
+        """Close the store, without retrying, and end the thread. Calls that come later raise StoreUnavailableError."""
         self._is_closed = True
         if self._is_open:
             try:
