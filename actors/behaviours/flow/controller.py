@@ -148,14 +148,13 @@ class _FlowRun:
     def _finish_lost_rounds(self) -> None:
         """Have the calls run that were open when the controller was lost: a flow that stops early finishes its rounds."""
         agents, self._to_finish = self._to_finish, ()
-        for agent in agents:
+        for agent in [each for each in agents if each in self._board.turns]:
             lost = Assignment(agent, self._board.turns[agent], begins=False)
             self._begin_round(lost, None, only_open_calls=True)
 
     async def _begin_rounds(self) -> None:
         """Begin the rounds that can begin, and store what has changed by what is known now."""
         board = self._board
-        self._to_finish = ()
         self._is_held_back = False
         begun: list[Assignment] = []
         for assigned in next_rounds(self._rules, board, seeded_draw, list(self._rounds.values()), self._waiting.keys()):
@@ -166,6 +165,8 @@ class _FlowRun:
                 self._is_held_back = True
                 break
             begun.append(assigned)
+        # A round that begins runs the open calls itself. One that is held back may never begin.
+        self._to_finish = tuple(agent for agent in self._to_finish if agent not in {each.agent for each in begun})
         turns = {each.agent: each.tasks for each in begun if each.begins or board.turns.get(each.agent) != each.tasks}
         mark = FlowMark(run=self._run, ready=board.newly_ready(), turns=turns)
         note = self._event(mark, id=new_event_id()) if mark.ready or mark.turns else None
