@@ -97,11 +97,18 @@ def open_turns(rt: Runtime, user: str, session: str) -> list[TurnInfo]:
     return [turn for state in OPEN for turn in rt.turns.list(user, session, state, MANY)]
 
 
+def find_ray(address: str | None) -> str:
+    """Where the Ray is that is meant, as `host:port`. Raises ClusterError when none is named, and none runs here."""
+    from runtime.cluster.deployments import ray_address
+
+    return ray_address(address)
+
+
 def _ask_ray(address: str | None) -> tuple[str, list[NamedActor]]:
     from runtime.cluster.deployment.noise import hide_refusals
-    from runtime.cluster.deployments import named_actors, ray_address
+    from runtime.cluster.deployments import named_actors
 
-    where = ray_address(address)
+    where = find_ray(address)
     with hide_refusals():
         return where, named_actors(where)
 
