@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import ray
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
@@ -16,8 +17,10 @@ from actors import LlmAgent
 from actors.errors import ClusterError, RequestError, SessionExistsError, StoreError
 from actors.testing import PatternModel
 from runtime import Runtime
+from runtime.cluster.deployment import connection
 from runtime.console import cli, completion, output
 from runtime.console.deployments import joining
+from tests.support.app_folders import HELLO, fresh_imports, write
 from tests.support.runtimes import run_turn
 
 
@@ -240,6 +243,24 @@ def test_doctor_says_what_is_wrong_and_what_is_only_missing(tmp_path: Path, monk
 
 def no_ray(address: str | None) -> str:
     raise ClusterError("no Ray was found on this machine")
+
+
+@pytest.mark.parametrize("arguments", [("ps",), ("top", "desk"), ("start", "desk.py"), ("run", "desk", "hi")])
+def test_without_a_ray_a_command_says_how_to_get_one(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none(address: str) -> str:
+        raise ConnectionError("Could not find any running Ray instance.")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(connection, "canonicalize_bootstrap_address_or_die", find_none)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    write(tmp_path, {"desk.py": HELLO})
+    with (
+        fresh_imports(),
+        pytest.raises((ClusterError, RequestError), match=r"no Ray was found on this machine.*'ray start --head'"),
+    ):
+        lines(raygrove(*arguments))
 
 
 def test_commands_stand_in_a_sensible_order_and_a_shell_completes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
