@@ -104,15 +104,18 @@ def _checks(app: str | None, address: str | None, store: str | None) -> Iterator
 
 def _ray(address: str | None) -> Check:
     from actors.errors import ClusterError
-    from runtime.console.deployments.joining import running_apps
+    from runtime.console.deployments.joining import find_ray, running_apps
 
     try:
-        names = sorted(each.app for each in running_apps(address))
+        where = find_ray(address)
     except ClusterError as error:
         # The local engine, and programs that start a Ray of their own, need none.
-        is_wanted = address is not None or "was found" not in str(error)
-        return Check("Ray", "wrong" if is_wanted else "missing", str(error))
-    return Check("Ray", "ok", f"{address or 'on this machine'}, deployments: {', '.join(names) or 'none'}")
+        return Check("Ray", "missing", str(error))
+    try:
+        names = sorted(each.app for each in running_apps(where))
+    except ClusterError as error:
+        return Check("Ray", "wrong", str(error))
+    return Check("Ray", "ok", f"at {where}, deployments: {', '.join(names) or 'none'}")
 
 
 def _disk(folder: Path) -> Check:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from actors.errors import ClusterError, DeploymentNotFoundError, RaygroveError, RequestError
-from runtime import Runtime
+from runtime import Runtime, Settings
 from runtime.console import cli, completion
 from tests.support.app_folders import fresh_imports, write
 from tests.support.terminal_program import CTRL_C, TerminalProgram
@@ -214,6 +214,16 @@ def test_a_deployment_is_spoken_to_and_shown(folder: Path) -> None:
     assert completion.complete_app("cou") == [NAME]
     assert completion.complete_app("co") == ["code", NAME]
     assert f"deployments: {NAME}" in invoke("doctor").stdout
+
+
+def test_a_deployment_of_another_namespace_is_told_with_its_namespace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = Settings().namespace
+    monkeypatch.setenv("RAYGROVE_NAMESPACE", "elsewhere")
+    with pytest.raises(
+        DeploymentNotFoundError, match=f"It runs in namespace {namespace!r}: set RAYGROVE_NAMESPACE={namespace!r}"
+    ):
+        raygrove("turns", NAME)
+    assert NAME not in raygrove("ps")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def open_named(where: Where) -> Iterator[Runtime]:
         with open_app(where) as rt:
             yield rt
         return
-    from runtime.console.deployments.joining import found, started
+    from runtime.console.deployments.joining import find_deployment, started
 
     wrong = [
         option for option, value in (("--ray", where.ray), ("--store", where.store), ("--app-name", where.app_name)) if value
@@ -71,7 +71,7 @@ def open_named(where: Where) -> Iterator[Runtime]:
     if wrong:
         raise RequestError(f"{wrong[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path")
     try:
-        deployment = found(where.path, where.address)
+        deployment = find_deployment(where.path, where.address)
     except ClusterError as error:
         raise RequestError(f"there is no folder or file {where.path!r}, and it names no deployment that runs: {error}") from error
     with started(deployment) as rt:

@@ -30,11 +30,11 @@ def joined(name: str, address: str | None) -> Iterator[Runtime]:
         DeploymentNotFoundError: it does not run; the error names those that do.
         ClusterError: there is no Ray, or the deployment does not answer.
     """
-    with started(found(name, address)) as rt:
+    with started(find_deployment(name, address)) as rt:
         yield rt
 
 
-def found(name: str, address: str | None) -> Runtime:
+def find_deployment(name: str, address: str | None) -> Runtime:
     """A deployment that runs, not joined yet. Raises DeploymentNotFoundError, ClusterError: see `joined`."""
     settings = Settings()
     where, actors = _ask_ray(address)
@@ -57,15 +57,10 @@ def started(rt: Runtime) -> Iterator[Runtime]:
         yield rt
 
 
-def running_actors(address: str | None) -> list[NamedActor]:
-    """The actors of the deployments in this namespace. Raises ClusterError."""
-    namespace = Settings().namespace
-    return [each for each in _ask_ray(address)[1] if each.namespace == namespace]
-
-
 def running_apps(address: str | None) -> list[NamedActor]:
     """The first actor of each deployment in this namespace. Raises ClusterError."""
-    return _apps(running_actors(address))
+    namespace = Settings().namespace
+    return [each for each in _apps(_ask_ray(address)[1]) if each.namespace == namespace]
 
 
 def user_of(rt: Runtime, session: str, user: str | None) -> str:
@@ -97,11 +92,18 @@ def open_turns(rt: Runtime, user: str, session: str) -> list[TurnInfo]:
     return [turn for state in OPEN for turn in rt.turns.list(user, session, state, MANY)]
 
 
+def find_ray(address: str | None) -> str:
+    """Where the Ray is that is meant, as `host:port`. Raises ClusterError when none is named, and none runs here."""
+    from runtime.cluster.deployments import ray_address
+
+    return ray_address(address)
+
+
 def _ask_ray(address: str | None) -> tuple[str, list[NamedActor]]:
     from runtime.cluster.deployment.noise import hide_refusals
-    from runtime.cluster.deployments import named_actors, ray_address
+    from runtime.cluster.deployments import named_actors
 
-    where = ray_address(address)
+    where = find_ray(address)
     with hide_refusals():
         return where, named_actors(where)
 

@@ -57,15 +57,18 @@ def _show(watch: Watch, interval: float, count: int | None) -> None:
 
     from runtime.console.output import new_console
 
-    with Live(_drawn(watch.look()), console=new_console(), auto_refresh=False) as live:
+    console = new_console()
+    # A tree may have thousands of agents: no more are drawn than there is room for.
+    room = max(console.height - 3, 3)
+    with Live(_drawn(watch.look(), room), console=console, auto_refresh=False) as live:
         shown = 1
         while count is None or shown < count:
             time.sleep(interval)
-            live.update(_drawn(watch.look()), refresh=True)
+            live.update(_drawn(watch.look(), room), refresh=True)
             shown += 1
 
 
-def _drawn(look: Look) -> RenderableType:
+def _drawn(look: Look, room: int) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -77,6 +80,7 @@ def _drawn(look: Look) -> RenderableType:
         # Where there is too little room, only names are folded.
         is_name = column == "ACTOR"
         table.add_column(column, no_wrap=not is_name, overflow="fold", justify="left" if is_name else "right")
-    for row in look.actors:
+    for row in look.actors[:room]:
         table.add_row(*map(Text, row.cells()))
-    return Group(Text("  ".join(look.summary())), table)
+    more = len(look.actors) - room
+    return Group(Text("  ".join(look.summary())), table, *([Text(f"{more} more")] if more > 0 else []))

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import ray
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
@@ -16,8 +17,10 @@ from actors import LlmAgent
 from actors.errors import ClusterError, RequestError, SessionExistsError, StoreError
 from actors.testing import PatternModel
 from runtime import Runtime
+from runtime.cluster.deployment import connection
 from runtime.console import cli, completion, output
 from runtime.console.deployments import joining
+from tests.support.app_folders import HELLO, fresh_imports, write
 from tests.support.runtimes import run_turn
 
 
@@ -220,13 +223,15 @@ def test_a_session_is_rewound_and_deleted_while_the_app_is_stopped(store: str, t
 
 def test_doctor_says_what_is_wrong_and_what_is_only_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(joining, "running_apps", no_ray)
+    monkeypatch.setattr(joining, "find_ray", no_ray)
     fine = raygrove("doctor")
     assert fine.exit_code == 0
     checks = {line.split()[1]: line[0] for line in fine.stdout.splitlines()}
     assert (checks["versions"], checks["Ray"], checks["data"]) == ("✓", "–", "✓")
     (tmp_path / "broken.py").write_text("import no_such_module\n")
-    bad = raygrove("doctor", "broken.py", "--address", "10.0.0.1:6379", "--store", f"sqlite:///{tmp_path}/none.db", "--json")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    bad = raygrove("doctor", "broken.py", "--address", "127.0.0.1:1", "--store", f"sqlite:///{tmp_path}/none.db", "--json")
     assert bad.exit_code == 1
     wrong = {check["name"]: check["text"] for check in map(json.loads, bad.stdout.splitlines()) if check["state"] == "wrong"}
     assert list(wrong) == ["Ray", "store", "app"]
@@ -236,8 +241,26 @@ def test_doctor_says_what_is_wrong_and_what_is_only_missing(tmp_path: Path, monk
     assert (unknown.exit_code, "Did you mean 'RAYGROVE_RUNNERS'" in unknown.stdout) == (1, True)
 
 
-def no_ray(address: str | None) -> list[object]:
+def no_ray(address: str | None) -> str:
     raise ClusterError("no Ray was found on this machine")
+
+
+@pytest.mark.parametrize("arguments", [("ps",), ("top", "desk"), ("start", "desk.py"), ("run", "desk", "hi")])
+def test_without_a_ray_a_command_says_how_to_get_one(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none(address: str) -> str:
+        raise ConnectionError("Could not find any running Ray instance.")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(connection, "canonicalize_bootstrap_address_or_die", find_none)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    write(tmp_path, {"desk.py": HELLO})
+    with (
+        fresh_imports(),
+        pytest.raises((ClusterError, RequestError), match=r"no Ray was found on this machine.*'ray start --head'"),
+    ):
+        lines(raygrove(*arguments))
 
 
 def test_commands_stand_in_a_sensible_order_and_a_shell_completes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +268,7 @@ def test_commands_stand_in_a_sensible_order_and_a_shell_completes_files(tmp_path
     named = ["run", "chat", "tree", "batch", "serve", "eval", "start", "stop", "ps", "doctor", "sessions", "users", "store"]
     assert [line.split()[1] for line in told.splitlines() if len(line.split()) > 2 and line.split()[1] in named] == named
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(joining, "running_apps", no_ray)
+    monkeypatch.setattr(joining, "find_ray", no_ray)
     for name in ("desk.py", "notes.txt", "apps/one.py", "__pycache__/x.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
