@@ -155,6 +155,10 @@ def test_a_chat_that_streams_writes_an_artifact_and_changes_state(opened: Callab
     expect(page.locator("app-artifact-tab")).to_contain_text("Dear Ada")
     page.get_by_text("State", exact=True).click()
     expect(page.locator("app-state-tab")).to_contain_text("letters")
+    page.get_by_text("Evals", exact=True).click()
+    # The session is in the list of those of the user.
+    button(page, "chat").click()
+    expect(page.locator("app-session-tab")).to_contain_text("a story")
 
 
 def test_a_transfer_a_confirmation_and_the_session_after_a_reload(opened: Callable[[str], Page]) -> None:
