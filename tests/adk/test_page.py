@@ -147,7 +147,7 @@ def test_apps_are_listed(page: Page, url: str) -> None:
 
 
 def test_an_answer_is_shown_while_it_comes_and_goes_on_when_the_page_is_left(
-    opened: Callable[[str], Page], gates: Path, runtimes: list[Runtime]
+    opened: Callable[[str], Page], gates: Path, runtimes: list[Runtime], url: str
 ) -> None:
     page = opened("slow")
     button(page, "more_vert").click()
@@ -161,10 +161,10 @@ def test_an_answer_is_shown_while_it_comes_and_goes_on_when_the_page_is_left(
     expect(page.get_by_text("one two", exact=True)).to_be_visible()
     page.goto("about:blank")
     gate.close()
-    rt = runtimes[3]
-    [session] = rt.sessions.list("user")
-    [turn] = rt.turns.list("user", session.id)
-    rt.attach(user_id="user", session_id=session.id, invocation_id=turn.invocation_id).result()
+    [session] = runtimes[3].sessions.list("user")
+    [turn] = runtimes[3].turns.list("user", session.id)
+    place = f"{url}/v1/apps/slow/sessions/{session.id}/turns/{turn.invocation_id}"
+    assert page.request.get(f"{place}/result?user=user&wait=20").json()["state"] == "finished"
     page.go_back()
     expect(page.get_by_text("one two three four", exact=True)).to_be_visible()
 
