@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,12 @@ pytest.importorskip(
 
 from playwright.sync_api import Browser, Locator, Page, Response, Route, expect, sync_playwright
 
+from actors import LlmAgent
 from runtime import Runtime
 from runtime.web import app_for
 from tests.support.page_agents import desk, large, pipeline
 from tests.support.runtimes import Deploy
+from tests.support.web_agents import Gate, SteppedModel
 from tests.support.web_server import serving
 
 pytestmark = pytest.mark.browser
@@ -42,14 +45,21 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def runtimes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Runtime]]:
+def gates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a model waits for a test."""
+    return tmp_path_factory.mktemp("gates")
+
+
+@pytest.fixture(scope="module")
+def runtimes(tmp_path_factory: pytest.TempPathFactory, gates: Path) -> Iterator[list[Runtime]]:
     deploy = Deploy("local", tmp_path_factory.mktemp("stores"))
     with (
         deploy(desk(), app_name="desk") as one,
         deploy(pipeline(), app_name="pipeline") as two,
         deploy(large(100, 99), app_name="large") as three,
+        deploy(LlmAgent(name="slow", model=SteppedModel(gates)), app_name="slow") as four,
     ):
-        yield [one, two, three]
+        yield [one, two, three, four]
 
 
 @pytest.fixture(scope="module")
@@ -132,21 +142,35 @@ def confirm(page: Page) -> None:
 def test_apps_are_listed(page: Page, url: str) -> None:
     page.goto(url)
     page.locator("mat-icon:visible", has_text="robot_2").first.click()
-    for name in ("desk", "pipeline", "large"):
+    for name in ("desk", "pipeline", "large", "slow"):
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
 
 
-def test_a_chat_that_streams_writes_an_artifact_and_changes_state(opened: Callable[[str], Page]) -> None:
-    page = opened("desk")
+def test_an_answer_is_shown_while_it_comes_and_goes_on_when_the_page_is_left(
+    opened: Callable[[str], Page], gates: Path, runtimes: list[Runtime], url: str
+) -> None:
+    page = opened("slow")
     button(page, "more_vert").click()
     page.get_by_text("Streaming").click()
     page.keyboard.press("Escape")
-    with page.expect_response("**/run_sse") as answered:
-        say(page, "a story")
-    expect(page.get_by_text("Once upon a time there was an actor.")).to_be_visible()
-    frames = [json.loads(line[6:]) for line in answered.value.text().splitlines() if line.startswith("data: ")]
-    assert [frame.get("partial", False) for frame in frames] == [True, True, True, True, False]
+    gate = Gate(gates, "streamed")
+    say(page, gate.name)
+    gate.let(1)
+    expect(page.get_by_text("one", exact=True)).to_be_visible()
+    gate.let(1)
+    expect(page.get_by_text("one two", exact=True)).to_be_visible()
+    page.goto("about:blank")
+    gate.close()
+    [session] = runtimes[3].sessions.list("user")
+    [turn] = runtimes[3].turns.list("user", session.id)
+    place = f"{url}/v1/apps/slow/sessions/{session.id}/turns/{turn.invocation_id}"
+    assert page.request.get(f"{place}/result?user=user&wait=20").json()["state"] == "finished"
+    page.go_back()
+    expect(page.get_by_text("one two three four", exact=True)).to_be_visible()
 
+
+def test_a_chat_writes_an_artifact_and_changes_state(opened: Callable[[str], Page]) -> None:
+    page = opened("desk")
     say(page, "write to Ada")
     expect(page.get_by_text("The letter is written.")).to_be_visible()
     expect(page.get_by_text("State: letters")).to_be_visible()
@@ -155,6 +179,10 @@ def test_a_chat_that_streams_writes_an_artifact_and_changes_state(opened: Callab
     expect(page.locator("app-artifact-tab")).to_contain_text("Dear Ada")
     page.get_by_text("State", exact=True).click()
     expect(page.locator("app-state-tab")).to_contain_text("letters")
+    page.get_by_text("Evals", exact=True).click()
+    # The session is in the list of those of the user.
+    button(page, "chat").click()
+    expect(page.locator("app-session-tab")).to_contain_text("write to Ada")
 
 
 def test_a_transfer_a_confirmation_and_the_session_after_a_reload(opened: Callable[[str], Page]) -> None:

@@ -57,6 +57,15 @@ def test_an_agent_of_many_tools_has_room_too() -> None:
     assert "tools more" in dot_of(part)
 
 
+def test_a_tree_may_be_deep() -> None:
+    deep = agent("a600")
+    for level in reversed(range(600)):
+        deep = agent(f"a{level}", deep)
+    part = tree_part(deep)
+    assert (part.size(), part.hidden) == (500, {"a498": 102})
+    assert part.levels()["a498"] == 498
+
+
 def test_workflows_are_numbered() -> None:
     drawn = dot_of(tree_part(agent("steps", agent("first"), agent("second"), kind="sequential")))
     assert '"steps" -> "second" [label="2"]' in drawn

@@ -17,6 +17,8 @@ from runtime.web.operation import Operation
 from runtime.web.problems import NotFoundError
 
 MAX_AGENTS = 1_000_000
+MAX_LEVELS = 100
+"""So deep the page's description of a tree is: JSON of a thousand levels is none that can be written or read."""
 
 
 class DevPaths:
@@ -45,6 +47,7 @@ class DevPaths:
     async def get_tree(self, call: Call) -> JsonObject:
         """Describe the agents that the page draws."""
         part = await self._part(call)
+        levels = part.levels()
         made: dict[str, JsonObject] = {}
         for name, agent in reversed(part.agents.items()):
             made[name] = {
@@ -53,7 +56,7 @@ class DevPaths:
                 "instruction": "",
                 "model": agent.model,
                 "tools": [{"name": tool, "type": "tool"} for tool in part.tools.get(name, ())],
-                "sub_agents": [made[child.name] for child in part.children(agent)],
+                "sub_agents": [made[child.name] for child in part.children(agent) if levels[child.name] < MAX_LEVELS],
             }
         root = made[part.root.name]
         # In the page's dialog, a click on one of these asks for the graph of what is below it.

@@ -33,6 +33,13 @@ class TreePart:
         """The shown children of an agent, in order."""
         return (child for child in agent.children if child.name in self.agents)
 
+    def levels(self) -> dict[str, int]:
+        """By agent, how far it is below the root."""
+        found = {self.root.name: 0}
+        for name, agent in self.agents.items():
+            found.update((child.name, found[name] + 1) for child in self.children(agent))
+        return found
+
     def size(self) -> int:
         """How many nodes its graph has."""
         tools = {tool for each in self.tools.values() for tool in each}
