@@ -13,8 +13,8 @@ from starlette.responses import Response
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
-from actors.rules.checks.ids import MAX_ARTIFACT_NAME, MAX_ID
 from runtime.web.call import JSON, Call, json_response
+from runtime.web.ids import ARTIFACT_NAME, ID
 from runtime.web.operation import Operation
 from runtime.web.problems import PROBLEM, Problem
 from runtime.web.streams.turns import TurnEnd
@@ -25,13 +25,11 @@ _PART = re.compile(r"{(\w+)}")
 _ALWAYS = (Problem, Content, Event, TurnEnd)
 """Types that are described whether or not an operation gives one: those of problems, messages and frames."""
 
-_ID = {"type": "string", "minLength": 1, "maxLength": MAX_ID}
-
 _PARTS: dict[str, tuple[str, JsonObject]] = {
-    "session": ("the session's id; a slash in it is written as %2F", _ID),
-    "turn": ("the turn's id", _ID),
-    "name": ("the artifact's name; a slash in it is written as %2F", {**_ID, "maxLength": MAX_ARTIFACT_NAME}),
-    "user": ("the user's id", _ID),
+    "session": ("the session's id; a slash in it is written as %2F", ID),
+    "turn": ("the turn's id", ID),
+    "name": ("the artifact's name; a slash in it is written as %2F", ARTIFACT_NAME),
+    "user": ("the user's id", ID),
 }
 """What the parts of paths are, and their schemas."""
 
@@ -106,7 +104,7 @@ def _parameters(operation: Operation, apps: Sequence[str], needs_credentials: bo
     if operation.users != "none" and "{user}" not in operation.path:
         says = "the user; credentials that are bound to a user need not name it"
         required = operation.users == "one" and not needs_credentials
-        yield {"name": "user", "in": "query", "required": required, "description": says, "schema": _ID}
+        yield {"name": "user", "in": "query", "required": required, "description": says, "schema": ID}
     if operation.query is not None:
         _, components = msgspec.json.schema_components([operation.query], ref_template=_REFERENCE)
         schema = components[operation.query.__name__]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,8 +25,15 @@ CLIENT_LEFT = 499
 NOBODY = Principal(user_id="")
 """The principal of operations that need no credentials: it reaches the data of no user."""
 
+OWN_PATHS = "/v1/"
+"""Below it a parameter that is not known is refused: it may be a known one that is written wrong."""
+
 Handler = Callable[[Call], Awaitable[object]]
 """Answers a call: with a Response, or with a value that becomes JSON."""
+
+
+class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No parameters beside the user."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,8 @@ class Operation:
         return response
 
     async def _respond(self, call: Call) -> Response:
+        if self.query is None and self.path.startswith(OWN_PATHS):
+            call.query(NoQuery)
         answer = await self.handle(call)
         if isinstance(answer, Response):
             return answer

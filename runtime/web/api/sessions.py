@@ -15,6 +15,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
 from runtime.web.call import Call, json_response
+from runtime.web.ids import Id, State
 from runtime.web.operation import STREAM, Operation
 from runtime.web.streams.response import EventStream
 from runtime.web.streams.turns import session_frames, shown
@@ -65,20 +66,20 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class NewSession(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A session to create; `id`: null has one chosen."""
 
-    id: str | None = None
-    state: JsonObject = {}
+    id: Id | None = None
+    state: State = {}
 
 
 class SessionChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Changes of a session's state; a key whose value is null is deleted."""
 
-    state_delta: JsonObject
+    state_delta: State
 
 
 class RewindTo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The turn before which a session is taken back."""
 
-    invocation_id: str
+    invocation_id: Id
 
 
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,6 +12,7 @@ from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
 from runtime.web.api.sessions import Limit, Position
 from runtime.web.api.turn_options import TurnOptions
+from runtime.web.ids import State
 from runtime.web.problems import Problem
 
 MAX_WAIT_S = 3600.0
@@ -29,7 +30,7 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
     """
 
     message: str | JsonObject
-    state_delta: JsonObject | None = None
+    state_delta: State | None = None
     config: TurnOptions = TurnOptions()
     auto_create_session: bool | None = None
 

@@ -9,13 +9,14 @@ import msgspec
 from actors.messages.memory import MemoryEntry
 from runtime.engine.user_deletion import DeletedUser
 from runtime.web.call import Call
+from runtime.web.ids import Id
 from runtime.web.operation import Operation
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The session whose texts are added to memory."""
 
-    session_id: str
+    session_id: Id
 
 
 class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
