@@ -146,7 +146,9 @@ async def test_how_a_model_is_to_think(serve: Serve, make: Make, thinking: objec
 
 async def test_a_stream_that_is_cut_off_at_any_byte_is_an_error_or_the_whole_answer(serve: Serve, make: Make) -> None:
     answer = message(thought("hm", "c2ln"), said("Hé"), use("look", {"city": "Röm"}))
-    sent = b"".join(message_event(event) for event in message_events(answer, 16) if event["type"] != "ping")
+    start, *events = [event for event in message_events(answer, 16) if event["type"] not in ("ping", "message_stop")]
+    brief = {"type": start["type"], "message": {"usage": start["message"]["usage"]}}
+    sent = b"".join(map(message_event, [brief, *events]))
     end = sent.index(b'"stop_reason":"tool_use"')
     cuts = range(len(sent))
     server = serve(*(Raw(sent[:cut], "text/event-stream") for cut in cuts))
