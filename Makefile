@@ -17,7 +17,11 @@ ADK_READY := .venv-adk/ready-$(shell cat tests/adk/requirements.lock pyproject.t
 EXTRAS := .venv-extras/bin
 EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo test test-adk test-browser test-extras chaos soak check bench examples lock clean
+# Someone else's server of language models, with pins of its own. The tests themselves run in .venv.
+MODELS := .venv-models/bin
+MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.lock | cut -d' ' -f1)
+
+.PHONY: demo test test-adk test-browser test-extras test-models chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -33,6 +37,9 @@ test-browser: $(ADK_READY)
 
 test-extras: $(EXTRAS_READY)
 	@$(EXTRAS)/pytest tests/extras
+
+test-models: $(READY) $(MODELS_READY)
+	@$(BIN)/pytest tests/models
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py
@@ -59,10 +66,11 @@ lock: $(READY)
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
 	@$(COMPILE) pyproject.toml --extra adk --extra web tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
 	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
+	@$(COMPILE) tests/models/requirements.in $(ARGS) --output-file tests/models/requirements.lock
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
-	@rm -rf .venv .venv-adk .venv-extras .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf .venv .venv-adk .venv-extras .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp named after the checksum of the lock and pyproject.toml: only when one of them changes does .venv have to be made anew.
@@ -86,4 +94,10 @@ $(EXTRAS_READY):
 	@$(PYTHON) -m venv --clear .venv-extras
 	@$(EXTRAS)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/extras/requirements.lock
 	@$(EXTRAS)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(MODELS_READY):
+	@echo "setting up .venv-models"
+	@$(PYTHON) -m venv --clear .venv-models
+	@$(MODELS)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/models/requirements.lock
 	@touch $@

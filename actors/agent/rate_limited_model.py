@@ -146,10 +146,12 @@ class RateLimitedModel:
         self._session = session
         self._limiter = limiter
         self._permits: set[str] = set()
+        self._repeats = True
 
-    def _limited(self, model: Model) -> RateLimitedModel:
-        """Another model of the same run."""
+    def _limited(self, model: Model, repeats: bool) -> RateLimitedModel:
+        """Another model of the same run, whose failed calls may be repeated or not."""
         limited = RateLimitedModel(model, self._session, self._limiter)
+        limited._repeats = repeats
         limited._permits = self._permits
         return limited
 
@@ -160,7 +162,7 @@ class RateLimitedModel:
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
         """Call the model when the limiter allows it: see Model."""
-        through: Callable[[Callable[[Model], Model]], Model] | None = getattr(self._model, "through", None)
+        through: Callable[[Callable[[Model, bool], Model]], Model] | None = getattr(self._model, "through", None)
         if through is not None:
             # Each of the models that it passes calls on to has limits of its own.
             async with Responses(through(self._limited), request, stream=stream) as responses:
@@ -191,7 +193,7 @@ class RateLimitedModel:
                     # The model's client may be any: what its errors mean follows from their types and attributes.
                     attempt += 1
                     failed = failed_attempt(error, attempt)
-                    if has_begun or failed is None or permit not in self._permits:
+                    if has_begun or failed is None or not self._repeats or permit not in self._permits:
                         raise
                     if not await self._limiter.acquire_retry(permit, name, self._session, failed):
                         raise

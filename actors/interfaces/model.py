@@ -16,7 +16,9 @@ class Model(Protocol):
     """A language model. One object serves many sessions at once and must be safe for that.
 
     A model that retries failed calls by itself should have a method `once() -> Model`, which returns the same model without
-    retries: where a deployment limits a model's calls, it counts retries too, and makes them itself.
+    retries: where a deployment limits a model's calls, it counts retries too, and makes them itself. One that passes calls on to
+    other models should have a method `through(wrap) -> Model`: the same model with each of the others replaced by `wrap(model,
+    may_be_repeated)`, so that each waits for permits of its own.
     """
 
     def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:

@@ -41,20 +41,26 @@ class FallbackModel:
         self.name = name or " or ".join(map(name_of, models))
         last = len(models) - 1
         self._names = [name_of(model) for model in models]
-        self._models = [_resolved(model, is_last=index == last) for index, model in enumerate(models)]
+        self._repeats = [index == last or not isinstance(model, str) for index, model in enumerate(models)]
+        resolved = [registry.resolve("", model) for model in models]
+        self._models = [model if repeats else _once(model) for model, repeats in zip(resolved, self._repeats, strict=True)]
 
     def __repr__(self) -> str:
         return f"FallbackModel({self._names!r})"
 
-    def through(self, wrap: Callable[[Model], Model]) -> FallbackModel:
-        """The same with each of its models wrapped: so each waits for permits of its own."""
+    def through(self, wrap: Callable[[Model, bool], Model]) -> FallbackModel:
+        """The same with each of its models wrapped: so each waits for permits of its own.
+
+        Args:
+            wrap: takes a model, and whether its failed calls may be repeated.
+        """
         other = copy(self)
-        other._models = [wrap(model) for model in self._models]
+        other._models = [wrap(model, repeats) for model, repeats in zip(self._models, self._repeats, strict=True)]
         return other
 
     def once(self) -> FallbackModel:
         """The same with models that do not repeat calls by themselves."""
-        return self.through(_once)
+        return self.through(lambda model, _: _once(model))
 
     def missing_configuration(self) -> str | None:
         """What this process lacks to use one of the models; None if nothing."""
@@ -96,11 +102,6 @@ class FallbackModel:
                 # A model's client may raise anything: whether another model may help follows from types and attributes.
                 if has_begun or index == len(self._models) - 1 or not _may_help(error):
                     raise
-
-
-def _resolved(model: str | Model, *, is_last: bool) -> Model:
-    found = registry.resolve("", model)
-    return _once(found) if isinstance(model, str) and not is_last else found
 
 
 def _once(model: Model) -> Model:

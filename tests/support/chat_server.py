@@ -44,7 +44,7 @@ class MessagesServer(GeminiServer):
         return message_events(answer)
 
     def event(self, chunk: Json) -> bytes:
-        return f"event: {chunk['type']}\ndata: {json.dumps(chunk)}\n\n".encode()
+        return message_event(chunk)
 
     def error_body(self, failure: Failure) -> bytes:
         kinds = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
@@ -141,6 +141,11 @@ def message_events(answer: Json, size: int = 3) -> list[Json]:
     found.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": usage["output_tokens"]}})
     found.append({"type": "message_stop"})
     return found
+
+
+def message_event(event: Json) -> bytes:
+    """An event of Messages as it is sent."""
+    return f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
 
 
 def _deltas(block: Json, size: int) -> tuple[Json, list[Json]]:

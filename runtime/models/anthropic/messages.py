@@ -18,6 +18,7 @@ from runtime.models.wire.conversation import (
     Thought,
     base64_text,
     json_text,
+    text_of,
     turns,
     without_form,
 )
@@ -77,7 +78,7 @@ def messages(request: LlmRequest) -> list[JsonObject]:
     found: list[JsonObject] = []
     for turn in turns(request.contents):
         blocks = list(_assistant(turn.pieces)) if turn.is_model else list(_user(turn.pieces))
-        if blocks and turn.is_model and all(block["type"] in ("thinking", "redacted_thinking") for block in blocks):
+        if blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
             blocks.append({"type": "text", "text": "…"})  # a message may not end with a thought
         if blocks:
             found.append({"role": "assistant" if turn.is_model else "user", "content": blocks})
@@ -131,8 +132,7 @@ def _media(media: Media) -> JsonObject:
     if is_there and media.mime_type == "application/pdf":
         return {"type": "document", "source": source}
     if media.data is not None and media.mime_type.startswith("text/"):
-        text = media.data.decode(errors="replace")
-        return {"type": "text", "text": text if text.strip() else without_form(media)}
+        return {"type": "text", "text": text_of(media)}
     return {"type": "text", "text": without_form(media)}
 
 

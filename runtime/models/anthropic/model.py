@@ -124,7 +124,7 @@ class AnthropicModel(ServiceModel["AsyncAnthropic"]):
                 as_dict = getattr(event, "to_dict", None)
                 if as_dict is None:
                     raise ModelResponseError(model, f"it is no event of a message but {shortened(repr(event))}")
-                if (said := answers.add(as_dict())) is not None:
+                if (said := answers.add(as_dict(warnings=False))) is not None:
                     yield said
 
     def failure(self, model: str, error: Exception) -> ModelError | None:

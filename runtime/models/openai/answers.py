@@ -117,6 +117,7 @@ class Answers:
         self._calls: list[_GrowingCall] = []
         self._by_index: dict[int, _GrowingCall] = {}
         self._refusal: list[str] = []
+        self._has_choice = False
         self._finish_reason: str | None = None
         self._usage: Usage | None = None
 
@@ -137,6 +138,7 @@ class Answers:
                 raise ModelResponseError(self._model, f"the service sent an error in its place: {answer.error!s:.300}")
             return None
         choice = answer.choices[0]
+        self._has_choice = True
         self._finish_reason = choice.finish_reason or self._finish_reason
         message = choice.delta or choice.message or _Message()
         for call in message.tool_calls or ():
@@ -162,7 +164,7 @@ class Answers:
         Args:
             is_whole: the answer came in one, so that it is complete without a finish reason as well.
         """
-        if self._finish_reason is None and not is_whole:
+        if self._finish_reason is None and not (is_whole and self._has_choice):
             return None
         reason = FINISH_REASONS.get(self._finish_reason or "stop", (self._finish_reason or "").upper())
         was_cut = reason == "MAX_TOKENS"

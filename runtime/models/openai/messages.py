@@ -19,6 +19,7 @@ from runtime.models.wire.conversation import (
     Turn,
     base64_text,
     json_text,
+    text_of,
     turns,
     without_form,
 )
@@ -121,7 +122,7 @@ def _part(piece: Text | Media) -> JsonObject:
     if piece.data is not None and piece.mime_type == "application/pdf":
         return {"type": "file", "file": {"filename": piece.name or "file.pdf", "file_data": url}}
     if piece.data is not None and piece.mime_type.startswith("text/"):
-        return {"type": "text", "text": piece.data.decode(errors="replace")}
+        return {"type": "text", "text": text_of(piece)}
     return {"type": "text", "text": without_form(piece)}
 
 

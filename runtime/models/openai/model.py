@@ -127,10 +127,10 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
 
 def _json(sent: object, model: str) -> object:
     """What the client has made of an answer as JSON again. Raises ModelResponseError when it was no JSON object."""
-    as_dict: Callable[[], object] | None = getattr(sent, "to_dict", None)
+    as_dict: Callable[..., object] | None = getattr(sent, "to_dict", None)
     if as_dict is None:
         raise ModelResponseError(model, f"it is no chat completion but {shortened(repr(sent))}")
-    return as_dict()
+    return as_dict(warnings=False)  # services differ in the types of fields, and ours are checked where they are read
 
 
 def _status(code: object) -> int | None:

@@ -211,6 +211,12 @@ def base64_text(data: bytes | None) -> str:
     return base64.b64encode(data or b"").decode()
 
 
+def text_of(media: Media) -> str:
+    """The text in data that is text; services take none that is empty."""
+    text = (media.data or b"").decode(errors="replace")
+    return text if text.strip() else without_form(media)
+
+
 def without_form(media: Media) -> str:
     """What stands for data that a service has no form for."""
     where = f" at {media.uri}" if media.uri else ""

@@ -11,9 +11,13 @@ import pytest
 from actors.errors import UnknownModelError
 from actors.messages.model import LlmRequest, LlmResponse
 from runtime.models.gemini import Gemini
+from runtime.models.openai import OpenAIModel
+from runtime.models.pool import ModelPool
 from runtime.models.registry import FACTORIES, missing, resolve
 
 VARIABLES = [
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",
     "GOOGLE_GENAI_USE_VERTEXAI",
@@ -57,6 +61,35 @@ def test_an_unknown_name_is_refused_with_what_would_be_right() -> None:
 def test_a_misspelt_name_is_told_the_nearest() -> None:
     with pytest.raises(UnknownModelError, match=r"Did you mean 'gemini'\?"):
         resolve("writer", "gemni-2.5-flash")
+
+
+@pytest.mark.parametrize("service", ["openai", "ollama", "openrouter", "groq", "mistral", "deepseek", "xai", "together"])
+def test_names_of_other_services_are_known_and_say_which_key_they_need(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    variable = f"{service.upper()}_API_KEY"
+    monkeypatch.delenv(variable, raising=False)
+    assert isinstance(resolve("writer", f"{service}/some/model"), OpenAIModel)
+    reason = missing(f"{service}/some/model")
+    assert reason is None if service == "ollama" else str(reason).startswith(f"there is no API key: set {variable} where")
+    monkeypatch.setenv(variable, "k")
+    assert missing(f"{service}/some/model") is None
+
+
+def test_a_missing_package_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.models.service.find_spec", lambda name: None)
+    assert str(missing("openai/gpt-5")).endswith("pip install 'raygrove[openai]' where the agents run")
+    assert str(missing("anthropic/claude")).endswith("pip install 'raygrove[anthropic]' where the agents run")
+
+
+@pytest.mark.parametrize(("name", "right"), [("gpt-5", "openai/gpt-5"), ("claude-opus", "anthropic/claude-opus")])
+def test_a_name_without_its_service_is_told_the_whole_one(name: str, right: str) -> None:
+    with pytest.raises(UnknownModelError, match=f"Did you mean '{right}'"):
+        resolve("writer", name)
+
+
+def test_agents_that_name_the_same_model_share_it() -> None:
+    pool = ModelPool()
+    assert pool.resolve("a", "openai/gpt-5") is pool.resolve("b", "openai/gpt-5")
+    assert pool.resolve("a", "openai/gpt-5") is not pool.resolve("b", "openai/gpt-5-mini")
 
 
 def test_any_object_that_generates_is_a_model() -> None:
@@ -121,6 +154,7 @@ def test_of_an_unknown_name_nothing_can_be_told() -> None:
 def test_asking_what_is_missing_does_not_load_the_sdk() -> None:
     program = (
         "import sys; from runtime.models.registry import missing; "
-        "assert missing('gemini-x') is not None; assert 'google.genai' not in sys.modules"
+        "names = ['gemini-x', 'openai/x', 'anthropic/x']; assert all(map(missing, names)); "
+        "assert not {'google.genai', 'openai', 'anthropic', 'httpx2'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
