@@ -17,7 +17,7 @@ ADK_READY := .venv-adk/ready-$(shell cat tests/adk/requirements.lock pyproject.t
 EXTRAS := .venv-extras/bin
 EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo test test-adk test-extras chaos soak check bench examples lock clean
+.PHONY: demo test test-adk test-extras test-npm chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -30,6 +30,9 @@ test-adk: $(ADK_READY)
 
 test-extras: $(EXTRAS_READY)
 	@$(EXTRAS)/pytest tests/extras
+
+test-npm: $(READY)
+	@$(BIN)/pytest -m soak tests/npm
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py

@@ -10,7 +10,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from actors import LlmAgent, McpTools, ParallelAgent, Paused, ReadonlyContext, RunConfig
+from actors import LlmAgent, McpTools, ParallelAgent, Paused, ReadonlyContext
 from actors.errors import DefinitionError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
@@ -125,15 +125,25 @@ def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: De
         assert told == [{"result": "Rome: decline to decline"}, {"result": "Oslo: decline to decline"}]
 
 
-def test_a_thousand_agents_share_a_connection(local: Deploy) -> None:
-    model = PatternModel([("tool:", "done"), (".", call("process_id"))])
+@pytest.mark.parametrize("engine", ["ray"])
+def test_a_thousand_agents_share_a_connection(deploy: Deploy) -> None:
+    model = PatternModel([("tool:", "done"), ("go", call("process_id"))])
     tools = server()
-    agents = [LlmAgent(name=f"agent_{number}", model=model, tools=[tools]) for number in range(1_000)]
-    with local(ParallelAgent(name="all", sub_agents=agents)) as rt:
-        events = run_turn(rt, "go", run_config=RunConfig(max_llm_calls=2_000))
-        found = [response.response for event in events for response in event.function_responses()]
+    groups = [
+        ParallelAgent(
+            name=f"group_{group}x",
+            sub_agents=[LlmAgent(name=f"agent_{group}_{number}", model=model, tools=[tools]) for number in range(20)],
+        )
+        for group in range(50)
+    ]
+    choices = PatternModel([(group.name, {"transfer": group.name}) for group in groups])
+    with deploy(LlmAgent(name="root", model=choices, sub_agents=groups)) as rt:
+        turns = [rt.run(user_id="ada", session_id=group.name, message=f"go to {group.name}") for group in groups]
+        events = [event for turn in turns for event in turn.result().events]
+        found = {event.author: response.response for event in events for response in event.function_responses()}
+        del found["root"]
         assert len(found) == 1_000
-        assert len({each["result"] for each in found}) == 1
+        assert len({each["result"] for each in found.values()}) == 1
         assert rt.statistics().mcp["tests"].counts == {"connections": 1, "calls": 1_000, "lists": 1, "repeated": 0, "open": 1}
 
 
