@@ -143,7 +143,7 @@ class McpActor(Actor):
         return calling.result()
 
     async def stop_call(self, message: p.StopMcpCall) -> p.Ack:
-        """Stop a call: its server is told. Nothing happens when it is over."""
+        """Stop a call, and tell its server. Nothing happens when it is over."""
         calling = self._under_way.get(message.call_id)
         if calling is not None:
             calling.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -83,6 +84,23 @@ def test_an_agent_calls_the_tools_of_a_server_made_with_the_library(deploy: Depl
         assert answer(rt, accepted("Monday")) == [{"result": "Rome on Monday"}]
 
 
+def imported() -> list[str]:
+    """What of the library the agent's process has imported."""
+    return [name for name in sys.modules if name.partition(".")[0] in ("mcp", "mcp_types")]
+
+
+def lose_the_actor(rt: Runtime, waits: Path) -> None:
+    """Kill the process of the server's actor in the middle of a call. Its turns have a session of their own."""
+    lost = rt.statistics().mcp["tests"].pid
+    turn = rt.run(user_id="ada", session_id="lost", message="go")
+    kill_when_there(waits, lost)
+    assert [response.response for event in turn for response in event.function_responses()] == [{"result": "waited"}]
+    (_, call_id), (_, again) = [line.split() for line in waits.read_text().splitlines()]
+    assert call_id == again
+    assert rt.statistics().mcp["tests"].pid != lost
+    assert responses(rt, "lost") == [{"result": []}]
+
+
 def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: Deploy, tmp_path: Path) -> None:
     waits = tmp_path / "waits"
     script = [
@@ -90,10 +108,11 @@ def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: De
         *(call("wait", file=str(waits)), "done"),
         *({"parts": [call("process_id"), call("add", a="x", b=1), call("add", a=3, b=1)]}, "done"),
         *(call("fall_over"), "done"),
+        *((call("wait", file=str(tmp_path / "more")), "done", call("imported"), "done") if deploy.engine == "ray" else ()),
         call("book", place="Bonn"),
         {"parts": [call("book", place="Rome"), call("book", place="Oslo")]},
     ]
-    with deploy(agent(server(), script=script)) as rt:
+    with deploy(agent(server(), imported, script=script)) as rt:
         [first] = responses(rt)
         turn = rt.run(user_id="ada", session_id="s1", message="go")
         kill_when_there(waits, int(first["result"]))
@@ -111,6 +130,8 @@ def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: De
         assert fell["error"].startswith("McpServerError: MCP server 'tests': the connection was lost twice")
         figures = rt.statistics().mcp["tests"].counts
         assert (figures["connections"], figures["repeated"], figures["open"]) == (4, 3, 0)
+        if deploy.engine == "ray":
+            lose_the_actor(rt, tmp_path / "more")
         # A server of an older revision asks in the middle of a call, and does not say of which.
         assert asked(rt)["message"] == "Which day in Bonn?"
         assert isinstance(rt.run(user_id="ada", session_id="s2", message="go").result().outcome, Paused)

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ def server(name: str = "tests", program: str = "plain_mcp_server", **options: An
     return McpTools(name=name, command=command, env=env, cwd=str(ROOT), **options)
 
 
-def agent(*toolsets: McpTools, script: list[Any], name: str = "root") -> LlmAgent:
-    """An agent with the tools of servers, whose model says what stands in a script."""
+def agent(*toolsets: McpTools | Callable[..., Any], script: list[Any], name: str = "root") -> LlmAgent:
+    """An agent with the tools of servers, and functions, whose model says what stands in a script."""
     return LlmAgent(name=name, model=ScriptedModel(script), tools=list(toolsets))
 
 
