@@ -21,7 +21,7 @@ EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock py
 MODELS := .venv-models/bin
 MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.lock | cut -d' ' -f1)
 
-.PHONY: demo test test-adk test-browser test-extras test-models chaos soak check bench examples lock clean
+.PHONY: demo test test-adk test-browser test-extras test-models test-npm chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -40,6 +40,9 @@ test-extras: $(EXTRAS_READY)
 
 test-models: $(READY) $(MODELS_READY)
 	@$(BIN)/pytest tests/models
+
+test-npm: $(READY)
+	@$(BIN)/pytest -m soak tests/npm
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py

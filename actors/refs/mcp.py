@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
-from actors.errors import ActorLostError, McpServerError
+from actors.errors import ActorLostError, McpServerError, RaygroveError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs.base import Ref
@@ -15,6 +17,10 @@ T = TypeVar("T")
 
 MAX_LISTS = 1_000
 """Lists of tools that a process remembers: with headers of their own, sessions may have lists of their own."""
+
+
+STOP_CALL_S = 0.3
+"""How long a cancelled run may take to have a call stopped."""
 
 
 class McpRef(Ref):
@@ -27,6 +33,10 @@ class McpRef(Ref):
     async def call_tool(self, message: p.CallMcpTool) -> p.McpResult:
         """Call a tool. Raises McpServerError when the server gives no answer."""
         return await self._ask(message, p.McpResult)
+
+    async def stop_call(self, message: p.StopMcpCall) -> None:
+        """Stop a call."""
+        await self._ask(message, p.Ack)
 
     async def statistics(self) -> p.Statistics:
         """Return the figures of the connections."""
@@ -63,7 +73,19 @@ class McpServers:
 
     async def call_tool(self, server: p.McpServer, message: p.CallMcpTool) -> p.McpResult:
         """Call a tool: see McpAccess."""
-        return await self._ask(server, lambda ref: ref.call_tool(message))
+        try:
+            return await self._ask(server, lambda ref: ref.call_tool(message))
+        except asyncio.CancelledError:
+            await self._stop_call(server, message.call_id)
+            raise
+
+    async def _stop_call(self, server: p.McpServer, call_id: str) -> None:
+        """Tell the server's actor that nothing waits for a call any more. A run that is cancelled has little time for it."""
+        known = self._refs.get(server.name)
+        if known is not None:
+            with suppress(RaygroveError, TimeoutError):
+                async with asyncio.timeout(STOP_CALL_S):
+                    await known[1].stop_call(p.StopMcpCall(call_id=call_id))
 
     async def _ask(self, server: p.McpServer, ask: Callable[[McpRef], Awaitable[T]]) -> T:
         """Ask a server's actor, and once more another one when it is lost."""

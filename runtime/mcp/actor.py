@@ -76,6 +76,7 @@ class McpActor(Actor):
         self._server = server
         self._connect = connect
         self._shared: dict[tuple[object, ...], _Shared] = {}
+        self._under_way: dict[str, asyncio.Task[p.McpResult]] = {}
         self._counts = {"connections": 0, "calls": 0, "repeated": 0, "lists": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -83,6 +84,7 @@ class McpActor(Actor):
         return {
             p.ListMcpTools: self.list_tools,
             p.CallMcpTool: self.call,
+            p.StopMcpCall: self.stop_call,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -126,7 +128,26 @@ class McpActor(Actor):
         """
         self._counts["calls"] += 1
         shared = self._shared_by(message)
-        return await self._in_time(lambda: self._over_link(shared, message.headers, lambda link: link.call(message)))
+        calling = asyncio.create_task(
+            self._in_time(lambda: self._over_link(shared, message.headers, lambda link: link.call(message)))
+        )
+        self._under_way[message.call_id] = calling
+        try:
+            await asyncio.wait([calling])
+        finally:
+            calling.cancel()
+            if self._under_way.get(message.call_id) is calling:
+                del self._under_way[message.call_id]
+        if calling.cancelled():
+            raise McpServerError(self._server.name, "the call was stopped")
+        return calling.result()
+
+    async def stop_call(self, message: p.StopMcpCall) -> p.Ack:
+        """Stop a call, and tell its server. Nothing happens when it is over."""
+        calling = self._under_way.get(message.call_id)
+        if calling is not None:
+            calling.cancel()
+        return p.Ack()
 
     async def _in_time(self, work: Callable[[], Awaitable[T]]) -> T:
         try:

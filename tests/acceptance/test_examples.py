@@ -142,6 +142,13 @@ ESSENTIAL = {
         "parking_harbour_clerk_7: It is valid for a year.",
         "agents that live: parking_harbour, parking_harbour_clerk_7, reception\n",
     ],
+    "mcp_tools": [
+        "waiter: There is Trattoria Rome.",
+        "tables_book asks: For which day at Trattoria Rome?",
+        "the server answers: a table at Trattoria Rome on Monday",
+        "waiter: It is booked.",
+        "connections: 1",
+    ],
     "callbacks_and_plugins": [
         "billing: I have noted your card.",
         "billing: We are closed on Sundays.",

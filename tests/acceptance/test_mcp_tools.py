@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
-from actors import LlmAgent, McpTools, ParallelAgent, Paused, ReadonlyContext, RunConfig
+from actors import LlmAgent, McpTools, ParallelAgent, Paused, ReadonlyContext
 from actors.errors import DefinitionError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
@@ -83,6 +84,23 @@ def test_an_agent_calls_the_tools_of_a_server_made_with_the_library(deploy: Depl
         assert answer(rt, accepted("Monday")) == [{"result": "Rome on Monday"}]
 
 
+def imported() -> list[str]:
+    """What of the library the agent's process has imported."""
+    return [name for name in sys.modules if name.partition(".")[0] in ("mcp", "mcp_types")]
+
+
+def lose_the_actor(rt: Runtime, waits: Path) -> None:
+    """Kill the process of the server's actor in the middle of a call. Its turns have a session of their own."""
+    lost = rt.statistics().mcp["tests"].pid
+    turn = rt.run(user_id="ada", session_id="lost", message="go")
+    kill_when_there(waits, lost)
+    assert [response.response for event in turn for response in event.function_responses()] == [{"result": "waited"}]
+    (_, call_id), (_, again) = [line.split() for line in waits.read_text().splitlines()]
+    assert call_id == again
+    assert rt.statistics().mcp["tests"].pid != lost
+    assert responses(rt, "lost") == [{"result": []}]
+
+
 def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: Deploy, tmp_path: Path) -> None:
     waits = tmp_path / "waits"
     script = [
@@ -90,10 +108,11 @@ def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: De
         *(call("wait", file=str(waits)), "done"),
         *({"parts": [call("process_id"), call("add", a="x", b=1), call("add", a=3, b=1)]}, "done"),
         *(call("fall_over"), "done"),
+        *((call("wait", file=str(tmp_path / "more")), "done", call("imported"), "done") if deploy.engine == "ray" else ()),
         call("book", place="Bonn"),
         {"parts": [call("book", place="Rome"), call("book", place="Oslo")]},
     ]
-    with deploy(agent(server(), script=script)) as rt:
+    with deploy(agent(server(), imported, script=script)) as rt:
         [first] = responses(rt)
         turn = rt.run(user_id="ada", session_id="s1", message="go")
         kill_when_there(waits, int(first["result"]))
@@ -111,6 +130,8 @@ def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: De
         assert fell["error"].startswith("McpServerError: MCP server 'tests': the connection was lost twice")
         figures = rt.statistics().mcp["tests"].counts
         assert (figures["connections"], figures["repeated"], figures["open"]) == (4, 3, 0)
+        if deploy.engine == "ray":
+            lose_the_actor(rt, tmp_path / "more")
         # A server of an older revision asks in the middle of a call, and does not say of which.
         assert asked(rt)["message"] == "Which day in Bonn?"
         assert isinstance(rt.run(user_id="ada", session_id="s2", message="go").result().outcome, Paused)
@@ -125,15 +146,25 @@ def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: De
         assert told == [{"result": "Rome: decline to decline"}, {"result": "Oslo: decline to decline"}]
 
 
-def test_a_thousand_agents_share_a_connection(local: Deploy) -> None:
-    model = PatternModel([("tool:", "done"), (".", call("process_id"))])
+@pytest.mark.parametrize("engine", ["ray"])
+def test_a_thousand_agents_share_a_connection(deploy: Deploy) -> None:
+    model = PatternModel([("tool:", "done"), ("go", call("process_id"))])
     tools = server()
-    agents = [LlmAgent(name=f"agent_{number}", model=model, tools=[tools]) for number in range(1_000)]
-    with local(ParallelAgent(name="all", sub_agents=agents)) as rt:
-        events = run_turn(rt, "go", run_config=RunConfig(max_llm_calls=2_000))
-        found = [response.response for event in events for response in event.function_responses()]
+    groups = [
+        ParallelAgent(
+            name=f"group_{group}x",
+            sub_agents=[LlmAgent(name=f"agent_{group}_{number}", model=model, tools=[tools]) for number in range(20)],
+        )
+        for group in range(50)
+    ]
+    choices = PatternModel([(group.name, {"transfer": group.name}) for group in groups])
+    with deploy(LlmAgent(name="root", model=choices, sub_agents=groups)) as rt:
+        turns = [rt.run(user_id="ada", session_id=group.name, message=f"go to {group.name}") for group in groups]
+        events = [event for turn in turns for event in turn.result().events]
+        found = {event.author: response.response for event in events for response in event.function_responses()}
+        del found["root"]
         assert len(found) == 1_000
-        assert len({each["result"] for each in found}) == 1
+        assert len({each["result"] for each in found.values()}) == 1
         assert rt.statistics().mcp["tests"].counts == {"connections": 1, "calls": 1_000, "lists": 1, "repeated": 0, "open": 1}
 
 

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ def server(name: str = "tests", program: str = "plain_mcp_server", **options: An
     return McpTools(name=name, command=command, env=env, cwd=str(ROOT), **options)
 
 
-def agent(*toolsets: McpTools, script: list[Any], name: str = "root") -> LlmAgent:
-    """An agent with the tools of servers, whose model says what stands in a script."""
+def agent(*toolsets: McpTools | Callable[..., Any], script: list[Any], name: str = "root") -> LlmAgent:
+    """An agent with the tools of servers, and functions, whose model says what stands in a script."""
     return LlmAgent(name=name, model=ScriptedModel(script), tools=list(toolsets))
 
 
@@ -50,12 +50,19 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A server on a port, until it is left."""
-    process = subprocess.Popen([sys.executable, "-m", "tests.support.mcp_server_program", str(port)], cwd=ROOT)
+def running(port: int) -> Iterator[None]:
+    """The server made with the library, on a port, until it is left."""
+    with listening([sys.executable, "-m", "tests.support.mcp_server_program", str(port)], port):
+        yield
+
+
+@contextmanager
+def listening(command: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> Iterator[None]:
+    """A program that listens on a port, until it is left."""
+    process = subprocess.Popen(command, cwd=ROOT, env=env)
     try:
         _wait_until_it_listens(port)
-        yield process
+        yield
     finally:
         process.kill()
         process.wait()

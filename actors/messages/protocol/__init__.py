@@ -20,7 +20,16 @@ from actors.messages.protocol.base import (
     UnreachedPeer,
 )
 from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
-from actors.messages.protocol.mcp import CallMcpTool, ListMcpTools, McpResult, McpScope, McpServer, McpToolInfo, McpToolList
+from actors.messages.protocol.mcp import (
+    CallMcpTool,
+    ListMcpTools,
+    McpResult,
+    McpScope,
+    McpServer,
+    McpToolInfo,
+    McpToolList,
+    StopMcpCall,
+)
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
 from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
@@ -163,6 +172,7 @@ __all__ = [
     "Statistics",
     "Stop",
     "StopBranch",
+    "StopMcpCall",
     "StopRun",
     "StoredEvent",
     "Subscribe",

@@ -6,7 +6,7 @@ import msgspec
 
 from actors.messages.protocol.base import Ack, ErrorReply, GetStatistics, Message, Statistics, Stop
 from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
-from actors.messages.protocol.mcp import CallMcpTool, ListMcpTools, McpResult, McpToolList
+from actors.messages.protocol.mcp import CallMcpTool, ListMcpTools, McpResult, McpToolList, StopMcpCall
 from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Paused, Transfer
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
 from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
@@ -139,6 +139,7 @@ AnyMessage = (
     | ListMcpTools
     | McpToolList
     | CallMcpTool
+    | StopMcpCall
     | McpResult
     | GetStatistics
     | Statistics

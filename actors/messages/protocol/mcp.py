@@ -93,6 +93,12 @@ class CallMcpTool(Message, frozen=True, kw_only=True):
     answer: JsonObject | None = None
 
 
+class StopMcpCall(Message, frozen=True, kw_only=True):
+    """Stop a call, since its run was cancelled: the server is to know. `call_id`: as in CallMcpTool."""
+
+    call_id: str
+
+
 class McpResult(Message, frozen=True, kw_only=True):
     """What came of a call.
 

@@ -11,9 +11,12 @@ from actors.messages.turn_info import PendingCall
 
 
 def question(call: PendingCall) -> str:
-    """The call, with its arguments."""
+    """The call, with its arguments; and what it asks in its middle."""
     arguments = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.args.items())
-    return f"{call.name}({arguments})"
+    asked = call.question
+    if asked is None:
+        return f"{call.name}({arguments})"
+    return f"{call.name}({arguments}) asks {asked.get('message') or msgspec.json.encode(asked).decode()!r}"
 
 
 def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str, str | bool | None]) -> list[str]:
@@ -24,12 +27,15 @@ def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str,
     """
     lines = []
     for call in calls:
-        wants = "must be confirmed" if call.is_confirmation else "waits for its result"
+        wants = (
+            "must be confirmed" if call.is_confirmation else "waits for an answer" if call.question else "waits for its result"
+        )
         lines.append(f"paused: {question(call)} of agent {call.agent!r} {wants}. Answer it with")
     words = ["raygrove", "run", path]
     for name, value in options.items():
         if value:
             words += [f"--{name}"] if value is True else [f"--{name}", value]
     for call in calls:
-        words += ["--answer", f"{call.call_id}={'true' if call.is_confirmation else '{}'}"]
+        given = "true" if call.is_confirmation else '{"action": "accept", "content": {}}' if call.question else "{}"
+        words += ["--answer", f"{call.call_id}={given}"]
     return [*lines, "  " + shlex.join(words)]

@@ -48,7 +48,8 @@ class McpTool(Tool):
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as its server describes it."""
-        parameters = self._info.parameters
+        # Some models refuse a schema that names its dialect.
+        parameters = {name: value for name, value in self._info.parameters.items() if name != "$schema"}
         return FunctionDeclaration(
             name=self.name, description=self.description, parameters=parameters if parameters.get("properties") else None
         )

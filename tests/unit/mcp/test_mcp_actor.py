@@ -1,0 +1,195 @@
+"""The actor of an MCP server, over connections that do what a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from actors.errors import DefinitionError, McpServerError, McpToolError
+from actors.messages import protocol as p
+from actors.messages.content import Part
+from actors.messages.session import SessionKey
+from runtime.mcp.actor import CONNECT_ATTEMPTS, McpActor
+from runtime.mcp.answers import Answers, given_answers, question_for
+from runtime.mcp.connecting import connect
+from runtime.mcp.link import ConnectionGoneError, ServerLink
+from runtime.mcp.variables import filled_in
+from tests.support.virtual_time import run_virtually
+
+KEY = SessionKey("app", "ada", "s1")
+
+
+class Link:
+    """Implements ServerLink."""
+
+    def __init__(self, server: FakeServer, on_change: Callable[[], None]) -> None:
+        self.server = server
+        self.on_change = on_change
+        self.is_open = False
+
+    async def open(self) -> None:
+        if self.server.refuses:
+            self.server.refuses -= 1
+            raise ConnectionGoneError("refused")
+        self.is_open = True
+
+    def retire(self) -> None:
+        self.is_open = False
+
+    async def close(self) -> None:
+        self.is_open = False
+
+    async def list_tools(self) -> Sequence[p.McpToolInfo]:
+        if self.server.is_away:
+            raise ConnectionGoneError("away")
+        return [p.McpToolInfo(name=name) for name in self.server.tools]
+
+    async def call(self, message: p.CallMcpTool) -> p.McpResult:
+        self.server.calls.append(message.call_id)
+        self.server.begun.set()
+        if self.server.loses:
+            self.server.loses -= 1
+            raise ConnectionGoneError("lost")
+        if message.tool == "wait":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.server.calls.append("stopped")
+        return p.McpResult(parts=[Part(text="done")])
+
+
+class FakeServer:
+    """What the server does: refuse connections, lose calls, be away."""
+
+    def __init__(self, **options: Any) -> None:
+        self.tools = ["add"]
+        self.refuses = self.loses = 0
+        self.is_away = False
+        self.begun = asyncio.Event()
+        self.calls: list[str] = []
+        self.links: list[Link] = []
+        self.actor = McpActor(p.McpServer(name="fake", command=["x"], **options), connect=self.connect)
+
+    def connect(
+        self, server: p.McpServer, headers: Mapping[str, str], on_change: Callable[[], None], idle_s: float | None
+    ) -> ServerLink:
+        self.links.append(Link(self, on_change))
+        return self.links[-1]
+
+    async def call(self, tool: str = "add", call_id: str = "c1") -> p.McpResult:
+        return await self.actor.call(p.CallMcpTool(session=KEY, tool=tool, call_id=call_id))
+
+    async def names(self) -> list[str]:
+        return [tool.name for tool in (await self.actor.list_tools(p.ListMcpTools(session=KEY))).tools or ()]
+
+
+async def test_a_lost_call_is_made_once_more_under_its_id() -> None:
+    fake = FakeServer()
+    fake.loses = 1
+    assert (await fake.call()).parts[0].text == "done"
+    assert fake.calls == ["c1", "c1"]
+    fake.loses = 2
+    with pytest.raises(McpServerError, match="the connection was lost twice: lost"):
+        await fake.call(call_id="c2")
+    assert fake.calls[2:] == ["c2", "c2"]
+    assert len(fake.links) == 4 - 1
+
+
+def test_connecting_is_tried_some_times_for_all_that_wait() -> None:
+    async def run() -> None:
+        fake = FakeServer()
+        fake.refuses = CONNECT_ATTEMPTS - 1
+        assert len(await asyncio.gather(*(fake.call(call_id=f"c{number}") for number in range(5)))) == 5
+        assert len(fake.links) == CONNECT_ATTEMPTS
+        fake = FakeServer()
+        fake.refuses = CONNECT_ATTEMPTS
+        told = await asyncio.gather(fake.call(), fake.call(), return_exceptions=True)
+        assert [str(each) for each in told] == ["MCP server 'fake': it cannot be reached: refused"] * 2
+
+    run_virtually(run())
+
+
+def test_the_list_is_kept_until_it_is_old_or_has_changed_and_survives_the_server() -> None:
+    async def run() -> None:
+        fake = FakeServer(cache_s=10)
+        assert await fake.names() == ["add"]
+        fake.tools.append("grown")
+        assert await fake.names() == ["add"]
+        fake.links[-1].on_change()
+        assert await fake.names() == ["add", "grown"]
+        fake.tools.append("later")
+        await asyncio.sleep(11)
+        assert await fake.names() == ["add", "grown", "later"]
+        fake.is_away = True
+        await asyncio.sleep(11)
+        assert await fake.names() == ["add", "grown", "later"]
+        fake.is_away = False
+        fake.tools.clear()
+        await asyncio.sleep(6)
+        assert await fake.names() == []
+
+    run_virtually(run())
+
+
+async def test_a_list_that_is_known_is_not_sent_again() -> None:
+    fake = FakeServer()
+    listed = await fake.actor.list_tools(p.ListMcpTools(session=KEY))
+    again = await fake.actor.list_tools(p.ListMcpTools(session=KEY, known=listed.version))
+    assert (again.version, again.tools) == (listed.version, None)
+
+
+async def test_a_call_can_be_stopped() -> None:
+    fake = FakeServer()
+    calling = asyncio.create_task(fake.call("wait"))
+    await fake.begun.wait()
+    await fake.actor.stop_call(p.StopMcpCall(call_id="c1"))
+    with pytest.raises(McpServerError, match="the call was stopped"):
+        await calling
+    assert fake.calls == ["c1", "stopped"]
+    await fake.actor.stop_call(p.StopMcpCall(call_id="c1"))
+
+
+def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "runtime.mcp.connection", raising=False)
+    monkeypatch.delitem(sys.modules, "runtime.mcp.results", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("mcp", "mcp_types")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    with pytest.raises(DefinitionError, match=r"McpTools 'files' needs .* pip install 'raygrove\[mcp\]'"):
+        connect(p.McpServer(name="files", command=["x"]), {}, lambda: None, None)
+
+
+def test_variables_of_the_environment_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "t0k")
+    assert filled_in("files", {"Authorization": "Bearer ${TOKEN}", "plain": "$x"}) == {
+        "Authorization": "Bearer t0k",
+        "plain": "$x",
+    }
+    with pytest.raises(DefinitionError, match=r"McpTools 'files' names \$\{NOT_THERE\}, which is not set"):
+        filled_in("files", {"a": "${NOT_THERE}"})
+
+
+def test_each_answer_is_used_once_for_its_question() -> None:
+    day, place = {"message": "Day?"}, {"message": "Place?"}
+    first = given_answers("book", None, None)
+    memo = first.memo({"a": day}, None)
+    second = given_answers("book", memo, {"action": "accept", "content": {"day": "Monday"}, "more": 1})
+    assert second.newest == {"a": {"action": "accept", "content": {"day": "Monday"}}}
+    both = second.memo({"b": day, "c": place}, "opaque")
+    assert question_for(both["asked"]) == {"questions": {"b": day, "c": place}}
+    third = given_answers("book", both, {"b": {"action": "decline", "content": {}}, "c": {"action": "cancel"}})
+    assert third.state == "opaque"
+    answers = Answers(third.known)
+    assert [answers.take(each) for each in (day, day, place, day)] == [
+        {"action": "accept", "content": {"day": "Monday"}},
+        {"action": "decline"},
+        {"action": "cancel"},
+        None,
+    ]
+    with pytest.raises(McpToolError, match="the answer to its question 'b' has to be"):
+        given_answers("book", both, {"c": {"action": "cancel"}})
