@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
@@ -24,6 +25,7 @@ from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.settings import Settings
 from runtime.telemetry.caller import called_with
+from runtime.web import app_for
 from tests.acceptance import test_losses
 from tests.support.lossy_engine import Loss, lossy_runtime
 from tests.support.otlp_receiver import SpanTree, TakenSpan
@@ -138,6 +140,21 @@ def test_a_turn_belongs_to_the_span_in_which_the_program_starts_it(deploy: Deplo
     assert len({span.trace_id for span in turns}) == 4
 
 
+async def test_a_turn_belongs_to_the_header_of_its_request(deploy: Deploy, sdk: ProgramSdk) -> None:
+    adk = {"appName": "test", "userId": "ada", "sessionId": "s2", "newMessage": {"role": "user", "parts": [{"text": "go"}]}}
+    with deploy(LlmAgent(name="desk", model=PatternModel([]))) as rt:
+        transport = httpx2.ASGITransport(app_for(rt))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            posted = [("/v1/apps/test/sessions/s1/turns?user=ada", {"message": "go"}, CALLER), ("/run", adk, ANSWERER)]
+            posted.append(("/v1/apps/test/sessions/s3/turns?user=ada", {"message": "go"}, "nonsense"))
+            for path, body, header in posted:
+                done = await client.post(path, json=body, headers={"traceparent": header})
+                assert done.status_code == 200, done.text
+    turns = [span for span in sdk.spans if span.operation == "invoke_workflow"]
+    assert [span.above for span in turns] == [CALLER.split("-")[2], ANSWERER.split("-")[2], ""]
+    assert [span.trace_id for span in turns[:2]] == [CALLER.split("-")[1], ANSWERER.split("-")[1]]
+
+
 def test_a_turn_goes_on_in_its_trace_after_a_pause(deploy: Deploy, sdk: ProgramSdk) -> None:
     with deploy(waiting()) as rt, called_with(CALLER):
         run_turn(rt, "go")
@@ -235,6 +252,14 @@ def test_a_trace_that_is_not_sampled_leaves_no_span(deploy: Deploy, sdk: Program
     with program_sdk(monkeypatch, ALWAYS_OFF) as other, deploy(desk()) as rt:
         run_turn(rt, "go", "s2")
     assert other.spans == []
+
+
+def test_records_name_their_trace(deploy: Deploy, sdk: ProgramSdk, caplog: pytest.LogCaptureFixture) -> None:
+    with deploy(LlmAgent(name="desk", model=ScriptedModel([{"call": "fail"}, "done"]), tools=[fail])) as rt:
+        run_turn(rt, "go")
+    (record,) = [each for each in caplog.records if each.name == "actors.behaviours.llm.tool_calls"]
+    assert (record.agent, record.app_name, record.session_id) == ("desk", "test", "s1")  # type: ignore[attr-defined]
+    assert record.trace_id == sdk.tree().root.trace_id  # type: ignore[attr-defined]
 
 
 class Raising(SpanProcessor):
