@@ -33,6 +33,7 @@ from tests.benchmarks import (
     startup,
     storage,
     streaming,
+    telemetry,
     throughput,
     transfer,
     trees,
@@ -62,6 +63,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         storage,
         recovery,
         working_set,
+        telemetry,
     )
 }
 
