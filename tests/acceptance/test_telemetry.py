@@ -6,6 +6,8 @@ import asyncio
 import logging
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from actors import AgentTool, BaseAgent, Content, LlmAgent, LlmResponse, LongRunningFunctionTool, RunConfig, tool
@@ -24,7 +27,9 @@ from actors.messages.event import Usage
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.settings import Settings
+from runtime.telemetry import otel
 from runtime.telemetry.caller import called_with
+from runtime.telemetry.otel import OtelTelemetry
 from runtime.web import app_for
 from tests.acceptance import test_losses
 from tests.support.lossy_engine import Loss, lossy_runtime
@@ -131,12 +136,13 @@ def test_a_turn_belongs_to_the_span_in_which_the_program_starts_it(deploy: Deplo
         with tracer.start_as_current_span("sync"):
             run_turn(rt, "go")
             rt.ask("go", user_id="ada", session_id="s2")
+            assert len(list(rt.map(["go"]))) == 1
         asyncio.run(run_async(rt))
         run_turn(rt, "go", "s5")
         run_turn(rt, "go", "s5")
     by_id = {span.span_id: span.name for span in sdk.spans}
     turns = [span for span in sdk.spans if span.operation == "invoke_workflow"]
-    assert [by_id.get(span.above, "") for span in turns] == ["sync", "sync", "async", "async", "", ""]
+    assert [by_id.get(span.above, "") for span in turns] == ["sync", "sync", "sync", "async", "async", "", ""]
     assert len({span.trace_id for span in turns}) == 4
 
 
@@ -275,6 +281,21 @@ def test_a_processor_that_raises_harms_no_turn(deploy: Deploy, sdk: ProgramSdk, 
     with deploy(agent) as rt:
         assert run_turn(rt, "go")[-1].text == "hello"
     assert "a span cannot be ended" in caplog.text
+
+
+async def test_a_process_that_ends_waits_only_a_moment_for_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+
+    class Stuck(TracerProvider):
+        def force_flush(self, timeout_millis: int = 0) -> bool:
+            return answers.wait(10)
+
+    monkeypatch.setattr(otel, "FLUSH_S", 0.05)
+    telemetry = OtelTelemetry(Stuck(shutdown_on_exit=False), MeterProvider(shutdown_on_exit=False))
+    began_s = time.monotonic()
+    await telemetry.flush()
+    assert time.monotonic() - began_s < 5
+    answers.set()
 
 
 def test_a_function_of_the_user_s_is_called_once_and_may_fail(deploy: Deploy, caplog: pytest.LogCaptureFixture) -> None:

@@ -70,9 +70,7 @@ def measure(plan: Plan) -> list[Figure]:
             reference=without,
             reference_name="without",
         ),
-        Figure(
-            benchmark=NAME, name="what a turn tells where there is no SDK", value=told_ms() / without * 100, unit="% of a turn"
-        ),
+        Figure(benchmark=NAME, name="what a turn tells where there is no SDK", value=told_ms() / without * 100, unit="% of it"),
     ]
 
 
