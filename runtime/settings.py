@@ -52,7 +52,7 @@ class Settings(BaseSettings):
         store_timeout_s: how long a request waits for a store that is down, locked or full before it fails.
         log_to_driver: what agents log and print reaches the program that starts the deployment.
         log_level: from which level on agents log, such as "INFO"; None: the levels that the program's loggers have at the start.
-        log_format: of lines in log files, and in programs that have not configured `logging`.
+        log_format: of lines in log files, and in programs that have not configured `logging`; "json" makes an object of each.
         telemetry: a function, as `module:function`, that is called once in each process of the deployment: it puts an SDK of
             OpenTelemetry in place. None: where the variables `OTEL_EXPORTER_OTLP_…` ask for an SDK, we do.
         log_dir: the folder of log files, on each node; None: a folder beside Ray's logs.
@@ -156,7 +156,8 @@ class Settings(BaseSettings):
     @field_validator("log_format")
     @classmethod
     def _is_format(cls, value: str) -> str:
-        logging.Formatter(value)
+        if value != "json":
+            logging.Formatter(value)
         return value
 
     @property

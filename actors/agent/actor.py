@@ -34,6 +34,7 @@ from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
 from actors.rules.capacity.lru import LruDict
 from actors.rules.recovery.failures import failure, failure_event
+from actors.rules.tracing.ids import parse_traceparent
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +103,9 @@ class AgentActor(Actor):
         return ControllerInvocation if self._spec.definition.kind == "flow" else Invocation
 
     async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
-        enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id))
+        trace = parse_traceparent(message.traceparent)
+        trace_id = trace.trace_id if trace is not None else ""
+        enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id, message.turn.key.app, trace_id))
         run.telemetry.enter()
         try:
             await run.begin(message.since)

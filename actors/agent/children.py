@@ -81,8 +81,12 @@ class Children:
         restarts = progress.get("restarts", {}).get(name, ())
         return f"{progress.get('iteration', 0)}.{len(restarts)}"
 
-    async def ask(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
-        """Run an agent as a tool: see Context.ask_agent."""
+    async def ask(self, name: str, call_id: str, content: Content, traceparent: str) -> tuple[p.AnyOutcome, str]:
+        """Run an agent as a tool: see Context.ask_agent.
+
+        Args:
+            traceparent: of the tool call; "" without one.
+        """
         if name not in self._spec.tool_agents:
             known = ", ".join(self._spec.tool_agents) or "none"
             raise UnknownAgentError(name, f" {self._spec.name!r} has these agents as tools: {known}.")
@@ -99,6 +103,7 @@ class Children:
             user_event=asked,
             resume=before is not None,
             notes=self._writer.notes_with(None),
+            traceparent=traceparent,
         )
         try:
             outcome = await self._runner.run_child(run)

@@ -131,7 +131,7 @@ class Invocation:
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""
-        return await self.children.ask(name, call_id, content)
+        return await self.children.ask(name, call_id, content, self.telemetry.traceparent_of(call_id))
 
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False

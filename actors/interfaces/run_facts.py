@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 
 class RunFacts(NamedTuple):
-    """The run of an agent, as log records name it."""
+    """The run of an agent, as log records name it. `trace_id`: of the turn's trace; "" without telemetry."""
 
     agent: str = ""
     user_id: str = ""
     session_id: str = ""
     invocation_id: str = ""
+    app_name: str = ""
+    trace_id: str = ""
 
 
 NO_RUN = RunFacts()

@@ -6,85 +6,78 @@ model calls and tool calls. Without telemetry every one of these calls does noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
 from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 from actors.rules.tracing.ids import SpanPlace
 
 
+class LossTold(NamedTuple):
+    """A process was lost that carried out a run: the number that the run had there, why, and when."""
+
+    number: int
+    reason: str
+    at_s: float
+
+
 class TurnTold(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn, as telemetry gets to know it.
+    """A turn that has ended or was paused. Times are in seconds since the epoch of time.
 
     Attributes:
         place: of its span.
-        above: the span above it: the caller's, or of a turn that goes on after a pause its first; None: it has none.
-        caller: of a turn that goes on after a pause, the span in which the answer was given.
+        above: the span above it: the caller's, or of a turn that went on after a pause its first; None: it has none.
+        answerer: of a turn that went on after a pause, the span in which the answer was given.
+        turn: names it, with the epoch in which it ended.
         agent: the agent selected for it.
-        epoch: in which it runs.
         seq: the position of the message that opened it.
-        begun_s: when that message came, in seconds since the epoch of time.
+        began_s: when that message came.
     """
 
     place: SpanPlace
     above: SpanPlace | None
-    caller: SpanPlace | None
-    key: SessionKey
-    invocation_id: str
+    answerer: SpanPlace | None
+    turn: TurnRef
     agent: str
-    epoch: int
     seq: int
-    begun_s: float
+    began_s: float
+    ended_s: float
+    outcome: AnyOutcome
 
 
 class RunTold(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of an agent, as telemetry gets to know it.
+    """A run of an agent that has ended. Times are in seconds since the epoch of time.
 
     Attributes:
         place: of its span.
-        above: the span above it: of the turn, or of the run or the tool call that has asked for it.
+        above: the span above it: of the turn, or of the run that has asked for it.
+        asked_by: the tool call with which that one has asked.
         transferred_from: the run that has transferred to it.
+        turn: the turn, with the epoch in which the run ended.
+        number: of the run in that epoch.
+        losses: processes that were lost in it, in order.
     """
 
     place: SpanPlace
     above: SpanPlace
+    asked_by: SpanPlace | None
     transferred_from: SpanPlace | None
-    key: SessionKey
-    invocation_id: str
+    turn: TurnRef
     agent: str
     branch: str | None
-    epoch: int
-
-
-class OpenSpan(Protocol):
-    """What has begun and was told. It is only seen once it has ended."""
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether it is recorded, and so what happens below it."""
-        ...
-
-    def note(self, **facts: str | int) -> None:
-        """Add facts about it, by names of our own."""
-        ...
-
-    def lost(self, run: int, reason: str) -> None:
-        """The process that worked on it was lost; another takes it up."""
-        ...
-
-    def end(self, outcome: AnyOutcome, ended_s: float | None = None) -> None:
-        """It has ended.
-
-        Args:
-            ended_s: when, in seconds since the epoch of time; None: now.
-        """
-        ...
+    number: int
+    began_s: float
+    ended_s: float
+    losses: Sequence[LossTold]
+    outcome: AnyOutcome
 
 
 class ModelCallSpan(Protocol):
@@ -130,6 +123,10 @@ class RunTelemetry(Protocol):
         """A tool call goes on inside the block."""
         ...
 
+    def traceparent_of(self, call_id: str) -> str:
+        """The span of a tool call under way, for a run that it asks for; "" without one."""
+        ...
+
     def end(self) -> None:
         """The run has ended in this process."""
         ...
@@ -148,12 +145,12 @@ class Telemetry(Protocol):
         """Whether a trace without a span above it is recorded."""
         ...
 
-    def turn(self, turn: TurnTold) -> OpenSpan:
-        """A turn begins, or is taken up."""
+    def turn(self, turn: TurnTold) -> None:
+        """A turn has ended, or was paused."""
         ...
 
-    def run(self, run: RunTold) -> OpenSpan:
-        """A run of an agent begins, or is taken up."""
+    def run(self, run: RunTold) -> None:
+        """A run of an agent has ended."""
         ...
 
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> RunTelemetry:
@@ -170,15 +167,7 @@ class Telemetry(Protocol):
 
 
 class _Nothing:
-    """Every span, and every run, where there is no telemetry."""
-
-    is_sampled = False
-
-    def note(self, **facts: str | int) -> None:
-        """Do nothing."""
-
-    def lost(self, run: int, reason: str) -> None:
-        """Do nothing."""
+    """Every run, and every call in it, where there is no telemetry."""
 
     def chunk(self) -> None:
         """Do nothing."""
@@ -200,7 +189,11 @@ class _Nothing:
         """Do nothing."""
         return _BLOCK
 
-    def end(self, outcome: AnyOutcome | None = None, ended_s: float | None = None) -> None:
+    def traceparent_of(self, call_id: str) -> str:
+        """Return ""."""
+        return ""
+
+    def end(self) -> None:
         """Do nothing."""
 
 
@@ -217,13 +210,11 @@ class NoTelemetry:
         """Return False."""
         return False
 
-    def turn(self, turn: TurnTold) -> OpenSpan:
-        """Return a span that is nowhere."""
-        return _NOTHING
+    def turn(self, turn: TurnTold) -> None:
+        """Do nothing."""
 
-    def run(self, run: RunTold) -> OpenSpan:
-        """Return a span that is nowhere."""
-        return _NOTHING
+    def run(self, run: RunTold) -> None:
+        """Do nothing."""
 
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> RunTelemetry:
         """Return what takes everything and does nothing."""

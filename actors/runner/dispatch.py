@@ -56,7 +56,16 @@ class Dispatch:
         # The answers of the user are for the tree: an agent that is asked as a tool has no part in them.
         agents = [message.child] if is_asked else self._routing.entries(turn, message.child, scope=message.child)
         runs = [
-            Run(agent, message.branch, user_event, parent, notes=message.notes, asked=message.child, place=message.place)
+            Run(
+                agent,
+                message.branch,
+                user_event,
+                parent,
+                notes=message.notes,
+                asked=message.child,
+                place=message.place,
+                traceparent=message.traceparent,
+            )
             for agent in agents
         ]
         return await self._run_each(turn, runs, scope=message.child, resume=message.resume)

@@ -143,7 +143,7 @@ class PluginHooks:
             state=state,
         )
         try:
-            with in_run(RunFacts(asked.agent, key.user, key.session, invocation_id)):
+            with in_run(RunFacts(asked.agent, key.user, key.session, invocation_id, key.app)):
                 result = await first_result(self._hooks[hook], context, *args)
             content = as_content(result) if result is not None and hook != "after_run_callback" else None
             actions.state_delta = stored_delta(actions.state_delta)

@@ -21,7 +21,7 @@ class Run:
         user_event: what the agent is asked.
         parent: the run that asked for it; None: the Runner itself.
         asked: the agent that `parent` has asked for: this one, or one that has transferred to it; "" without a parent.
-        place: see RunChild.
+        place, traceparent: see RunChild.
         before: the run that has transferred to this one; None: it is the first for what was asked.
         transfer_seq: the seq of the transfer by which the agent got the floor; None: it had it from the beginning.
         notes: see RunChild.
@@ -41,6 +41,7 @@ class Run:
         notes: Sequence[Note] = (),
         asked: str = "",
         place: str = "",
+        traceparent: str = "",
         before: Run | None = None,
     ) -> None:
         self.agent = agent
@@ -51,6 +52,7 @@ class Run:
         self.notes = notes
         self.asked = asked
         self.place = place
+        self.traceparent = traceparent
         self.before = before
         self.span_id = ""
         self.number = 0
@@ -64,7 +66,9 @@ class Run:
 
     def transferred(self, to: str, seq: int) -> Run:
         """The run of the agent that this one has transferred to, with the event at `seq`."""
-        return Run(to, self.branch, self.user_event, self.parent, seq, asked=self.asked, before=self)
+        return Run(
+            to, self.branch, self.user_event, self.parent, seq, asked=self.asked, traceparent=self.traceparent, before=self
+        )
 
     def repeated(self) -> Run:
         """The same run by another actor."""
@@ -77,6 +81,7 @@ class Run:
             self.notes,
             self.asked,
             self.place,
+            self.traceparent,
             self.before,
         )
 

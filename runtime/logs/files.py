@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TextIO
 from urllib.parse import quote
 
-from actors.interfaces.run_facts import RunFacts
+from runtime.logs.formats import JSON, formatter
 from runtime.logs.lines import Line, record_of
 from runtime.logs.options import LogOptions
 
@@ -31,7 +30,8 @@ class LogFiles:
 
     def __init__(self, options: LogOptions, folder: str, role: str) -> None:
         self._app_name = options.app_name
-        self._formatter = logging.Formatter(options.format, defaults=dict.fromkeys(RunFacts._fields, ""))
+        self._formatter = formatter(options.format)
+        self._is_json = options.format == JSON
         self._folder = folder
         self._role = role
         self._open: OrderedDict[str, TextIO] = OrderedDict()
@@ -63,7 +63,7 @@ class LogFiles:
         return len(self._open)
 
     def _text(self, line: Line) -> str:
-        return line.text if line.printed else self._formatter.format(record_of(line))
+        return line.text if line.printed and not self._is_json else self._formatter.format(record_of(line))
 
     def _file(self, agent: str) -> TextIO:
         file = self._open.get(agent)

@@ -93,8 +93,9 @@ def _fits(value: object) -> bool:
 
 
 def record_of(line: Line) -> logging.LogRecord:
-    """The record, as a program's handlers get it."""
-    record = RunRecord(line.name, line.level, line.path, line.line_number, line.text, (), None, line.function)
+    """The record, as a program's handlers get it; a printed line is one of a logger `stdout` or `stderr`."""
+    name, level = (line.printed, logging.INFO) if line.printed else (line.name, line.level)
+    record = RunRecord(name, level, line.path, line.line_number, line.text, (), None, line.function)
     record.exc_text = line.details or None
     record.created, record.process, record.threadName = line.created_s, line.pid, line.thread
     record.msecs = (line.created_s - int(line.created_s)) * 1000

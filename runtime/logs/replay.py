@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from actors.interfaces.run_facts import RunFacts
+from runtime.logs.formats import formatter
 from runtime.logs.lines import ERR, Line, printed_text, record_of
 
 
@@ -24,7 +24,7 @@ class Replay:
     def __init__(self, app_name: str, format: str, *, filters: bool) -> None:
         self._app_name = app_name
         self._filters = filters
-        self._formatter = logging.Formatter(format, defaults=dict.fromkeys(RunFacts._fields, ""))
+        self._formatter = formatter(format)
 
     def put(self, lines: Sequence[Line]) -> None:
         """Take lines, in the order in which their process made them."""

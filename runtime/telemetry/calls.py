@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -12,11 +14,11 @@ from opentelemetry.trace import Span, SpanKind, Tracer, set_span_in_context
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
 from actors.messages.model import LlmRequest, LlmResponse
-from actors.rules.tracing.ids import SpanPlace, tool_span_id
+from actors.rules.tracing.ids import SpanPlace
 from runtime.telemetry.content import as_json, is_captured, request_content, response_content
 from runtime.telemetry.metrics import Histograms
 from runtime.telemetry.providers import operation_of, provider_of
-from runtime.telemetry.spans import Attributes, context_of, end_span, start_span
+from runtime.telemetry.spans import Attributes, context_of, end_span, start_span, traceparent_of
 
 _SETTINGS = {
     "temperature": "gen_ai.request.temperature",
@@ -116,10 +118,13 @@ class OtelModelCall(_Call):
 class OtelToolCall(_Call):
     """Implements `ToolCallSpan`."""
 
-    def __init__(self, span: Span, histograms: Histograms, attributes: Attributes, *, captures: bool) -> None:
+    def __init__(
+        self, span: Span, histograms: Histograms, attributes: Attributes, over: Callable[[], object], *, captures: bool
+    ) -> None:
         super().__init__(span, captures=captures)
         self._histograms = histograms
         self._attributes = attributes
+        self._over = over
 
     def answered(self, result: JsonValue) -> None:
         """The tool has returned, or a callback in its place."""
@@ -127,6 +132,7 @@ class OtelToolCall(_Call):
             self._span.set_attribute("gen_ai.tool.call.result", as_json(result))
 
     def _record(self, took_s: float) -> None:
+        self._over()
         self._histograms.tool_call.record(took_s, self._with_error(self._attributes))
 
 
@@ -148,6 +154,7 @@ class OtelRun:
         self._captures = is_captured()
         self._model_calls = 0
         self._tool_calls = 0
+        self._calls: dict[str, Span] = {}
 
     def enter(self) -> None:
         """The running task is that of the run: its context, which ends with it, has the run's span."""
@@ -195,11 +202,15 @@ class OtelRun:
         }
         if self._captures:
             told["gen_ai.tool.call.arguments"] = as_json(call.args or {})
-        above = self._above
-        # The Runner derives the same id for agents that are asked as tools.
-        place = above._replace(span_id=tool_span_id(above.span_id, call.id or "")) if above is not None else None
-        span = start_span(self._tracer, f"execute_tool {call.name}", told, above=above, place=place)
-        return OtelToolCall(span, self._histograms, attributes, captures=self._captures)
+        span = start_span(self._tracer, f"execute_tool {call.name}", told, above=self._above)
+        self._calls[call.id or ""] = span
+        over = partial(self._calls.pop, call.id or "", None)
+        return OtelToolCall(span, self._histograms, attributes, over, captures=self._captures)
+
+    def traceparent_of(self, call_id: str) -> str:
+        """The span of a tool call under way."""
+        span = self._calls.get(call_id)
+        return traceparent_of(span) if span is not None else ""
 
     def end(self) -> None:
         """Count the calls of the run."""

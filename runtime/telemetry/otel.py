@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import Any
 
-from opentelemetry.metrics import MeterProvider
+from opentelemetry.metrics import Histogram, MeterProvider
 from opentelemetry.trace import Span, TracerProvider
 
 from actors.errors import ActorLostError
 from actors.interfaces.telemetry import RunTold, TurnTold
-from actors.messages.event import now_s
-from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed
+from actors.messages.protocol.outcomes import Cancelled, Failed
 from actors.messages.session import SessionKey
 from actors.rules.tracing.ids import parse_traceparent
 from runtime.telemetry.calls import OtelRun
@@ -27,8 +25,6 @@ SCOPE = "raygrove"
 
 FLUSH_S = 2.0
 """How long a process that ends waits at most for what it has told to be exported."""
-
-_DURATIONS = {"invoke_workflow": "turn", "invoke_agent": "run"}
 
 
 class OtelTelemetry:
@@ -50,48 +46,51 @@ class OtelTelemetry:
         """Whether a trace without a span above it is recorded."""
         return is_sampled(self._tracer, trace_id, "invoke_workflow")
 
-    def turn(self, turn: TurnTold) -> OtelSpan:
-        """A turn begins, or is taken up."""
-        name = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": turn.key.app}
+    def turn(self, turn: TurnTold) -> None:
+        """A turn has ended, or was paused."""
+        key = turn.turn.key
+        name = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": key.app}
         told: Told = {
             **name,
-            "gen_ai.conversation.id": turn.key.session,
-            "user.id": turn.key.user,
-            "raygrove.invocation_id": turn.invocation_id,
+            "gen_ai.conversation.id": key.session,
+            "user.id": key.user,
             "raygrove.agent": turn.agent,
-            "raygrove.epoch": turn.epoch,
             "raygrove.seq": turn.seq,
         }
         span = start_span(
             self._tracer,
-            f"invoke_workflow {turn.key.app}",
-            told,
+            f"invoke_workflow {key.app}",
+            {**told, **_facts(turn)},
             above=turn.above,
             place=turn.place,
-            links={"answer": turn.caller},
-            started_s=turn.begun_s,
+            links={"answer": turn.answerer},
+            began_s=turn.began_s,
         )
-        return OtelSpan(span, self._histograms, name, now_s() - turn.begun_s)
+        _end(span, turn, self._histograms.turn, name)
 
-    def run(self, run: RunTold) -> OtelSpan:
-        """A run of an agent begins, or is taken up."""
+    def run(self, run: RunTold) -> None:
+        """A run of an agent has ended."""
         name = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": run.agent}
         told: Told = {
             **name,
-            "gen_ai.conversation.id": run.key.session,
-            "raygrove.invocation_id": run.invocation_id,
-            "raygrove.epoch": run.epoch,
+            "gen_ai.conversation.id": run.turn.key.session,
+            "raygrove.run": run.number,
             **({"raygrove.branch": run.branch} if run.branch else {}),
+            **({"raygrove.losses": len(run.losses)} if run.losses else {}),
         }
         span = start_span(
             self._tracer,
             f"invoke_agent {run.agent}",
-            told,
+            {**told, **_facts(run)},
             above=run.above,
             place=run.place,
-            links={"transfer": run.transferred_from},
+            links={"transfer": run.transferred_from, "call": run.asked_by if run.transferred_from is None else None},
+            began_s=run.began_s,
         )
-        return OtelSpan(span, self._histograms, name)
+        for loss in run.losses:
+            lost: Told = {"error.type": ActorLostError.__name__, "raygrove.run": loss.number, "raygrove.reason": loss.reason}
+            span.add_event("raygrove.process_lost", lost, int(loss.at_s * 1e9))
+        _end(span, run, self._histograms.run, name)
 
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> OtelRun:
         """What the run does in this process."""
@@ -118,48 +117,22 @@ class OtelTelemetry:
             return
 
 
-class OtelSpan:
-    """Implements `OpenSpan`: a turn, or a run of an agent.
+def _facts(told: TurnTold | RunTold) -> Told:
+    return {
+        "raygrove.invocation_id": told.turn.invocation_id,
+        "raygrove.epoch": told.turn.epoch,
+        "raygrove.outcome": type(told.outcome).__name__.lower(),
+    }
 
-    Args:
-        attributes: of its duration.
-        before_s: how long it has gone on already.
-    """
 
-    def __init__(self, span: Span, histograms: Histograms, attributes: Attributes, before_s: float = 0.0) -> None:
-        self._span = span
-        self._attributes = attributes
-        self._duration = getattr(histograms, _DURATIONS[str(attributes["gen_ai.operation.name"])])
-        self._began_s = time.perf_counter() - max(0.0, before_s)
-        self._losses = 0
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether it is recorded, and so what happens below it."""
-        return self._span.get_span_context().trace_flags.sampled
-
-    def note(self, **facts: str | int) -> None:
-        """Add facts about it."""
-        self._span.set_attributes({f"raygrove.{name}": fact for name, fact in facts.items()})
-
-    def lost(self, run: int, reason: str) -> None:
-        """The process that worked on it was lost."""
-        self._losses += 1
-        self.note(losses=self._losses)
-        error: Told = {"error.type": ActorLostError.__name__, "raygrove.run": run, "raygrove.reason": reason}
-        self._span.add_event("raygrove.process_lost", error)
-
-    def end(self, outcome: AnyOutcome, ended_s: float | None = None) -> None:
-        """It has ended."""
-        self.note(outcome=type(outcome).__name__.lower())
-        error = ""
-        if isinstance(outcome, Failed):
-            error = outcome.error_code or "_OTHER"
-        elif isinstance(outcome, Cancelled) and outcome.timeout_s is not None:
-            error = "timeout"
-        took_s = time.perf_counter() - self._began_s - (max(0.0, now_s() - ended_s) if ended_s is not None else 0.0)
-        self._duration.record(max(0.0, took_s), {**self._attributes, **({"error.type": error} if error else {})})
-        end_span(self._span, error, ended_s=ended_s)
+def _end(span: Span, told: TurnTold | RunTold, duration: Histogram, attributes: Attributes) -> None:
+    outcome, error = told.outcome, ""
+    if isinstance(outcome, Failed):
+        error = outcome.error_code or "_OTHER"
+    elif isinstance(outcome, Cancelled) and outcome.timeout_s is not None:
+        error = "timeout"
+    duration.record(max(0.0, told.ended_s - told.began_s), {**attributes, **({"error.type": error} if error else {})})
+    end_span(span, error, ended_s=told.ended_s)
 
 
 def _quietly(flush: Any) -> None:

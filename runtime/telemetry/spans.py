@@ -60,6 +60,10 @@ def choose_ids(tracer: Tracer) -> None:
         )
 
 
+def _ns(time_s: float | None) -> int | None:
+    return int(time_s * 1e9) if time_s is not None else None
+
+
 def context_of(place: SpanPlace) -> Context:
     """A context in which a span of another process goes on."""
     return set_span_in_context(NonRecordingSpan(_span_context(place)), Context())
@@ -79,7 +83,7 @@ def start_span(
     place: SpanPlace | None = None,
     links: Mapping[str, SpanPlace | None] | None = None,
     kind: SpanKind = SpanKind.INTERNAL,
-    started_s: float | None = None,
+    began_s: float | None = None,
 ) -> Span:
     """Start a span. What samplers and processors raise is logged: a turn must not fail because of them.
 
@@ -87,7 +91,7 @@ def start_span(
         above: the span above it; None: it is the root of its trace.
         place: its ids; None: those that the tracer gives it.
         links: to other spans, by what they are to this one.
-        started_s: in seconds since the epoch; None: now.
+        began_s: in seconds since the epoch; None: now.
     """
     token = _chosen.set(place)
     try:
@@ -97,7 +101,7 @@ def start_span(
             kind,
             dict(attributes),
             [Link(_span_context(other), {"raygrove.link": why}) for why, other in (links or {}).items() if other is not None],
-            int(started_s * 1e9) if started_s is not None else None,
+            _ns(began_s),
         )
     except Exception:
         logger.exception("a span cannot be started")
@@ -117,9 +121,17 @@ def end_span(span: Span, error: str = "", description: str = "", ended_s: float 
         if error:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR, description or None))
-        span.end(int(ended_s * 1e9) if ended_s is not None else None)
+        span.end(_ns(ended_s))
     except Exception:
         logger.exception("a span cannot be ended")
+
+
+def traceparent_of(span: Span) -> str:
+    """The span as the value of the header `traceparent`; "" for one that is not there."""
+    context = span.get_span_context()
+    if not context.is_valid:
+        return ""
+    return SpanPlace(f"{context.trace_id:032x}", f"{context.span_id:016x}", context.trace_flags.sampled).traceparent
 
 
 def is_sampled(tracer: Any, trace_id: str, name: str) -> bool:

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from runtime.telemetry.caller import called_with
 from runtime.web.auth.principal import Principal
 from runtime.web.call import Call, json_response
 from runtime.web.problems import problem_response
@@ -84,7 +85,8 @@ class Operation:
     async def answer(self, request: Request, served: Served) -> Response:
         """The response to a request. Whatever goes wrong, the client gets a problem, and nothing of a traceback."""
         try:
-            response = await self._respond(Call(request, served, await served.auth(request) if not self.is_open else NOBODY))
+            with called_with(request.headers.get("traceparent", "")):
+                response = await self._respond(Call(request, served, await served.auth(request) if not self.is_open else NOBODY))
         except ClientDisconnect:
             response = Response(status_code=CLIENT_LEFT)
         except Exception as error:

@@ -34,6 +34,7 @@ from tests.benchmarks import (
     startup,
     storage,
     streaming,
+    telemetry,
     throughput,
     transfer,
     trees,
@@ -66,6 +67,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         storage,
         recovery,
         working_set,
+        telemetry,
     )
 }
 

@@ -6,10 +6,12 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import ray
 from opentelemetry import trace
+from ray.core.generated import gcs_pb2
 
 from actors import Event, LlmAgent, ParallelAgent, SequentialAgent, tool
 from actors.testing import PatternModel
@@ -71,8 +73,18 @@ def test_a_turn_with_a_killed_agent_is_one_tree_from_many_processes(tmp_path: Pa
         with Deploy("ray", tmp_path)(team(str(tmp_path / "mark")), settings=settings) as rt, called_with(CALLER):
             events = run_turn(rt, "go")
             assert rt.statistics().runner.counts["hosts"] >= 2
+            shown = names_in_dashboard()
             invocation_id = events[0].invocation_id
         check(received, events, invocation_id)
+        assert {"test/session", "test/runner"} <= shown
+        assert len([name for name in shown if name.startswith("test/host/")]) >= 2
+
+
+def names_in_dashboard() -> set[str]:
+    """The names that Ray's dashboard shows of actors. Its own interface needs the dashboard."""
+    state, tables = cast(Any, ray._private.state.state), cast(Any, gcs_pb2)
+    raws = state._connect_and_get_accessor().get_actor_table(None, None)
+    return {tables.ActorTableData.FromString(raw).repr_name for raw in raws}
 
 
 def check(received: Received, events: list[Event], invocation_id: str) -> None:

@@ -18,6 +18,7 @@ from actors.actor import Actor
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError, ActorRestartsError
+from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -172,6 +173,7 @@ class LossyEngine(LocalEngine):
         decisions: numbers of the messages that stored decisions.
         clock: of all agents; no test waits for it.
         meddler: is called before each message arrives, and before its reply does; both wait for it.
+        telemetry: makes that of a process.
     """
 
     def __init__(self, deployment: Deployment, losses: Sequence[Loss]) -> None:
@@ -184,6 +186,7 @@ class LossyEngine(LocalEngine):
         self.clock = ManualClock()
         self.over = asyncio.Event()
         self.meddler: Meddler | None = None
+        self.telemetry: Callable[[Process], Telemetry] = lambda process: NO_TELEMETRY
         self._dead: list[Process] = []
 
     async def start(self) -> None:
@@ -203,7 +206,9 @@ class LossyEngine(LocalEngine):
         process = Process("runner")
         self._directory = LossyDirectory(self, process)
         app = self._deployment.app_name
-        environment = RunnerEnvironment(self._to_session(process), self._directory, self._artifacts)
+        environment = RunnerEnvironment(
+            self._to_session(process), self._directory, self._artifacts, telemetry=self.telemetry(process)
+        )
         process.actor = RunnerActor(environment, app=app)
         self._runner = process
 
@@ -213,7 +218,13 @@ class LossyEngine(LocalEngine):
         runner_ref = RunnerRef(LossyLink(self, process, lambda: runner, restarts=False))
         spec = self._deployment.tree.spec(name)
         environment = AgentEnvironment(
-            self._to_session(process), runner_ref, self._artifacts, resolve, self._plans.find, clock=self.clock
+            self._to_session(process),
+            runner_ref,
+            self._artifacts,
+            resolve,
+            self._plans.find,
+            clock=self.clock,
+            telemetry=self.telemetry(process),
         )
         process.actor = AgentActor(spec, environment)
         return process

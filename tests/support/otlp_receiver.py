@@ -103,14 +103,20 @@ class SpanTree:
     Args:
         spans: in any order.
         caller: the `traceparent` of the program, above the root.
+        may_repeat: a span may have come again, in a later epoch, at the same place.
     """
 
-    def __init__(self, spans: Iterable[TakenSpan], caller: str = "") -> None:
+    def __init__(self, spans: Iterable[TakenSpan], caller: str = "", *, may_repeat: bool = False) -> None:
         self.spans = sorted(spans, key=lambda span: span.start_ns)
         self._by_id = {span.span_id: span for span in self.spans}
         place = parse_traceparent(caller)
         outside = ("", place.span_id if place else "")
         twice = [span_id for span_id, times in Counter(span.span_id for span in self.spans).items() if times > 1]
+        if may_repeat:
+            places = {(span.span_id, span.name, span.trace_id) for span in self.spans}
+            assert len(places) == len(self._by_id)
+            self.spans = [span for span in self.spans if self._by_id[span.span_id] is span]
+            twice = []
         assert not twice, f"twice: {[self._by_id[span_id].name for span_id in twice]}"
         assert len({span.trace_id for span in self.spans}) == 1
         if place:

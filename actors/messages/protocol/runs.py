@@ -77,6 +77,7 @@ class RunChild(Message, frozen=True, kw_only=True):
         resume, since: see Invoke.
         work: the round of a flow that the child does; it may stand anywhere in the tree.
         notes: see Invoke. The last one says that the child begins, if that is noted.
+        traceparent: of the tool call that asks for the run; "" without one.
         place: tells the runs apart that the asking run wants of one child; the same when it asks again after a loss.
     """
 
@@ -90,6 +91,7 @@ class RunChild(Message, frozen=True, kw_only=True):
     work: Work | None = None
     notes: Sequence[Note] = ()
     place: str = ""
+    traceparent: str = ""
 
 
 class StopBranch(Message, frozen=True, kw_only=True):

@@ -22,12 +22,6 @@ def tool_root(branch: str | None) -> str | None:
     return ".".join(segments) or None
 
 
-def tool_call(branch: str | None) -> str:
-    """The call for which the innermost tool branch is there, with `_` for every dot of its id; "" outside of tool branches."""
-    root = tool_root(branch)
-    return root.rpartition(".")[2].partition(":")[2] if root is not None else ""
-
-
 def speaker(author: str, branch: str | None) -> str:
     """The author of an event as stores keep it: marked on a tool branch, since the agent does not talk to the user there."""
     return author if tool_root(branch) is None else TOOL_MARK + author

@@ -62,17 +62,11 @@ def run_span_id(above: str, agent: str, branch: str | None, transfer_seq: int | 
     """The span of an agent's run, whichever processes carry it out.
 
     Args:
-        above: the id of the span above it.
+        above: the span of the run that has asked for it, or of the turn.
         transfer_seq: the position of the transfer by which the agent got the floor.
         place: tells the runs apart that one run asks of the same agent on the same branch.
     """
     return _digest(SPAN_BYTES, above, "run", agent, branch or "", transfer_seq or 0, place)
-
-
-def tool_span_id(run: str, call_id: str) -> str:
-    """The span of a tool call of a run, by the run's span and the call's id."""
-    # As branches of agents that are tools have it.
-    return _digest(SPAN_BYTES, run, "tool", call_id.replace(".", "_"))
 
 
 def _digest(size: int, *names: str | int) -> str:

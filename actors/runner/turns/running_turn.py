@@ -67,7 +67,6 @@ class RunningTurn:
         transfers: how often it was transferred.
         runs: its runs.
         trace: its spans.
-        answerer: the `traceparent` of who has answered its calls; "" without one.
         task: runs it.
         is_cancelled: its task has been cancelled, or must end at once when it starts.
         is_replaced: a newer epoch of it runs here, which goes on in its spans.
@@ -101,8 +100,7 @@ class RunningTurn:
         self.transfers = 0
         self._lost: dict[str, list[object]] = {}
         self.runs = Runs()
-        self.trace = TurnTrace(traceparent)
-        self.answerer = answerer
+        self.trace = TurnTrace(traceparent, answerer)
         self.task: asyncio.Task[None] | None = None
         self.is_cancelled = False
         self.is_replaced = False
@@ -152,11 +150,9 @@ class RunningTurn:
         self.trace.begin(
             telemetry,
             self.ref,
-            self.agent,
             first_seq=self.progress.first_seq if self.progress is not None else opened_seq,
             opened_seq=opened_seq,
             begun_s=self.message.event.timestamp,
-            answerer=self.answerer,
         )
 
     def by(self, run: Run) -> p.TurnRef:

@@ -95,8 +95,12 @@ class TurnTasks:
             await self._invoker.stop(turn, left)
         self._table.remove(turn)
         is_closed = isinstance(outcome, p.Finished) and outcome.closed
-        if (is_closed or await self._close(turn, outcome)) and not turn.is_replaced:
-            turn.trace.end(outcome)
+        if is_closed or await self._close(turn, outcome):
+            turn.trace.end(turn.agent, outcome)
+        elif turn.is_cancelled and not turn.is_replaced:
+            # The cancel came just after its last event had closed it.
+            finished = p.Finished(agent=turn.agent)
+            turn.trace.end(turn.agent, finished, left=finished)
 
     async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
         """How the turn ends, whatever goes wrong in it."""

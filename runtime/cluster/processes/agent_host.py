@@ -86,6 +86,10 @@ class AgentHost:
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
         self._listener = Listener(core.wires, self._actors.receive)
 
+    def __repr__(self) -> str:
+        """Its name, under which Ray's dashboard shows the process: who lives there changes, and Ray asks once."""
+        return self._name
+
     async def endpoint(self) -> Endpoint | None:
         """Where this process listens; None where messages come over Ray."""
         return await self._listener.endpoint()

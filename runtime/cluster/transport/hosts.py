@@ -60,6 +60,10 @@ class RayActorHost:
         self._actor.connections = lambda: self._wires.figures(self._listener.statistics())
         look_less_often()
 
+    def __repr__(self) -> str:
+        """The actor's name, under which Ray's dashboard and log lines show the process."""
+        return self._actor.name
+
     async def endpoint(self) -> Endpoint | None:
         """Where this process listens; None where messages come over Ray."""
         return await self._listener.endpoint()

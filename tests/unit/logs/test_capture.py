@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import json
 import logging
 import os
 import subprocess
@@ -17,7 +19,7 @@ from actors.interfaces.run_facts import RunFacts, in_run
 from runtime.logs import capture, files
 from runtime.logs.capture import MAX_LINE, RunStream, start_capture
 from runtime.logs.files import LogFiles
-from runtime.logs.lines import Line
+from runtime.logs.lines import Line, line_of
 from runtime.logs.options import LogOptions, log_options
 from runtime.logs.outlet import MAX_LINES, CallSink, Outlet
 from runtime.logs.replay import Replay
@@ -145,6 +147,44 @@ def test_each_agent_has_a_file(tmp_path: Path) -> None:
         f"shop...%2Fa%2Fb.{pid}.log": "INFO ../a/b hello\n",
     }
     assert out.path("desk") == str(tmp_path / "logs" / f"shop.desk.{pid}.log")
+
+
+def test_a_file_has_an_object_in_each_line_if_that_is_wanted(tmp_path: Path) -> None:
+    out = LogFiles(dataclasses.replace(OPTIONS, format="json"), str(tmp_path), "runner")
+    run = RUN._replace(app_name="shop", trace_id="ab")
+    try:
+        raise LookupError("no order")
+    except LookupError:
+        failed = logging.makeLogRecord(
+            {
+                "name": "shop.code",
+                "msg": "found %s",
+                "args": (1,),
+                "exc_info": sys.exc_info(),
+                "n": 7,
+                "levelname": "WARNING",
+                "levelno": 30,
+            }
+        )
+    out.put([line_of(failed, run), printed(RUN, "said\nmore")])
+    out.close()
+    first, second = map(json.loads, Path(out.path("desk")).read_text().splitlines())
+    assert first.pop("traceback").endswith("LookupError: no order")
+    assert first.pop("time").endswith("Z")
+    assert first == {
+        "level": "WARNING",
+        "logger": "shop.code",
+        "message": "found 1",
+        "n": 7,
+        "pid": first["pid"],
+        "agent": "desk",
+        "user_id": "ada",
+        "session_id": "s1",
+        "invocation_id": "e-1",
+        "app_name": "shop",
+        "trace_id": "ab",
+    }
+    assert (second["logger"], second["message"], second["agent"]) == ("stdout", "said\nmore", "desk")
 
 
 def test_files_are_bounded_in_size_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
