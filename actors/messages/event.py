@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from typing import Any, Never
 
 import msgspec
 
@@ -72,7 +73,26 @@ class Usage(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     total_token_count: int | None = None
 
 
-NO_ACTIONS = EventActions()
+class _Unchanging(dict[str, Any]):
+    """An empty dictionary that stays empty: all events without actions of their own share one."""
+
+    def _refuse(self, *_: object, **__: object) -> Never:
+        raise TypeError(
+            "an event that was made without actions shares them with all such events: give it some, for instance "
+            "Event(actions=EventActions(state_delta={…}))"
+        )
+
+    __setitem__ = setdefault = update = __ior__ = _refuse
+
+    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[()]]:
+        # A copy is shared by nothing.
+        return dict, ()
+
+
+_NOTHING = _Unchanging()
+
+NO_ACTIONS = EventActions(state_delta=_NOTHING, artifact_delta=_NOTHING, requested_tool_confirmations=_NOTHING)
+"""The actions of an event that was made without any."""
 
 
 class Event(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):

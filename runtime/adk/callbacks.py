@@ -1,4 +1,4 @@
-"""The callbacks, instructions and planners of an ADK agent as raygrove's callbacks."""
+"""The callbacks and instructions of an ADK agent as raygrove's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from google.adk.planners.built_in_planner import BuiltInPlanner
-from google.adk.planners.plan_re_act_planner import PlanReActPlanner
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
@@ -117,75 +115,20 @@ class AgentCallback(_Converted):
 
 
 class BeforeModel(_Converted):
-    """before_model_callback, and what static_instruction, planner, and built-in code execution add to a request.
-
-    Args:
-        static: begins the system instruction.
-        planner: ADK's planner, or None.
-        code_executor: ADK's built-in code executor, or None.
-        config_tools: tools of the service that stand in generate_content_config.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        functions: Sequence[Callable[..., Any]] = (),
-        *,
-        static: str = "",
-        planner: Any = None,
-        code_executor: Any = None,
-        config_tools: Sequence[Any] = (),
-    ) -> None:
-        super().__init__(source, functions)
-        self._static = static
-        self._planner = planner
-        self._code_executor = code_executor
-        self._config_tools = list(config_tools)
+    """before_model_callback."""
 
     async def __call__(self, ours: CallbackContext, request: LlmRequest) -> LlmResponse | None:
-        """Change the request; the response is what a callback returned in place of the call."""
-        if self._static:
-            request.system_instruction = "\n\n".join(filter(None, (self._static, request.system_instruction)))
-        if self._config_tools:
-            dumped = [tool.model_dump(mode="json", exclude_none=True) for tool in self._config_tools]
-            request.config = {**request.config, "tools": [*request.config.get("tools", ()), *dumped]}
-        if not self._functions and self._planner is None and self._code_executor is None:
-            return None
+        """Call them, on the request as ADK has it; the response is what one returned in place of the call."""
         context = self._context(ours)
         view = RequestView(request, self._source.tools)
-        if self._planner is not None:
-            self._plan(context, view, request)
-        if self._code_executor is not None:
-            self._code_executor.process_llm_request(view.adk)
         result = await self._first(callback_context=context, llm_request=view.adk)
         view.carry_back()
         contexts.carry_back(context, ours)
         return own_response(result) if result is not None else None
 
-    def _plan(self, context: Any, view: RequestView, request: LlmRequest) -> None:
-        if isinstance(self._planner, BuiltInPlanner):
-            self._planner.apply_thinking_config(view.adk)
-            return
-        instruction = self._planner.build_planning_instruction(context, view.adk)
-        if instruction:
-            view.adk.append_instructions([instruction])
-        if isinstance(self._planner, PlanReActPlanner):
-            # The model is to see its own plans, which stand in the log as thoughts.
-            for content in view.adk.contents if _has_thoughts(request) else ():
-                for part in content.parts or ():
-                    part.thought = None
-
-
-def _has_thoughts(request: LlmRequest) -> bool:
-    return any(part.thought for content in request.contents for part in content.parts)
-
 
 class AfterModel(_Converted):
-    """after_model_callback, and what a planner makes of a response."""
-
-    def __init__(self, source: Source, functions: Sequence[Callable[..., Any]] = (), *, planner: Any = None) -> None:
-        super().__init__(source, functions)
-        self._planner = planner
+    """after_model_callback."""
 
     async def __call__(self, ours: CallbackContext, response: LlmResponse) -> LlmResponse | None:
         """Call them; changes in place count as well."""
@@ -194,10 +137,6 @@ class AfterModel(_Converted):
         before = theirs.model_copy(deep=True)
         result = await self._first(callback_context=context, llm_response=theirs)
         result = theirs if result is None else result
-        if self._planner is not None and result.content is not None and result.content.parts:
-            planned = self._planner.process_planning_response(context, result.content.parts)
-            if planned:
-                result.content.parts = planned
         contexts.carry_back(context, ours)
         if result == before:
             return None

@@ -21,12 +21,14 @@ from google.adk.workflow import BaseNode
 from google.genai import types
 
 from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
+from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
 from actors.errors import DefinitionError
 from runtime.adk.agents import AdkAgent, detached, with_stand_ins
 from runtime.adk.aliens import without_counterpart
 from runtime.adk.callbacks import AfterModel, AgentCallback, BeforeModel, OnModelError, Provider, Source, ToolCallback
 from runtime.adk.islands import Island
 from runtime.adk.models import own_model
+from runtime.adk.planners import own_planner
 from runtime.adk.plugins import adk_plugin, uncalled
 from runtime.adk.tools import AdkTool
 from runtime.adk.toolsets import AdkToolset
@@ -176,6 +178,9 @@ class _Converter:
             model=own_model(agent.model or ("" if has_model_above else agent.canonical_model.model)),
             instruction=_instruction(source, agent.instruction),
             global_instruction=_instruction(source, agent.global_instruction),
+            static_instruction=self._static(agent),
+            planner=own_planner(source, agent.planner),
+            code_executor=BuiltInCodeExecutor() if agent.code_executor is not None else None,
             tools=tools,
             disallow_transfer_to_parent=agent.disallow_transfer_to_parent,
             disallow_transfer_to_peers=agent.disallow_transfer_to_peers,
@@ -184,8 +189,8 @@ class _Converter:
             output_schema=agent.output_schema,
             input_schema=agent.input_schema,
             generate_content_config=self._config(agent),
-            before_model_callback=self._before_model(source, agent),
-            after_model_callback=self._after_model(source, agent),
+            before_model_callback=_one(BeforeModel, source, agent.before_model_callback),
+            after_model_callback=_one(AfterModel, source, agent.after_model_callback),
             on_model_error_callback=_one(OnModelError, source, agent.on_model_error_callback),
             before_tool_callback=_one(ToolCallback, source, agent.before_tool_callback),
             after_tool_callback=_one(ToolCallback, source, agent.after_tool_callback, last="tool_response"),
@@ -196,22 +201,8 @@ class _Converter:
         config = agent.generate_content_config
         if config is None:
             return {}
-        return {k: v for k, v in config.model_dump(mode="json", exclude_none=True).items() if k != "tools"}
-
-    def _before_model(self, source: Source, agent: Any) -> BeforeModel | None:
-        functions = _functions(agent.before_model_callback)
-        static = self._static(agent)
-        config_tools = list(getattr(agent.generate_content_config, "tools", None) or ())
-        if not (functions or static or agent.planner or agent.code_executor or config_tools):
-            return None
-        return BeforeModel(
-            source,
-            functions,
-            static=static,
-            planner=agent.planner,
-            code_executor=agent.code_executor,
-            config_tools=config_tools,
-        )
+        fields: dict[str, Any] = config.model_dump(mode="json", exclude_none=True)
+        return fields
 
     def _static(self, agent: Any) -> str:
         given = agent.static_instruction
@@ -222,12 +213,6 @@ class _Converter:
         if None in texts:
             self._refuse(agent, "static_instruction with files", "give a text")
         return "\n\n".join(text for text in texts if text)
-
-    def _after_model(self, source: Source, agent: Any) -> AfterModel | None:
-        functions = _functions(agent.after_model_callback)
-        if not functions and agent.planner is None:
-            return None
-        return AfterModel(source, functions, planner=agent.planner)
 
     def _tool(self, source: Source, tool: Any) -> Any:
         if isinstance(tool, AdkAgentTool):

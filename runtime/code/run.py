@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import IO
 
 from actors.errors.user_code import in_thread
-from runtime.code import child
+
+PROGRAM = Path(__file__).with_name("child.py")
 
 GRACE_S = 5.0
 """How long the program that runs the code may take to start and to end it, beyond the code's own time."""
@@ -132,7 +133,7 @@ class _Run:
         report, report_in = os.pipe()
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-X", "utf8", child.__file__],
+                [sys.executable, "-I", "-B", "-X", "utf8", str(PROGRAM)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -11,7 +11,7 @@ from google.adk.agents import Agent, BaseAgent, LlmAgent, LoopAgent, ParallelAge
 from google.adk.code_executors import BuiltInCodeExecutor
 from google.adk.events import Event, EventActions
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
-from google.adk.planners import BuiltInPlanner, PlanReActPlanner
+from google.adk.planners import BasePlanner, BuiltInPlanner, PlanReActPlanner
 from google.adk.tools import AgentTool, BaseTool, FunctionTool, LongRunningFunctionTool, exit_loop, google_search
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.openapi_tool import OpenAPIToolset
@@ -185,7 +185,23 @@ def instruct(context: Any) -> str:
 
 
 templated = agent("templated", "show:instruction", instruction="Say {greeting?} to them.", static_instruction="Never lie.")
+instructed = agent("instructed", "show:texts", instruction="Say {greeting?} to them.", static_instruction="Never lie.")
 provided = agent("provided", "show:instruction", instruction=instruct)
+
+
+class Shouts(BasePlanner):  # type: ignore[misc]
+    """A planner as users write them."""
+
+    def build_planning_instruction(self, readonly_context: Any, llm_request: LlmRequest) -> str:
+        return f"Shout, {readonly_context.agent_name}."
+
+    def process_planning_response(self, callback_context: Any, response_parts: list[types.Part]) -> None:
+        callback_context.state["shouted"] = True
+        for part in response_parts:
+            part.text = part.text and part.text.upper()
+
+
+shouter = agent("shouter", "show:instruction", planner=Shouts())
 planner = agent("planner", "/*PLANNING*/ think /*FINAL_ANSWER*/ done", planner=PlanReActPlanner())
 thinker = agent("thinker", "show:thinking", planner=BuiltInPlanner(thinking_config=types.ThinkingConfig(thinking_budget=7)))
 configured = agent("configured", "show:temperature", generate_content_config=types.GenerateContentConfig(temperature=0.25))
@@ -422,7 +438,7 @@ root_agent = Router(
             drawer_says,
             pets,
         ),
-        *(templated, provided, planner, thinker, configured, guarded, signed, adapted, sorry),
+        *(templated, instructed, provided, planner, shouter, thinker, configured, guarded, signed, adapted, sorry),
         *(pipeline, fan, refine, again, team, asker, story, direct, checked, mortal),
     ],
 )

@@ -29,7 +29,7 @@ DIFFERENT = {
     "payer": "the same",
     "hasty": "ADK fails when the function that decides about consent lacks an argument",
     "searcher": "the same tools, in another order",
-    "templated": "ADK moves the instruction beside a static one into the conversation",
+    "instructed": "the instruction beside a static one stands in the conversation in a frame of other words",
     "direct": "ADK forgets at the end of the turn what was written past any event",
     "asker": "the events of an agent that is a tool are in raygrove's log, not in ADK's",
     "mortal": "kills its process",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,7 +135,11 @@ def test_a_service_that_is_described_by_openapi_is_called(rt: Runtime) -> None:
 def test_instructions_are_templates_functions_and_static_texts(rt: Runtime) -> None:
     shown = Turn(rt, "templated: hi", state_delta={"greeting": "ciao"}).last
     assert shown.startswith("Never lie.")
-    assert "Say ciao to them." in shown
+    assert "Say ciao" not in shown
+    # As in ADK: what stays the same can be cached, and the rest stands before the newest message.
+    assert re.search(
+        r"Say ciao to them\..* \| instructed: hi$", Turn(rt, "instructed: hi", state_delta={"greeting": "ciao"}).last, re.DOTALL
+    )
     assert "Serve no one as provided." in Turn(rt, "provided: hi").last
 
 
@@ -143,6 +148,9 @@ def test_planners_work_on_requests_and_responses(rt: Runtime) -> None:
     parts = [part for event in events if event.author == "planner" for part in event.content.parts]  # type: ignore[union-attr]
     assert [bool(part.thought) for part in parts] == [True, False]
     assert Turn(rt, "thinker: hi").last == "7"
+    shouted = Turn(rt, "shouter: hi")
+    assert "SHOUT, SHOUTER." in shouted.last
+    assert shouted.state["shouted"] is True
 
 
 def test_the_configuration_reaches_the_model(rt: Runtime) -> None:
