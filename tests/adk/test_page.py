@@ -234,8 +234,8 @@ def test_an_app_of_ten_thousand_agents_opens(opened: Callable[[str], Page], url:
     page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
     drawn_s = time.perf_counter() - began
     print(f"open after {opened_s:.1f} s, graphs drawn after {drawn_s:.1f} s")
-    # With other programs on both processors it takes 1.5 s and 2 s, and twice that in a browser that has just started. Without the
-    # limit of nodes the page is not there after minutes.
+    # With other programs on both processors it takes 1.5 s and 2 s, and twice that in a browser that has just started. Without
+    # the limit of nodes the page is not there after minutes.
     assert drawn_s < 15
     say(page, "far away")
     expect(page.get_by_text("Far below.")).to_be_visible()
