@@ -91,7 +91,9 @@ class _Unchanging(dict[str, Any]):
 
 _NOTHING = _Unchanging()
 
-NO_ACTIONS = EventActions(state_delta=_NOTHING, artifact_delta=_NOTHING, requested_tool_confirmations=_NOTHING)
+NO_ACTIONS = EventActions(
+    state_delta=_NOTHING, artifact_delta=_NOTHING, requested_tool_confirmations=_NOTHING, requested_inputs=_NOTHING
+)
 """The actions of an event that was made without any."""
 
 

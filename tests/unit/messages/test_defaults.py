@@ -59,6 +59,7 @@ def test_the_check_finds_what_can_be_changed() -> None:
         "Outer.inner.actions.state_delta",
         "Outer.inner.actions.artifact_delta",
         "Outer.inner.actions.requested_tool_confirmations",
+        "Outer.inner.actions.requested_inputs",
     ]
 
 
