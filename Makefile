@@ -17,10 +17,13 @@ ADK_READY := .venv-adk/ready-$(shell cat tests/adk/requirements.lock pyproject.t
 EXTRAS := .venv-extras/bin
 EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo test test-adk test-extras chaos soak check bench examples lock clean
+.PHONY: demo serve test test-adk test-extras chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
+
+serve: $(READY)
+	@exec $(BIN)/raygrove serve examples/support_desk.py:concierge $(ARGS)
 
 test: $(READY)
 	@$(BIN)/pytest -n 2 --dist worksteal
