@@ -116,7 +116,7 @@ class RayEngine(DeployedEngine):
             raise
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
-        """Do some work in a thread, and wait for its end also when this is cancelled: closing Ray under a call crashes the process."""
+        """Do some work in a thread, and wait for its end even when cancelled: closing Ray under a call crashes the process."""
         # No task, which the closing loop would cancel by itself.
         working = asyncio.get_running_loop().run_in_executor(None, work)
         try:

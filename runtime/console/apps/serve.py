@@ -87,7 +87,8 @@ def _example(url: str, app_name: str, *, needs_token: bool) -> str:
     token = "-H 'Authorization: Bearer <token>' " if needs_token else ""
     turns = f"{url}/v1/apps/{app_name}/sessions/s1/turns?user=ada"
     kinds = "-H 'Content-Type: application/json' -H 'Accept: text/event-stream'"
-    return f"""  curl -sN '{turns}' {token}{kinds} -d '{{"message": "Hello!"}}'\n  {url}/openapi.json describes the API; Ctrl-C ends it."""
+    curl = f"""curl -sN '{turns}' {token}{kinds} -d '{{"message": "Hello!"}}'"""
+    return f"  {curl}\n  {url}/openapi.json describes the API; Ctrl-C ends it."
 
 
 @dataclass(frozen=True)
