@@ -21,10 +21,13 @@ EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock py
 MODELS := .venv-models/bin
 MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.lock | cut -d' ' -f1)
 
-.PHONY: demo test test-adk test-browser test-extras test-models test-npm chaos soak check bench examples lock clean
+.PHONY: demo serve test test-adk test-browser test-extras test-models test-npm chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
+
+serve: $(READY)
+	@exec $(BIN)/raygrove serve examples/support_desk.py:concierge $(ARGS)
 
 test: $(READY)
 	@$(BIN)/pytest -n 2 --dist worksteal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -98,7 +98,7 @@ class RayEngine(DeployedEngine):
             StoreError: a store cannot be used.
         """
         try:
-            await asyncio.to_thread(self._start_actors)
+            await self._in_thread(self._start_actors)
             # The first process for agents starts as soon as the Runner can ask for it, beside the Session actor; that opens its
             # store meanwhile.
             self.start_spares()
@@ -113,6 +113,19 @@ class RayEngine(DeployedEngine):
                     f"the actors of app {self._deployment.app_name!r} did not answer within "
                     f"{self._settings.start_timeout_s} s: has the cluster room for them?"
                 ) from error
+            raise
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        """Do some work in a thread, and wait for its end even when cancelled: closing Ray under a call crashes the process."""
+        # No task, which the closing loop would cancel by itself.
+        working = asyncio.get_running_loop().run_in_executor(None, work)
+        try:
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            while not working.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait((working,))
+            working.exception()
             raise
 
     def _start_actors(self) -> None:

@@ -84,12 +84,25 @@ def serve(
         adk_web=adk_ui if adk_ui is not None else adk_web,
     )
     names = ", ".join(runtime.app_name for runtime in runtimes)
+
+    def tell(url: str) -> None:
+        print(f"{names} at {url}\n\n{_example(url, runtimes[0].app_name, needs_token=auth is not None)}", flush=True)
+
     # Before anything is started: it checks that the address may be used.
-    server = WebServer(application, host, port, on_ready=lambda url: print(f"{names} at {url}", flush=True))
+    server = WebServer(application, host, port, on_ready=tell)
     with ExitStack() as started:
         for runtime in runtimes:
             started.enter_context(runtime)
         server.run()
+
+
+def _example(url: str, app_name: str, *, needs_token: bool) -> str:
+    """A command line that runs a turn, and where the description of the API is."""
+    token = "-H 'Authorization: Bearer <token>' " if needs_token else ""
+    turns = f"{url}/v1/apps/{app_name}/sessions/s1/turns?user=ada"
+    kinds = "-H 'Content-Type: application/json' -H 'Accept: text/event-stream'"
+    curl = f"""curl -sN '{turns}' {token}{kinds} -d '{{"message": "Hello!"}}'"""
+    return f"  {curl}\n  {url}/openapi.json describes the API; Ctrl-C ends it."
 
 
 @dataclass(frozen=True)
