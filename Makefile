@@ -36,7 +36,7 @@ test-extras: $(EXTRAS_READY)
 	@$(EXTRAS)/pytest tests/extras
 
 test-models: $(READY) $(MODELS_READY)
-	@$(BIN)/pytest tests/models
+	@LITELLM=$(abspath $(MODELS)/litellm) $(BIN)/pytest tests/models
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py
