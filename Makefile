@@ -42,7 +42,7 @@ test-extras: $(EXTRAS_READY)
 	@$(EXTRAS)/pytest tests/extras
 
 test-models: $(READY) $(MODELS_READY)
-	@$(BIN)/pytest tests/models
+	@LITELLM=$(abspath $(MODELS)/litellm) $(BIN)/pytest tests/models
 
 test-npm: $(READY)
 	@$(BIN)/pytest -m soak tests/npm

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors import LlmAgent
+from actors.interfaces.model import Model
 from runtime import Runtime
+from runtime.models.anthropic import AnthropicModel
 from runtime.models.gemini import Gemini
+from runtime.models.openai import OpenAIModel
 from tests.benchmarks.figures import Figure
-from tests.benchmarks.gemini import service
+from tests.benchmarks.gemini import gemini_server, service
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import ROOT, instant_agent, run_load, run_turn, runtime, write_history
+from tests.support.chat_server import ChatServer, MessagesServer, chat, message, said
+from tests.support.gemini_server import GeminiServer
 from tests.support.process_use import use_of
 
 NAME = "footprint"
@@ -31,15 +37,15 @@ SESSION, RUNNER, AGENT = "the Session actor", "the Runner", "an agent"
 
 
 def measure(plan: Plan) -> list[Figure]:
-    """Every process after one turn, when it has served many sessions, and over turns; then an agent that has asked Gemini."""
+    """Every process after one turn, when it has served many sessions, and over turns; then an agent with each kind of model."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_history(folder, {f"session-{number}": _EVENTS for number in range(plan.remembered)})
         own = asyncio.run(_own(plan, folder))
-    gemini = Figure(
-        benchmark=NAME, name=f"memory of {AGENT} that has asked Gemini", value=_memory_with_gemini(plan) / 1e6, unit="MB"
-    )
-    return [*own, gemini]
+    return [
+        *own,
+        *(_figure(f"memory of {AGENT} that has asked {kind}", _memory_with(kind, plan) / 1e6, "MB") for kind in _MODELS),
+    ]
 
 
 async def _own(plan: Plan, folder: Path) -> list[Figure]:
@@ -64,12 +70,33 @@ async def _own(plan: Plan, folder: Path) -> list[Figure]:
     ]
 
 
-def _memory_with_gemini(plan: Plan) -> int:
-    with service() as url, TemporaryDirectory() as folder:
-        root = LlmAgent(name=ROOT, model=Gemini(model="gemini-2.5-flash", api_key="key", base_url=url))
-        with runtime(plan, root, Path(folder)) as rt:
-            run_turn(rt, "s")
-            return use_of(rt.statistics().agents[ROOT].pid).memory
+def chat_server() -> ChatServer:
+    """A service of Chat Completions that answers "ok"."""
+    return ChatServer(lambda _: chat("ok"))
+
+
+def messages_server() -> MessagesServer:
+    """A service of Anthropic's Messages that answers "ok"."""
+    return MessagesServer(lambda _: message(said("ok")))
+
+
+_MODELS: dict[str, tuple[Callable[[], GeminiServer], Callable[[str], Model]]] = {
+    "Gemini": (gemini_server, lambda url: Gemini(model="gemini-2.5-flash", api_key="key", base_url=url)),
+    "OpenAI": (chat_server, lambda url: OpenAIModel("gpt-5", api_key="key", base_url=f"{url}/v1")),
+    "Anthropic": (messages_server, lambda url: AnthropicModel("claude", api_key="key", base_url=url)),
+}
+"""By the name in the figures: the service, and the model."""
+
+
+def _memory_with(kind: str, plan: Plan) -> int:
+    make, model = _MODELS[kind]
+    with service(make) as url, TemporaryDirectory() as folder, runtime(plan, _asking(model(url)), Path(folder)) as rt:
+        run_turn(rt, "s")
+        return use_of(rt.statistics().agents[ROOT].pid).memory
+
+
+def _asking(model: Model) -> LlmAgent:
+    return LlmAgent(name=ROOT, model=model)
 
 
 def _figure(name: str, value: float, unit: str) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
@@ -45,11 +45,15 @@ async def _ask(model: Gemini, view: History, times: int) -> list[float]:
 
 
 @contextmanager
-def service() -> Iterator[str]:
-    """Gemini in a process of its own, so that its CPU is not counted."""
+def service(make: Callable[[], GeminiServer] | None = None) -> Iterator[str]:
+    """A model's service in a process of its own, so that its CPU is not counted.
+
+    Args:
+        make: makes the server, by a function that can be pickled; by default Gemini's.
+    """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there,), daemon=True)
+    process = context.Process(target=_serve, args=(there, make or gemini_server), daemon=True)
     process.start()
     try:
         yield here.recv()
@@ -58,7 +62,12 @@ def service() -> Iterator[str]:
         process.join()
 
 
-def _serve(pipe: Connection[str, str]) -> None:
-    with GeminiServer(lambda _: text("ok")) as server:
+def gemini_server() -> GeminiServer:
+    """A service that answers "ok"."""
+    return GeminiServer(lambda _: text("ok"))
+
+
+def _serve(pipe: Connection[str, str], make: Callable[[], GeminiServer]) -> None:
+    with make() as server:
         pipe.send(server.url)
         pipe.recv()

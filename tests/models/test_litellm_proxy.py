@@ -24,14 +24,14 @@ from runtime.models.openai import OpenAIModel
 from tests.support.gemini_server import GeminiServer, Json, Reply, Request, answer, call, text
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
-LITELLM = Path(__file__).parents[2] / ".venv-models" / "bin" / "litellm"
+LITELLM = os.environ.get("LITELLM", "")
 START_S = 90.0
 KEY = "sk-of-the-test"
 PARALLEL = "gemini-2.5-flash"
 """The model that calls two tools at once."""
 
 pytestmark = [
-    pytest.mark.skipif(not LITELLM.exists(), reason="litellm's proxy has an environment of its own: make test-models"),
+    pytest.mark.skipif(not LITELLM, reason="litellm's proxy has an environment of its own: make test-models"),
     pytest.mark.timeout(300),
 ]
 
@@ -108,7 +108,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         config = {"model_list": entries, "general_settings": {"master_key": KEY}, "litellm_settings": {"num_retries": 0}}
         (folder / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
         port = free_port()
-        command = [str(LITELLM), "--config", str(folder / "config.yaml"), "--host", "127.0.0.1", "--port", str(port)]
+        command = [LITELLM, "--config", str(folder / "config.yaml"), "--host", "127.0.0.1", "--port", str(port)]
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         environ = {**kept, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "NO_PROXY": "*"}
         with (folder / "log").open("wb") as log:
