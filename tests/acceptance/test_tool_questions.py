@@ -103,3 +103,26 @@ def test_a_tool_of_a_flow_asks(local: Deploy) -> None:
         result = rt.answer(call, {"hour": 8}).result()
         assert told(result.events)[0] == "Rome, Monday at 8, False"
         assert result.tasks["book_it"].result == "done"
+
+
+@tool
+def pick(colour: str, tool_context: ToolContext) -> str | None:
+    """Ask once."""
+    if tool_context.input is None:
+        tool_context.request_input({"message": f"Is it {colour}?"})
+        return None
+    return f"{colour}: {tool_context.input.response['said']}"
+
+
+def test_the_agent_goes_on_when_the_last_question_of_a_response_is_answered(local: Deploy) -> None:
+    picks = {"parts": [{"call": "pick", "args": {"colour": colour}} for colour in ("red", "green")]}
+    model = ScriptedModel([picks, "picked"])
+    with local(LlmAgent(name="root", model=model, tools=[pick])) as rt:
+        rt.run(user_id="ada", session_id="s1", message="go").result()
+        first, second = rt.pending(user_id="ada")
+        result = rt.answer(first, {"said": "no"}).result()
+        assert isinstance(result.outcome, Paused)
+        assert asked(rt) == ["Is it green?"]
+        result = rt.answer(second, {"said": "yes"}).result()
+        assert told(result.events)[-2:] == ["red: no", "green: yes"]
+        assert result.text == "picked"
