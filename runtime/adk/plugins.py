@@ -95,8 +95,11 @@ class _Hooks(AdkPlugin):
         given = own_event(result, author=event.author)
         # A finish reason that google-genai does not know would be lost on the way through its types.
         kept = given.finish_reason or event.finish_reason
-        confirmations = event.actions.requested_tool_confirmations
-        actions = msgspec.structs.replace(given.actions, requested_tool_confirmations=confirmations)
+        actions = msgspec.structs.replace(
+            given.actions,
+            requested_tool_confirmations=event.actions.requested_tool_confirmations,
+            requested_inputs=event.actions.requested_inputs,
+        )
         return msgspec.structs.replace(given, finish_reason=kept, actions=actions)
 
     async def before_agent_callback(self, context: CallbackContext) -> Content | None:

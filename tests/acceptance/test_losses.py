@@ -85,6 +85,21 @@ def pausing() -> BaseAgent:
     return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), times=1)
 
 
+def questioning() -> BaseAgent:
+    """One of two calls of a response asks the user something in its middle."""
+    calls = {"parts": [{"call": "inquire"}, {"call": "count", "args": {"key": "h"}}]}
+    wait = talker("h", ("tool:", "h has heard"), (".*", calls), tools=[inquire, count])
+    return seq("s", wait, counter("b"))
+
+
+def inquire(tool_context: ToolContext) -> str | None:
+    """Ask the user."""
+    if tool_context.input is None:
+        tool_context.request_input({"message": "Which?"}, {"memo": 1})
+        return None
+    return f"{tool_context.input}"
+
+
 def supervised() -> BaseAgent:
     """Restarts the child that fails once, and skips the loop's workers, which fail in every run."""
     worker = seq("worker", says("b"), agent_failing_first("c"), supervision=restart(1))
@@ -130,7 +145,8 @@ def look() -> str:
 
 
 TREES: dict[str, Tree] = {
-    tree.__name__: tree for tree in (transfers, nested, side_by_side, pausing, supervised, supervised_side_by_side, asking)
+    tree.__name__: tree
+    for tree in (transfers, nested, side_by_side, pausing, questioning, supervised, supervised_side_by_side, asking)
 }
 
 
@@ -139,7 +155,7 @@ def play(rt: Runtime) -> list[Event]:
     with rt:
         config = RunConfig(timeout=30)
         first = run_turn(rt, "go", run_config=config, invocation_id="e-first")
-        waits = [call.id for event in first for call in event.function_calls() if call.id in event.long_running_tool_ids]
+        waits = any(event.long_running_tool_ids or event.actions.requested_inputs for event in first)
         second = run_turn(rt, answer(rt, "h") if waits else "more", run_config=config)
         log = stored(rt)
         assert [event.seq for event in log] == list(range(1, len(log) + 1))
@@ -179,7 +195,8 @@ def _told(event: Event) -> str:
         return decisions_in([event])[0]
     calls = [(call.name, dict(call.args or {})) for call in event.function_calls()]
     answers = [response.response for response in event.function_responses()]
-    return f"{event.author} {calls} {answers} {event.error_code} {dict(event.actions.state_delta)}"
+    questions = [asked.question for asked in event.actions.requested_inputs.values()]
+    return f"{event.author} {calls} {answers} {event.error_code} {dict(event.actions.state_delta)}{questions}"
 
 
 def undisturbed(name: str) -> tuple[Any, int, int]:

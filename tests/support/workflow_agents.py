@@ -162,13 +162,10 @@ def run(rt: Runtime, message: Any, session_id: str = "s1") -> tuple[list[str], s
 
 
 def answer(rt: Runtime, *authors: str, session_id: str = "s1") -> Content:
-    """A message that answers the newest long-running call of each author."""
-    calls = {
-        event.author: call
-        for event in stored(rt, session_id)
-        for call in event.function_calls()
-        if call.id in event.long_running_tool_ids
-    }
+    """A message that answers the newest call of each author that is long-running, or asks something."""
+    events = stored(rt, session_id)
+    waiting = {call_id for event in events for call_id in (*event.long_running_tool_ids, *event.actions.requested_inputs)}
+    calls = {event.author: call for event in events for call in event.function_calls() if call.id in waiting}
     asked = (calls[author] for author in authors)
     return Content(
         parts=[Part(function_response=FunctionResponse(id=each.id, name=each.name, response={"yes": True})) for each in asked]

@@ -44,7 +44,8 @@ def to_message(answers: Answers, pending: Sequence[PendingCall], session_id: str
         pending: the calls that wait in the session.
 
     Raises:
-        RequestError: an answer is for a call that does not wait, or the calls are of several turns.
+        RequestError: an answer is for a call that does not wait, or gives consent where a question is asked; or the calls are
+            of several turns.
         NotEncodableError: an answer cannot be stored.
     """
     waiting = {call.call_id: call for call in pending}
@@ -70,4 +71,6 @@ def _response(call: PendingCall, answer: object) -> JsonObject:
     if isinstance(answer, bool) and call.is_confirmation:
         return {CONFIRMED: answer}
     value = plain(answer)
+    if call.question is not None and isinstance(value, dict) and list(value) == [CONFIRMED]:
+        raise RequestError(f"call {call.call_id!r} of {call.name} asks a question, and needs no consent: answer with response=…")
     return value if isinstance(value, dict) else {"result": value}
