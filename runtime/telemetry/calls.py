@@ -184,9 +184,9 @@ class OtelRun:
                 told[name] = config[setting]
         if request.output_schema is not None:
             told["gen_ai.output.type"] = "json"
-        if self._captures:
-            told |= request_content(request)
         span = start_span(self._tracer, f"{operation} {model}", told, above=self._above, kind=SpanKind.CLIENT)
+        if self._captures and span.is_recording():
+            span.set_attributes(request_content(request))
         return OtelModelCall(span, self._histograms, attributes, streams=stream, captures=self._captures)
 
     def tool_call(self, call: FunctionCall, description: str) -> OtelToolCall:

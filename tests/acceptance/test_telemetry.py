@@ -30,6 +30,7 @@ from runtime.settings import Settings
 from runtime.telemetry import otel
 from runtime.telemetry.caller import called_with
 from runtime.telemetry.otel import OtelTelemetry
+from runtime.telemetry.sdk import configure
 from runtime.web import app_for
 from tests.acceptance import test_losses
 from tests.support.lossy_engine import Loss, lossy_runtime
@@ -311,6 +312,12 @@ def test_a_function_of_the_user_s_is_called_once_and_may_fail(deploy: Deploy, ca
     assert "there is no telemetry" in caplog.text
     with pytest.raises(Exception, match="names no function"):
         Settings(telemetry="configure")
+
+
+def test_an_exporter_that_is_not_there_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    with pytest.raises(ValueError, match=r"'grpc': spans are exported by 'http/protobuf'.*RAYGROVE_TELEMETRY"):
+        configure("shop")
 
 
 PROGRAM = """
