@@ -8,7 +8,7 @@ tools) stay plain dictionaries with camelCase keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -217,6 +217,26 @@ class Content(_Value, frozen=True, kw_only=True):
     def function_responses(self) -> Iterator[FunctionResponse]:
         """The responses in this content, in order."""
         return (part.function_response for part in self.parts if part.function_response is not None)
+
+
+class Answer:
+    """Mixin of what a model has said, with ADK's names for what it holds."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def content(self) -> Content | None:
+            """What the model said or called."""
+
+    def get_function_calls(self) -> list[FunctionCall]:
+        """The calls in its content, in order."""
+        return list(self.content.function_calls()) if self.content is not None else []
+
+    def get_function_responses(self) -> list[FunctionResponse]:
+        """The responses in its content, in order."""
+        return list(self.content.function_responses()) if self.content is not None else []
 
 
 def _dumped(theirs: Any) -> JsonObject:

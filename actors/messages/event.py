@@ -13,7 +13,7 @@ from typing import Any, Never
 
 import msgspec
 
-from actors.messages.content import Content, FunctionCall, FunctionResponse
+from actors.messages.content import Answer, Content, FunctionCall, FunctionResponse
 from actors.messages.flow import FlowMark
 from actors.messages.json_types import JsonObject, Progress, StateDelta
 from actors.messages.shown import Shown
@@ -97,7 +97,7 @@ NO_ACTIONS = EventActions(
 """The actions of an event that was made without any."""
 
 
-class Event(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """One entry of a session's log.
 
     Attributes:
@@ -149,6 +149,11 @@ class Event(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     def text(self) -> str:
         """All texts of the content joined, thoughts left out; "" when there is none."""
         return self.content.text if self.content is not None else ""
+
+    @property
+    def usage_metadata(self) -> Usage | None:
+        """The same as `usage`, by ADK's name."""
+        return self.usage
 
     def function_calls(self) -> Iterator[FunctionCall]:
         """The calls in its content, in order."""

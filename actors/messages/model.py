@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from actors.messages.content import Content
+from actors.messages.content import Answer, Content
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.fields import GenerateContentConfig, instruction_text
@@ -96,6 +96,28 @@ class LlmRequest(Shown, msgspec.Struct, kw_only=True, dict=True):
         added = texts if texts is not None else [instruction_text(instructions)]
         self.system_instruction = "\n\n".join(filter(None, [self.system_instruction, *added]))
 
+    def set_output_schema(self, output_schema: Any = None, *, base_model: Any = None) -> None:
+        """Have the response fit a type.
+
+        Args:
+            output_schema: a pydantic model or another type that pydantic validates, or a JSON schema.
+            base_model: the same, by an older name of ADK's.
+
+        Raises:
+            TypeError: it is neither.
+        """
+        given = output_schema if output_schema is not None else base_model
+        if isinstance(given, dict):
+            self.output_schema = given
+            return
+        # Processes that only send messages need no pydantic.
+        import pydantic
+
+        try:
+            self.output_schema = pydantic.TypeAdapter(given).json_schema()
+        except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError) as error:
+            raise TypeError(f"set_output_schema takes a pydantic model, another type or a JSON schema, not {given!r}") from error
+
     def append_tools(self, tools: Sequence[Declared]) -> None:
         """Give the model more tools for this call. If it calls them, they are run.
 
@@ -114,7 +136,7 @@ class LlmRequest(Shown, msgspec.Struct, kw_only=True, dict=True):
                 self.tools_dict[tool.name] = tool
 
 
-class LlmResponse(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LlmResponse(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A response of a model, or with `partial` a part of one that is streamed.
 
     Attributes:
@@ -137,3 +159,8 @@ class LlmResponse(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_default
     usage: Usage | None = None
     grounding_metadata: JsonObject | None = None
     custom_metadata: JsonObject | None = None
+
+    @property
+    def usage_metadata(self) -> Usage | None:
+        """The same as `usage`, by ADK's name."""
+        return self.usage

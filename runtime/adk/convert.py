@@ -25,10 +25,18 @@ from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
 from actors.errors import DefinitionError
 from runtime.adk.agents import AdkAgent, detached, with_stand_ins
 from runtime.adk.aliens import without_counterpart
-from runtime.adk.callbacks import AfterModel, AgentCallback, BeforeModel, OnModelError, Provider, Source, ToolCallback
+from runtime.adk.callbacks import (
+    AfterModel,
+    AgentCallback,
+    BeforeModel,
+    OnModelError,
+    Provider,
+    Source,
+    ToolCallback,
+    own_planner,
+)
 from runtime.adk.islands import Island
 from runtime.adk.models import own_model
-from runtime.adk.planners import own_planner
 from runtime.adk.plugins import adk_plugin, uncalled
 from runtime.adk.tools import AdkTool
 from runtime.adk.toolsets import AdkToolset

@@ -344,3 +344,31 @@ def test_a_custom_agent_with_the_method_of_adks_is_refused_when_its_class_is_mad
         class Story(CustomAgent):
             async def _run_async_impl(self, ctx: Any) -> None:
                 """Do the work as in ADK."""
+
+
+def test_requests_and_responses_have_the_names_of_adk(local: Deploy) -> None:
+    seen: list[Any] = []
+
+    def before(context: CallbackContext, request: LlmRequest) -> None:
+        request.set_output_schema(list[int])
+
+    def after(context: CallbackContext, response: LlmResponse) -> None:
+        seen.append((response.get_function_calls(), response.get_function_responses(), response.usage_metadata))
+
+    model = ScriptedModel([{"call": "look_up", "args": {"order": "42"}}, "[1]"])
+    root = Agent(name="root", model=model, tools=[look_up], before_model_callback=before, after_model_callback=after)
+    with local(root) as rt:
+        called, answered, _ = run_turn(rt, "Is 42 late?")
+    assert [call.name for call in called.get_function_calls()] == ["look_up"]
+    assert [response.name for response in answered.get_function_responses()] == ["look_up"]
+    assert called.usage_metadata == called.usage
+    assert [[call.name for call in calls] for calls, _, _ in seen] == [["look_up"], []]
+    assert model.requests[0].output_schema == {"type": "array", "items": {"type": "integer"}}
+
+
+def test_a_response_that_fits_no_type_cannot_be_asked_for() -> None:
+    request = LlmRequest()
+    request.set_output_schema(base_model={"type": "object"})
+    assert request.output_schema == {"type": "object"}
+    with pytest.raises(TypeError, match="set_output_schema takes a pydantic model, another type or a JSON schema, not <object"):
+        request.set_output_schema(object())

@@ -95,3 +95,18 @@ def test_the_answer_to_a_call_that_it_made_as_a_tool_does_not(local: Deploy) -> 
         assert author_texts(events)[-1] == ("root", "it cannot wait")
         assert rt.pending(session_id="s1", user_id="ada") == []
         assert said(rt, answer(call_id or "")) == [("root", "what is signed?")]
+
+
+def test_the_users_answers_are_for_the_tree_and_not_for_an_agent_that_is_asked(local: Deploy) -> None:
+    clerk = LlmAgent(name="clerk", model=ScriptedModel([{"call": "sign"}, "clerk has it"]), tools=[LongRunningFunctionTool(sign)])
+    expert = LlmAgent(name="expert", model=ScriptedModel([{"transfer": "clerk"}, "expert knows"]), sub_agents=[clerk])
+    steps: list[Any] = [{"parts": [{"call": "sign"}, {"transfer": "expert"}]}, ASKS, "left has it"]
+    left = LlmAgent(name="left", model=ScriptedModel(steps), tools=[LongRunningFunctionTool(sign), AgentTool(expert)])
+    root = LlmAgent(name="root", model=ScriptedModel([{"transfer": "left"}]), sub_agents=[left, expert])
+    with local(root) as rt:
+        calls = [call for event in run_turn(rt, "hi") for call in event.function_calls()]
+        waiting = [FunctionResponse(id=call.id, name="sign", response={"ok": True}) for call in calls if call.name == "sign"]
+        assert len(waiting) == 2
+        # One answer is for left, which asks the expert first; the other one for the clerk, below the expert.
+        answers = Content(parts=[Part(function_response=each) for each in waiting])
+        assert said(rt, answers) == [("expert", "expert knows"), ("left", "left has it"), ("clerk", "clerk has it")]

@@ -78,8 +78,15 @@ def test_a_model_calls_the_operations_of_an_api(deploy: Deploy, api: ApiServer) 
         assert nothing == {"status": 204}
         assert moved["body"]["path"] == "/here?moved=1"
         assert away == {"status": 307, "location": "http://localhost:1/elsewhere"}
-        # A cookie of the server would be sent for other users, too.
-        assert all("session" not in each["headers"].get("cookie", "") for each in api.got)
+
+
+def test_a_cookie_of_the_server_is_not_sent_for_other_users(local: Deploy, api: ApiServer) -> None:
+    model = ScriptedModel([call("get_logo"), "a", call("get_moved"), "b"])
+    with local(LlmAgent(name="clerk", model=model, tools=[OpenApiTools(spec(api.url))])) as rt:
+        results(rt)
+        results(rt, user_id="bob")
+    assert [each["path"] for each in api.got] == ["/logo", "/moved", "/here?moved=1"]
+    assert not any("cookie" in each["headers"] for each in api.got)
 
 
 def test_what_cannot_be_sent_and_what_is_not_answered_is_told_to_the_model(local: Deploy, api: ApiServer) -> None:
