@@ -32,6 +32,8 @@ def test_a_python_block_runs(
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.note("not run") is not None], ids=str)
 def test_a_block_that_is_not_run_names_nothing_that_is_not_there(block: Block) -> None:
     assert block.note("not run"), f"{block} does not say why"
+    if "ray.data" in block.code:
+        pytest.importorskip("pyarrow", reason="Ray Data has an environment of its own: make test-extras", exc_type=ImportError)
     assert runs.unknown_names(block) == []
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import blocks
+from tests.docs.runs import unknown_names
 from tests.support.examples import assert_in_order, run
 from tests.support.node_programs import open_folder, run_program
 
@@ -17,6 +19,11 @@ def test_the_example_prints_what_it_promises(tmp_path: Path) -> None:
     printed = run("ray_data", tmp_path, logs=True)
     answers = ["It crashes at night. -> bug", "How do I log in? -> question", "I love it! -> praise", "It is broken. -> bug"]
     assert_in_order(printed, answers)
+
+
+def test_the_pipeline_of_the_documentation_names_nothing_that_is_not_there() -> None:
+    (block,) = [block for block in blocks("python") if "ray.data" in block.code]
+    assert unknown_names(block) == []
 
 
 @pytest.mark.timeout(300)
