@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
         print("RESULT still connected", ray.get_runtime_context().get_job_id() == connected)
         return start_runner(self, *arguments)
 
-    RayEngine._start_runner = interrupted  # type: ignore[method-assign]
+    RayEngine._start_runner = interrupted  # type: ignore[assignment, method-assign]
     root = LlmAgent(name="root", model=PatternModel([]))
     try:
         Runtime(root, app_name="interrupted", session_store=f"sqlite:///{folder}/sessions.db").start()
