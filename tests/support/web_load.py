@@ -57,6 +57,7 @@ class Follower(asyncio.Protocol):
         self._request = request
         self._ways_ms = ways_ms
         self._rest = b""
+        self._news = asyncio.Event()
         self._transport: asyncio.BaseTransport | None = None
         self.begun: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -77,6 +78,13 @@ class Follower(asyncio.Protocol):
         for frame in FRAME.finditer(whole):
             self.seqs.append(int(frame[1]))
             self._ways_ms.append((now_s - float(frame[2])) * 1_000)
+        self._news.set()
+
+    async def wait_for(self, count: int) -> None:
+        """Wait until so many stored events have come."""
+        while len(self.seqs) < count:
+            self._news.clear()
+            await self._news.wait()
 
     def close(self) -> None:
         """Leave."""
