@@ -150,7 +150,7 @@ async def test_a_stream_that_is_cut_off_at_any_byte_is_an_error_or_the_whole_ans
     brief = {"type": start["type"], "message": {"usage": start["message"]["usage"]}}
     sent = b"".join(map(message_event, [brief, *events]))
     end = sent.index(b'"stop_reason":"tool_use"')
-    cuts = range(len(sent))
+    cuts = range(len(sent) + 1)
     server = serve(*(Raw(sent[:cut], "text/event-stream") for cut in cuts))
     model = make(server, retries=0)
     outcomes = [await outcome(model) for _ in cuts]
