@@ -130,6 +130,7 @@ def test_a_model_finds_tools_that_are_too_many_to_be_shown(local: Deploy) -> Non
         run_turn(rt, "And again?")
     first, *later = shown(model)
     assert first == ["look_up", "find_tools"]
+    assert later[0][2] == "send_parcel_70"
     assert [("send_parcel_70" in names, len(names)) for names in later] == [(True, 12)] * 3
 
 

@@ -62,30 +62,35 @@ class ToolMenu:
         return {"tools": [{"name": each.name, "description": each.description[:MAX_SHOWN_DESCRIPTION]} for each in found]}
 
     def shown(self, contents: Iterable[Content], most: int) -> list[str]:
-        """The names of the tools that a model sees with these contents: the newest that it has found or called, in a fixed order.
+        """The names of the tools that a model sees with these contents: the newest that it has found or called.
+
+        They stand in the order in which they were first found, the best of a search first: so what a service has cached of the
+        requests before still fits.
 
         Args:
             contents: the conversation, oldest first.
             most: how many it sees at most.
         """
+        first: dict[str, None] = {}
         newest: dict[str, None] = {}
         for content in contents:
             for name in _mentioned(content):
                 if name in self.names:
+                    first.setdefault(name)
                     # What is mentioned again is new again.
                     newest.pop(name, None)
                     newest[name] = None
-        kept = list(newest)[-most:]
-        return [name for name in self.names if name in kept]
+        kept = set(list(newest)[-most:])
+        return [name for name in first if name in kept]
 
 
 def _mentioned(content: Content) -> Iterable[str]:
-    """The names of the functions that a content calls, or that a search has found, the best last."""
+    """The names of the functions that a content calls, or that a search has found, the best first."""
     for call in content.function_calls():
         yield call.name
     for response in content.function_responses():
         if response.name == FIND_TOOLS:
-            yield from reversed(_names(response.response))
+            yield from _names(response.response)
 
 
 def _names(response: JsonMapping) -> list[str]:
