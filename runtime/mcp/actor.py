@@ -9,7 +9,8 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from actors.actor import Actor, Handler
@@ -33,6 +34,9 @@ CONNECTING = Backoff(0.2, 2.0)
 IDLE_S = 300.0
 """A connection of one session is closed when it was not used for so long."""
 
+KEPT_IDLE = 256
+"""Sessions whose connections are closed, and of which the tools are still known, at least."""
+
 RETRY_LIST_S = 5.0
 """How long an old list of tools is used before a server that did not answer is asked again."""
 
@@ -47,6 +51,7 @@ class _Shared:
         tools: its tools, as a reply; None before they were asked for, or when they have changed.
         old_tools: the last ones.
         asked_s: when they are to count as asked for.
+        requests: how many are under way.
     """
 
     def __init__(self) -> None:
@@ -56,6 +61,12 @@ class _Shared:
         self.tools: p.McpToolList | None = None
         self.old_tools: p.McpToolList | None = None
         self.asked_s = 0.0
+        self.requests = 0
+
+    @property
+    def is_used(self) -> bool:
+        """The connection is open, or wanted."""
+        return self.requests > 0 or (self.link is not None and self.link.is_open)
 
     def forget_tools(self) -> None:
         """They have changed."""
@@ -76,6 +87,7 @@ class McpActor(Actor):
         self._server = server
         self._connect = connect
         self._shared: dict[tuple[object, ...], _Shared] = {}
+        self._most_shared = KEPT_IDLE
         self._under_way: dict[str, asyncio.Task[p.McpResult]] = {}
         self._counts = {"connections": 0, "calls": 0, "repeated": 0, "lists": 0}
 
@@ -96,7 +108,10 @@ class McpActor(Actor):
             McpServerError: the server does not answer, and has not before.
             DefinitionError: the server cannot be started or reached the way it is defined.
         """
-        shared = self._shared_by(message)
+        with self._shared_by(message) as shared:
+            return await self._listed(shared, message)
+
+    async def _listed(self, shared: _Shared, message: p.ListMcpTools) -> p.McpToolList:
         async with shared.listing:
             if shared.tools is None or _now_s() - shared.asked_s > self._server.cache_s:
                 await self._ask_for_tools(shared, message.headers)
@@ -127,7 +142,10 @@ class McpActor(Actor):
             DefinitionError: see `list_tools`.
         """
         self._counts["calls"] += 1
-        shared = self._shared_by(message)
+        with self._shared_by(message) as shared:
+            return await self._called(shared, message)
+
+    async def _called(self, shared: _Shared, message: p.CallMcpTool) -> p.McpResult:
         calling = asyncio.create_task(
             self._in_time(lambda: self._over_link(shared, message.headers, lambda link: link.call(message)))
         )
@@ -205,10 +223,25 @@ class McpActor(Actor):
             shared.forget_tools()
             return link
 
-    def _shared_by(self, message: p.ListMcpTools | p.CallMcpTool) -> _Shared:
+    @contextmanager
+    def _shared_by(self, message: p.ListMcpTools | p.CallMcpTool) -> Iterator[_Shared]:
         session = message.session if self._server.scope == "session" else None
         key = (session, *sorted(message.headers.items()))
-        return self._shared.setdefault(key, _Shared())
+        shared = self._shared.get(key)
+        if shared is None:
+            if len(self._shared) >= self._most_shared:
+                self._forget_idle()
+            shared = self._shared[key] = _Shared()
+        shared.requests += 1
+        try:
+            yield shared
+        finally:
+            shared.requests -= 1
+
+    def _forget_idle(self) -> None:
+        """Drop what is known of sessions whose connections are closed: a deployment has any number of them in its life."""
+        self._shared = {key: shared for key, shared in self._shared.items() if shared.is_used}
+        self._most_shared = 2 * len(self._shared) + KEPT_IDLE
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Return how many connections are open and were made, and figures of calls and lists."""

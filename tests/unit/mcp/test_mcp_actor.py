@@ -13,7 +13,7 @@ from actors.errors import DefinitionError, McpServerError, McpToolError
 from actors.messages import protocol as p
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-from runtime.mcp.actor import CONNECT_ATTEMPTS, McpActor
+from runtime.mcp.actor import CONNECT_ATTEMPTS, KEPT_IDLE, McpActor
 from runtime.mcp.answers import Answers, given_answers, question_for
 from runtime.mcp.connecting import connect
 from runtime.mcp.link import ConnectionGoneError, ServerLink
@@ -193,3 +193,19 @@ def test_each_answer_is_used_once_for_its_question() -> None:
     ]
     with pytest.raises(McpToolError, match="the answer to its question 'b' has to be"):
         given_answers("book", both, {"c": {"action": "cancel"}})
+
+
+def test_what_is_known_of_sessions_whose_connections_are_closed_takes_no_more_room_with_each() -> None:
+    async def many() -> None:
+        server = FakeServer(scope="session")
+        for number in range(4 * KEPT_IDLE):
+            session = SessionKey("app", "ada", f"s{number}")
+            await server.actor.list_tools(p.ListMcpTools(session=session))
+            if number != 7:
+                server.links[-1].is_open = False
+        assert len(server.actor._shared) <= 2 * KEPT_IDLE
+        # The one that is open is the one that is used.
+        await server.actor.list_tools(p.ListMcpTools(session=SessionKey("app", "ada", "s7")))
+        assert len(server.links) == 4 * KEPT_IDLE
+
+    run_virtually(many())
