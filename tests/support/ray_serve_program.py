@@ -1,6 +1,6 @@
 """A program: two replicas of Ray Serve serve one deployment. Run by test_ray_serve.py in a process of its own.
 
-It follows a turn, connects again after every few frames, and loses a replica meanwhile.
+It follows a turn, and connects again after every few frames, to either replica.
 """
 
 from __future__ import annotations
