@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
@@ -57,12 +58,12 @@ class StoreThread:
         self._timeout_s = timeout_s
         self._patience_s = patience_s or max(timeout_s, MIN_PATIENCE_S)
         self._pause = pause
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._new_thread = partial(ThreadPoolExecutor, 1, thread_name_prefix=name)
+        self._thread = self._new_thread()
         self._is_open = False
         self._outage: outages.Outage | None = None
         self._overdue: Future[Any] | None = None
         self._is_closing = False
-        self._is_closed = False
 
     async def open(self) -> None:
         """Open the store if it is not open yet, once all calls before are done. Raises StoreError."""
@@ -82,8 +83,6 @@ class StoreThread:
         """
         clock = asyncio.get_running_loop().time
         while True:
-            if self._is_closed:
-                raise StoreUnavailableError(str(self._store), "it is closed")
             asked_s = clock()
             try:
                 answer = await self._once(function, *args)
@@ -109,8 +108,7 @@ class StoreThread:
         self._is_closing = True
 
     async def close(self) -> None:
-        """Close the store, without retrying, and end the thread. Calls that come later raise StoreUnavailableError."""
-        self._is_closed = True
+        """Close the store, without retrying, and end the thread. A later call opens the store again, in a new one."""
         if self._is_open:
             try:
                 await self._once(self._close)
@@ -118,6 +116,7 @@ class StoreThread:
                 logger.error("%s could not be closed: %s", self._store, error)
         # A call that does not return keeps its thread.
         self._thread.shutdown(wait=False)
+        self._thread = self._new_thread()
 
     def _close(self) -> None:
         self._store.close()
