@@ -67,6 +67,8 @@ class Conversation:
         async with asyncio.timeout(20):
             for reader in self.readers:
                 while not self.has_all(reader):
+                    # Of a turn that is over, waiting returns at once.
+                    assert not reader.turn.is_over, reader.turn.error
                     reader.heard.extend(await reader.turn.wait_for_events_async(reader.buffer, Wakeup()))
 
     def has_all(self, reader: Reader) -> bool:
