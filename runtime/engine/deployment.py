@@ -54,12 +54,12 @@ def model_names(tree: AgentTree) -> dict[str, str]:
 
 
 def slow_imports(tree: AgentTree) -> tuple[str, ...]:
-    """Modules to preload because they are slow to import: the SDK that the models of most agents load, and no other one.
+    """Modules to preload because they are slow to import: the SDK that most agents have whose models load one.
 
     Any agent may live in any process, so each further SDK would cost memory in all of them.
     """
     by_model = {_identity(model): sdks(model) for _, model in _distinct_models(tree)}
-    used = Counter(by_model[_identity(model)] for model in tree.models.values())
+    used = Counter(modules for model in tree.models.values() if (modules := by_model[_identity(model)]))
     return used.most_common(1)[0][0] if used else ()
 
 

@@ -222,8 +222,9 @@ def test_a_model_finds_tools_when_there_are_too_many_to_show_them(local: Deploy)
         assert added == {"result": "3"}
     shown = [[tool.name for tool in request.tools] for request in model.requests]
     assert len(shown[0]) == 6
-    assert shown[2] == ["find_tools"]
-    assert shown[3][:2] == ["find_tools", "tool_42"]
+    # What it has called before stays in its sight.
+    assert shown[2] == ["find_tools", "grow"]
+    assert shown[3][:3] == ["find_tools", "grow", "tool_42"]
 
 
 def test_an_answer_of_another_form_is_an_error_for_the_model(local: Deploy) -> None:

@@ -28,7 +28,7 @@ def test_who_follows_a_turn_that_cannot_be_read_is_told_so_and_others_go_on(loca
     )
     store.close()
     with local(agent) as rt:
-        with pytest.raises(StoreError, match=r"an event of turn 'e-1' cannot be read: .*text"):
+        with pytest.raises(StoreError, match=r"event 3 of the session cannot be read: .*text"):
             rt.attach(user_id="ada", session_id="s1", invocation_id="e-1").result()
         with pytest.raises(RaygroveError):
             run_turn(rt, "and now?", run_config=RunConfig(timeout=20))
