@@ -165,8 +165,8 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "lost_runners_are_listened_to": (lost_runners_are_listened_to, 13911),
     "views_take_events_twice": (views_take_events_twice, 1699),
     "experts_are_asked_anew": (experts_are_asked_anew, 1070),
-    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2685),
+    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2367),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
-    "late_replies_run_turns_again": (late_replies_run_turns_again, 2999),
+    "late_replies_run_turns_again": (late_replies_run_turns_again, 5212),
 }
 """Each with a seed that finds it."""
