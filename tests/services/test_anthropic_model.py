@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
-from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall
 from actors.messages.event import Usage
-from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
+from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.models.anthropic import AnthropicModel
 from tests.support.chat_server import MessagesServer, message, message_event, message_events, said, thought, use
 from tests.support.gemini_server import Failure, Gate, HangUp, Raw, Stream
+from tests.support.model_calls import HELLO, streamed, whole
 
-HELLO = LlmRequest(contents=[Content.of_text("hello")])
 SIGNATURE = "EqQBCg+/=="
 
 Serve = Callable[..., MessagesServer]
@@ -44,18 +43,6 @@ async def make() -> AsyncIterator[Make]:
     yield build
     for model in made:
         await model.aclose()
-
-
-async def whole(model: Model, request: LlmRequest = HELLO) -> LlmResponse:
-    [response] = [response async for response in model.generate(request, stream=False)]
-    return response
-
-
-async def streamed(model: Model, request: LlmRequest = HELLO) -> tuple[list[LlmResponse], LlmResponse]:
-    *partials, last = [response async for response in model.generate(request, stream=True)]
-    assert all(response.partial for response in partials)
-    assert not last.partial
-    return partials, last
 
 
 HIDDEN = {"type": "redacted_thinking", "data": "Emwh+/=="}

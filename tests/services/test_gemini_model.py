@@ -18,15 +18,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
-from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import Usage
 from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
 from runtime.models.gemini import Gemini
 from tests.support.gemini_server import Failure, Gate, GeminiServer, HangUp, Json, Raw, Reply, Stream, answer, call, text
+from tests.support.model_calls import HELLO, streamed, whole
 
 NAME = "gemini-2.5-flash"
-HELLO = LlmRequest(contents=[Content.of_text("hello")])
 NEVER_S = 3600.0
 SETTINGS = [
     "GOOGLE_API_KEY",
@@ -75,18 +74,6 @@ async def make() -> AsyncIterator[Make]:
     yield build
     for model in made:
         await model.aclose()
-
-
-async def whole(model: Model, request: LlmRequest = HELLO) -> LlmResponse:
-    [response] = [response async for response in model.generate(request, stream=False)]
-    return response
-
-
-async def streamed(model: Model, request: LlmRequest = HELLO) -> tuple[list[LlmResponse], LlmResponse]:
-    *partials, last = [response async for response in model.generate(request, stream=True)]
-    assert all(response.partial for response in partials)
-    assert not last.partial
-    return partials, last
 
 
 def chunk(*parts: Json) -> Json:
