@@ -79,31 +79,31 @@ clean:
 	@rm -rf .venv .venv-adk .venv-extras .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# An environment, with what a lock names; and raygrove itself, as it stands here, for it.
+define install
+@echo "setting up $(1)"
+@$(PYTHON) -m venv --clear $(1)
+@$(1)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
+endef
+ITSELF := install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+
 # A stamp named after the checksum of the lock and pyproject.toml: only when one of them changes does .venv have to be made anew.
 $(READY):
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	@echo "setting up .venv"
-	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(call install,.venv,requirements-dev.lock)
+	@$(BIN)/pip $(ITSELF)
 	@touch $@
 
 $(ADK_READY):
-	@echo "setting up .venv-adk"
-	@$(PYTHON) -m venv --clear .venv-adk
-	@$(ADK)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/adk/requirements.lock
-	@$(ADK)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(call install,.venv-adk,tests/adk/requirements.lock)
+	@$(ADK)/pip $(ITSELF)
 	@touch $@
 
 $(EXTRAS_READY):
-	@echo "setting up .venv-extras"
-	@$(PYTHON) -m venv --clear .venv-extras
-	@$(EXTRAS)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/extras/requirements.lock
-	@$(EXTRAS)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(call install,.venv-extras,tests/extras/requirements.lock)
+	@$(EXTRAS)/pip $(ITSELF)
 	@touch $@
 
 $(MODELS_READY):
-	@echo "setting up .venv-models"
-	@$(PYTHON) -m venv --clear .venv-models
-	@$(MODELS)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/models/requirements.lock
+	$(call install,.venv-models,tests/models/requirements.lock)
 	@touch $@
