@@ -8,6 +8,7 @@ A `SystemExit` or `KeyboardInterrupt` that leaves a task ends the event loop, an
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,6 +36,11 @@ def is_cancellation(error: BaseException) -> bool:
         # Python also closes a coroutine with it when no task runs that coroutine any more.
         return _is_outside_of_tasks()
     return isinstance(error, asyncio.CancelledError) and is_being_cancelled()
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """True for the Ctrl-C of a program, which comes in its main thread alone, where no agent runs."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def _is_outside_of_tasks() -> bool:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.errors import NotEncodableError
-from actors.errors.user_code import error_text
+from actors.errors.user_code import error_text, is_interrupt
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.json_types import JsonValue
@@ -53,6 +53,8 @@ def plain_sized(value: object) -> tuple[JsonValue, int]:
         builtins = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, enc_hook=_plain_hook)
     except BaseException as error:
         # The value may be of a user's own class, whose fields may raise anything; nothing is awaited, so it is no cancellation.
+        if is_interrupt(error):
+            raise
         raise NotEncodableError(type(value).__name__, error_text(error)) from error
     # Encoding makes lists of tuples, and finds the integers that are too long.
     raw = encode(builtins)

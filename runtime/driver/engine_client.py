@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TypeVar
 
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.session import SessionRef
-from runtime.driver.event_loop import HomeProcess, Portal, Work
+from runtime.driver.event_loop import Call, HomeProcess, Portal, Work
 from runtime.engine.interface import Engine
 
 T = TypeVar("T")
@@ -89,9 +88,9 @@ class EngineClient:
         """Run a coroutine on the loop, for a caller on another event loop. Raises what it raises."""
         return await self._open_portal(work).run_async(work)
 
-    def submit(self, work: Work[T]) -> Future[T]:
-        """Start a coroutine on the loop, without waiting for it."""
-        return self._open_portal(work).submit(work)
+    def begin(self, work: Work[T], ended: Callable[[Call[T]], object]) -> Call[T]:
+        """Start a coroutine on the loop, which calls `ended` with it at its end."""
+        return self._open_portal(work).begin(work, ended)
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Have the loop call a function, without waiting for it."""

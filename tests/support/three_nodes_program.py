@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -56,7 +57,8 @@ class Load:
         self.said: dict[str, list[str]] = {session: [] for session in self._turns}
         self.wrong: list[str] = []
         self._portal = Portal("load")
-        self._all = self._portal.submit(self._talk_all())
+        self._ended = threading.Event()
+        self._all = self._portal.begin(self._talk_all(), lambda call: self._ended.set())
 
     async def _talk_all(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -96,6 +98,7 @@ class Load:
     def stop(self) -> None:
         """Let those that run end, and begin no more."""
         self._is_over = True
+        self._ended.wait()
         self._all.result()
         self._portal.close()
 

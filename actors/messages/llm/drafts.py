@@ -12,7 +12,7 @@ from typing import SupportsIndex, TypeVar, cast, get_origin, overload
 import msgspec
 
 from actors.errors import NotEncodableError
-from actors.errors.user_code import error_text
+from actors.errors.user_code import error_text, is_interrupt
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.fields import Fields
@@ -158,4 +158,6 @@ def _from_genai(kind: type[G], given: object) -> G:
         return kind.from_genai(given)
     except BaseException as error:
         # The object may be of a user's own class, whose methods may raise anything; nothing is awaited, so it is no cancellation.
+        if is_interrupt(error):
+            raise
         raise NotEncodableError(type(given).__name__, error_text(error)) from error

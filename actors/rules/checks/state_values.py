@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from actors.errors import NotEncodableError
-from actors.errors.user_code import error_text
+from actors.errors.user_code import error_text, is_interrupt
 from actors.messages.codec import MAX_DEPTH, plain
 from actors.messages.json_types import JsonMapping, StateDelta
 from actors.messages.shown import shown
@@ -57,6 +57,8 @@ def check_value(key: object, value: object) -> None:
         flaw = _flaw(value, set())
     except BaseException as error:
         # The value may be of a user's own class, which may raise anything; nothing is awaited, so it is no cancellation.
+        if is_interrupt(error):
+            raise
         raise NotEncodableError(type(value).__name__, error_text(error)) from error
     if flaw is not None:
         where = "state" + "".join(f"[{shown(step)}]" for step in (key, *reversed(flaw.way)))

@@ -15,7 +15,7 @@ from runtime.console.apps.answer_text import AnswerText
 from runtime.console.apps.commands import Commands
 from runtime.console.apps.options import json_or_text
 from runtime.console.apps.questions import question
-from runtime.console.apps.terminal import Terminal
+from runtime.console.apps.terminal import Terminal, read_line
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 
@@ -57,7 +57,7 @@ class Conversation:
         self._show_session()
         while True:
             try:
-                line = input(PROMPT).strip()
+                line = read_line(PROMPT).strip()
             except EOFError:
                 self._terminal.write("")
                 return
@@ -174,9 +174,9 @@ class Conversation:
 
     def _answer(self, call: PendingCall) -> object:
         if not call.is_confirmation:
-            while not (given := input(f"{call.agent} waits for the result of {question(call)}: ").strip()):
+            while not (given := read_line(f"{call.agent} waits for the result of {question(call)}: ").strip()):
                 pass
             return json_or_text(given)
-        while (given := input(f"{call.agent} asks: may {question(call)} run? (y/n) ").strip().lower()) not in (*_YES, *_NO):
+        while (given := read_line(f"{call.agent} asks: may {question(call)} run? (y/n) ").strip().lower()) not in (*_YES, *_NO):
             self._terminal.dim("y or n")
         return given in _YES

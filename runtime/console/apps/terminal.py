@@ -1,13 +1,16 @@
-"""What a terminal shows: colours, and texts of models without control characters."""
+"""What a terminal shows: colours, and texts of models without control characters. And the lines that a person types."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import unicodedata
 from typing import TextIO
 
 _DIM, _BOLD, _RED, _END = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[0m"
+
+_TICK_S = 0.2
 
 
 class Terminal:
@@ -48,3 +51,20 @@ class Terminal:
         if not self.is_terminal or text.isprintable():
             return text
         return "".join(each if each in "\n\t" or unicodedata.category(each) != "Cc" else "�" for each in text)
+
+
+def read_line(prompt: str) -> str:
+    """A line that a person types. Only the main thread may read.
+
+    Raises:
+        EOFError: Ctrl-D.
+        KeyboardInterrupt: Ctrl-C, also one that comes just after the prompt: Python's `input` shows the prompt and begins to
+            wait, and finds a signal that comes in between only when another ends the wait. A timer sends that other one.
+    """
+    before = signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.setitimer(signal.ITIMER_REAL, _TICK_S, _TICK_S)
+    try:
+        return input(prompt)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -13,6 +12,7 @@ from typing import Any
 
 from actors.errors import RaygroveError, RequestError
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.event_loop import TICK_S, Call
 from runtime.driver.scripts.answering import Answering
 from runtime.driver.scripts.inputs import InputReader
 from runtime.driver.scripts.progress import Counts, Display, display
@@ -21,7 +21,8 @@ from runtime.driver.scripts.window import Window
 
 Inputs = Iterable[Any] | AsyncIterable[Any]
 
-Answer = Future[MapResult]
+Answer = Call[MapResult] | MapResult
+"""Of an input that runs turns, or of one that could not be read."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class TurnMap:
                     break
                 try:
                     # While there is room for another input, results are only taken when they are there.
-                    answer = ended.get(block=is_exhausted or not run.window.has_room())
+                    answer = ended.get(block=is_exhausted or not run.window.has_room(), timeout=TICK_S)
                 except Empty:
                     continue
                 yield from run.end(answer)
@@ -147,28 +148,27 @@ class _MapRun:
         self._counts = counts
         self._put = put
         self._reader = InputReader(options.name, options.user_id)
-        self._under_way: set[Answer] = set()
+        self._under_way: set[Call[MapResult]] = set()
         self._display: Display | None = None
         self.window = Window(options.concurrency, in_order=options.in_order)
 
     def begin(self, given: object) -> None:
         """Begin an input. Raises RuntimeClosedError."""
         index = self.window.begin()
-        answer: Answer
         try:
             read = self._reader.read(index, given)
         except RaygroveError as error:
-            answer = Future()
-            answer.set_result(MapResult(index=index, input=given, error=error))
+            self._put(MapResult(index=index, input=given, error=error))
         else:
-            answer = self._client.submit(self._answering.answer(read))
-        self._under_way.add(answer)
-        answer.add_done_callback(self._put)
+            self._under_way.add(self._client.begin(self._answering.answer(read), self._put))
 
     def end(self, answer: Answer) -> list[MapResult]:
         """End an input. Returns the results whose turn it is. Raises what ends the map."""
-        self._under_way.discard(answer)
-        result = answer.result()
+        if isinstance(answer, MapResult):
+            result = answer
+        else:
+            self._under_way.discard(answer)
+            result = answer.result()
         ready = self.window.end(result)
         self._counts.done += 1
         self._counts.failed += result.error is not None
@@ -191,8 +191,8 @@ class _MapRun:
             self._display.end(self._counts)
 
     def _leave(self, *, says_how_to_go_on: bool) -> None:
-        for answer in self._under_way:
-            answer.cancel()
+        for call in self._under_way:
+            call.cancel()
         if self._display is not None:
             self._display.end(self._counts)
         if says_how_to_go_on:

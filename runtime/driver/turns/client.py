@@ -60,7 +60,7 @@ class TurnClient:
 
     def cancel_soon(self, turn: TurnState) -> None:
         """Cancel a turn, without waiting for it."""
-        self._client.submit(self.cancel(turn))
+        self._client.call_soon(lambda: self._begin(self.cancel(turn)))
 
     def unfollow_soon(self, turn: TurnState) -> None:
         """Stop following a turn that goes on, without waiting for it. A closed runtime follows none."""

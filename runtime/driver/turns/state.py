@@ -12,7 +12,7 @@ from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import TurnRead
 from actors.messages.session import SessionKey
 from actors.rules.delivery.event_buffer import EventBuffer
-from runtime.driver.event_loop import HomeProcess
+from runtime.driver.event_loop import Bell, HomeProcess
 from runtime.driver.readers import TurnReaders
 
 TurnKey = tuple[SessionKey, str]
@@ -77,22 +77,22 @@ class TurnState:
     def mark_started(self, agent: str, seq: int = 0) -> None:
         """Note that the turn is open. Readers get no event up to `seq`, that of the user's message."""
         self.agent = agent
-        with self._changed:
+        with self._changed.lock:
             self._readers.skip(seq)
             self.is_started = True
             self._changed.notify_started()
 
     def join(self, peer: TurnState, head_seq: int) -> None:
         """Follow the turn beside another object of it, which is up to `head_seq`: earlier events are read from the log."""
-        with peer._changed:
+        with peer._changed.lock:
             answers = peer._readers.answers_under_way()
-        with self._changed:
+        with self._changed.lock:
             self._readers.join(head_seq, answers)
             self._changed.notify_all()
 
     def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
         """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
-        with self._changed:
+        with self._changed.lock:
             self._readers.put(events)
             if answers:
                 self._readers.put_answers(answers)
@@ -101,14 +101,14 @@ class TurnState:
 
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver: it could not start, or can no longer be followed."""
-        with self._changed:
+        with self._changed.lock:
             self.is_started = True
             self.error = error
             self._changed.notify_all()
 
     def detach(self) -> None:
         """Stop following the turn, unless it has ended: readers get what has come so far."""
-        with self._changed:
+        with self._changed.lock:
             self.is_started = True
             self.is_detached = self.outcome is None and self.error is None
             self._changed.notify_all()
@@ -116,7 +116,7 @@ class TurnState:
     def open_reader(self) -> EventBuffer:
         """A buffer with the turn's events; later ones are added to it until it is closed."""
         self._home.check()
-        with self._changed:
+        with self._changed.lock:
             return self._readers.open()
 
     def close_reader(self, buffer: EventBuffer) -> None:
@@ -124,20 +124,19 @@ class TurnState:
         if not self._home.is_here():
             # The thread that has the lock may be one that a fork does not have.
             return
-        with self._changed:
+        with self._changed.lock:
             self._readers.close(buffer)
 
     def copy_events(self) -> EventBuffer:
         """A buffer with all events so far, to which none are added."""
         self._home.check()
-        with self._changed:
+        with self._changed.lock:
             return self._readers.copy()
 
     def wait_until_started(self) -> None:
         """Wait until the turn is open, or could not start."""
         self._home.check()
-        with self._changed:
-            self._changed.wait_for(lambda: self.is_started)
+        self._changed.wait_for(lambda: self.is_started)
 
     async def wait_until_started_async(self) -> None:
         """Wait until the turn is open, or could not start, on the running event loop."""
@@ -147,15 +146,18 @@ class TurnState:
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
         self._home.check()
-        with self._changed:
-            self._changed.wait_for(lambda: self._has_news(buffer))
-            return buffer.take()
+        while True:
+            with self._changed.lock:
+                if self._has_news(buffer):
+                    return buffer.take()
+                bell = self._changed.bell()
+            bell.wait()
 
     async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
         self._home.check()
         while True:
-            with self._changed:
+            with self._changed.lock:
                 if self._has_news(buffer):
                     return buffer.take()
                 self._changed.add(wakeup)
@@ -166,14 +168,13 @@ class TurnState:
 
     def catch_up(self, buffer: EventBuffer, page: TurnRead, head_seq: int) -> None:
         """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
-        with self._changed:
+        with self._changed.lock:
             self._readers.catch_up(buffer, page, head_seq)
 
     def wait_for_end(self) -> None:
         """Wait until the turn is over."""
         self._home.check()
-        with self._changed:
-            self._changed.wait_for(lambda: self.is_over)
+        self._changed.wait_for(lambda: self.is_over)
 
     async def wait_for_end_async(self, *, knows_start: bool = False) -> None:
         """Wait until the turn is over, on the running event loop.
@@ -188,26 +189,25 @@ class TurnState:
 
 
 class Changed:
-    """A `threading.Condition` that is made when the first thread waits: most turns are waited for on an event loop."""
+    """Who waits for a turn to change: threads, and coroutines of any event loop.
+
+    Attributes:
+        lock: has to be entered itself, by `with changed.lock`: the interpreter takes and gives it back without looking for
+            Ctrl-C in between, which a method of ours would not. It is taken again by the same thread when garbage is collected
+            meanwhile, and a reader with it.
+    """
 
     def __init__(self) -> None:
-        # Taken again by the same thread when garbage is collected meanwhile, and a reader with it.
-        self._lock = threading.RLock()
-        self._condition: threading.Condition | None = None
+        self.lock = threading.RLock()
+        self._bells: list[Bell] = []
         self._wakeups: set[Wakeup] = set()
         # Apart from the readers, to which the start alone brings no event.
         self._starting: set[Wakeup] = set()
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
     def notify_started(self) -> None:
         """Wake the threads that wait, and the coroutines that wait for the start. The caller has the lock."""
-        if self._condition is not None:
-            self._condition.notify_all()
+        while self._bells:
+            self._bells.pop().ring()
         while self._starting:
             self._starting.pop().wake()
 
@@ -217,21 +217,30 @@ class Changed:
         while self._wakeups:
             self._wakeups.pop().wake()
 
+    def bell(self) -> Bell:
+        """A bell that rings at the next change, for a thread to wait for without the lock. The caller has the lock."""
+        bell = Bell()
+        self._bells.append(bell)
+        return bell
+
     def add(self, wakeup: Wakeup, *, until_started: bool = False) -> None:
         """Wake a coroutine at the next change, or at the start. The caller has the lock."""
         (self._starting if until_started else self._wakeups).add(wakeup)
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so. The caller has the lock, and has it again then."""
-        if self._condition is None:
-            self._condition = threading.Condition(self._lock)
-        self._condition.wait_for(is_so)
+        """Wait until something is so. The caller does not have the lock."""
+        while True:
+            with self.lock:
+                if is_so():
+                    return
+                bell = self.bell()
+            bell.wait()
 
     async def wait_for_async(self, is_so: Callable[[], bool], *, until_started: bool = False) -> None:
         """Wait until something is so, on the running event loop. The caller does not have the lock."""
         wakeup = Wakeup()
         while True:
-            with self:
+            with self.lock:
                 if is_so():
                     return
                 self.add(wakeup, until_started=until_started)

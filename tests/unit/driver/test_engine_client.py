@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RuntimeClosedError
 from actors.testing import PatternModel
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.event_loop import Call
 from runtime.engine.deployment import Deployment
 from runtime.engine.local import LocalEngine
 from tests.support.runtimes import Deploy
@@ -47,14 +49,14 @@ async def test_nothing_runs_before_the_start_nor_after_the_end(client: EngineCli
         with pytest.raises(RuntimeClosedError):
             await client.run_async(one())
         with pytest.raises(RuntimeClosedError):
-            client.submit(one())
+            client.begin(one(), print)
         with pytest.raises(RuntimeClosedError):
             client.call_soon(print)
         with pytest.raises(RuntimeClosedError):
             client.end()
         assert not client.is_current_thread()
         client.start()
-        assert client.run(one()) == client.submit(one()).result() == await client.run_async(one()) == 1
+        assert client.run(one()) == await client.run_async(one()) == 1
         client.end(client.engine.stop)
 
 
@@ -84,12 +86,14 @@ def test_the_end_cancels_what_still_runs_after_its_steps_and_takes_no_more(clien
     async def step() -> None:
         steps.append("step")
         with pytest.raises(RuntimeClosedError):
-            client.submit(one())
+            client.begin(one(), print)
 
-    running = client.submit(forever())
+    ended: list[Call[None]] = []
+    client.begin(forever(), ended.append)
     client.end(step, client.engine.stop, step)
     assert steps == ["step", "step"]
-    assert running.cancelled()
+    with pytest.raises(CancelledError):
+        ended[0].result()
 
 
 def test_the_loop_s_own_thread_is_told_apart(client: EngineClient) -> None:
