@@ -216,6 +216,26 @@ def test_a_deployment_is_spoken_to_and_shown(folder: Path) -> None:
     assert f"deployments: {NAME}" in invoke("doctor").stdout
 
 
+def test_a_session_is_copied_taken_back_and_deleted_through_the_app_that_runs(folder: Path, local_ray: str) -> None:
+    there = ("--user", "ada", "--address", local_ray)
+    for message in ("hello", "hello again"):
+        raygrove("run", NAME, message, "--session", "s7", "--user", "ada")
+    (folder / "s7.jsonl").write_text(raygrove("sessions", "export", NAME, "s7", "--user", "ada"))
+    imported = raygrove("sessions", "import", NAME, "s7.jsonl", "--session", "s8", *there)
+    assert imported == "session s8 of ada has 4 events\n"
+    with pytest.raises(RaygroveError, match="exists already"):
+        raygrove("sessions", "import", NAME, "s7.jsonl", "--session", "s8", *there)
+    assert raygrove("run", NAME, "and now", "--session", "s8", "--user", "ada") == "How can I help?\n"
+    events = [json.loads(line) for line in raygrove("tail", NAME, "s7", "--user", "ada", "--after", "0", "--json").splitlines()]
+    second = events[2]["invocationId"]
+    assert raygrove("sessions", "rewind", NAME, "s7", second, *there) == f"session s7 of ada is as it was before {second}\n"
+    assert "hello again" not in raygrove("sessions", "show", NAME, "s7", "--user", "ada")
+    for session in ("s7", "s8"):
+        assert raygrove("sessions", "delete", NAME, session, *there) == f"session {session} of ada is deleted\n"
+        with pytest.raises(RaygroveError, match=f"user 'ada' has no session '{session}'"):
+            raygrove("tail", NAME, session, "--user", "ada")
+
+
 def test_a_deployment_of_another_namespace_is_told_with_its_namespace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     namespace = Settings().namespace
     monkeypatch.setenv("RAYGROVE_NAMESPACE", "elsewhere")
