@@ -15,8 +15,8 @@ import pytest
 import ray
 from ray._private.node import Node
 
-from runtime.cluster.deployment import worker_start
-from runtime.cluster.deployment.local_ray import light_ray
+from runtime.cluster.local import worker_start
+from runtime.cluster.local.local_ray import light_ray, wait_until_registered
 
 METHODS = ("start_monitor", "start_api_server", "start_raylet")
 
@@ -182,3 +182,18 @@ def is_raylet_of(address: str, command: Path) -> bool:
         text = command.read_text(errors="replace")
         return text.partition("\0")[0].endswith("/raylet") and address in text
     return False
+
+
+@pytest.mark.parametrize("looks", [[{}, {}, {"node": 1}], [{"node": 1}]])
+def test_a_start_goes_on_as_soon_as_the_raylet_is_ready(looks: list[dict[str, int]]) -> None:
+    class Node:
+        def get_gcs_client(self) -> Any:
+            return self
+
+        def get_all_node_info(self) -> dict[str, int]:
+            return looks.pop(0)
+
+    wait_until_registered(Node())
+    assert looks == []
+    # Another version of Ray.
+    wait_until_registered(object())
