@@ -16,8 +16,8 @@ from ray.exceptions import RayError
 from actors.errors import ClusterError
 from runtime.cluster.deployment.forks import Forks
 from runtime.cluster.deployment.joining import MODE, prepare_joining, use_mode
-from runtime.cluster.deployment.local_ray import light_ray
 from runtime.cluster.deployment.noise import hide_noise
+from runtime.cluster.local.local_ray import light_ray
 from runtime.settings import Settings
 
 LOCAL = "local"

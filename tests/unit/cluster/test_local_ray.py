@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import ray
 from ray._private.node import Node
 
-from runtime.cluster.deployment import worker_start
-from runtime.cluster.deployment.local_ray import light_ray
+from runtime.cluster.local import worker_start
+from runtime.cluster.local.local_ray import light_ray, wait_until_registered
 
 METHODS = ("start_monitor", "start_api_server", "start_raylet")
 
@@ -86,6 +88,90 @@ def test_the_program_becomes_the_worker(tmp_path: Path) -> None:
     assert done.stdout.startswith("exec ")
 
 
+def test_a_worker_without_variables_runs_in_the_same_process(tmp_path: Path) -> None:
+    worker = tmp_path / "worker.py"
+    worker.write_text(
+        "import os, sys\nprint(__name__, sys.argv[1:], os.path.dirname(__file__) in sys.path, __file__ == sys.argv[0])\n"
+        "print(os.getppid(), 'ray' in sys.modules, [each for each in ('urllib3', 'attr', 'yaml') if each in sys.modules])\n"
+        "import requests, jsonschema.validators\nfrom ray._private.accelerators import tpu\n"
+        "print(tpu.requests.get is requests.get, type(requests).__name__)\n"
+    )
+    command = [sys.executable, worker_start.__file__, str(worker), *started_with(NOTHING_ELSE)[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "__main__ ['--node-ip-address=::1', '--last'] True True",
+        f"{os.getpid()} True []",
+        "True module",
+    ]
+    # Modules beside the program would hide others of the same names.
+    worker.write_text("import sys\nprint([each for each in sys.path if each.endswith('deployment')])")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_module_is_postponed_only_for_those_that_import_it_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("colorsys", "this_is_no_module"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with worker_start.postponed(["colorsys", "json", "this_is_no_module"]):
+        import colorsys as early
+
+        assert type(early) is worker_start.PostponedModule
+        # It was imported before.
+        assert importlib.import_module("json") is json
+        missing = importlib.import_module("this_is_no_module")
+    assert "colorsys" not in sys.modules
+    import colorsys as late
+
+    assert type(late) is not type(early)
+    assert early.rgb_to_hsv is late.rgb_to_hsv
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = early.no_such_thing  # type: ignore[attr-defined]
+    with pytest.raises(ModuleNotFoundError, match="this_is_no_module"):
+        _ = missing.anything
+    monkeypatch.delitem(sys.modules, "colorsys")
+    with worker_start.postponed(["colorsys"]):
+        # The module is used at once.
+        from colorsys import hls_to_rgb
+
+        assert callable(hls_to_rgb)
+        assert type(sys.modules["colorsys"]) is not worker_start.PostponedModule
+
+
+def test_a_function_is_called_after_the_first_import_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[bool] = []
+    names = ["colorsys", "this_is_no_module"]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    finder = worker_start.AfterImport(names, lambda: called.append(hasattr(sys.modules["colorsys"], "rgb_to_hsv")))
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    import_module = importlib.import_module
+    import_module("string")
+    assert called == []
+    import_module("colorsys")
+    assert called == [True]
+    assert finder not in sys.meta_path
+    with pytest.raises(ModuleNotFoundError):
+        import_module("this_is_no_module")
+
+
+def test_workers_import_what_ray_can_serialize_when_it_is_used(local_ray: str) -> None:
+    @ray.remote(num_cpus=0)
+    class Worker:
+        def loaded(self) -> list[str]:
+            return [each for each in ("urllib3", "attr", "yaml", "pydantic.v1", "starlette") if each in sys.modules]
+
+        def state(self) -> Any:
+            from starlette.datastructures import State
+
+            return State({"kept": 1})
+
+    worker = cast(Any, Worker).remote()
+    ray.get(worker.loaded.remote())
+    assert ray.get(worker.loaded.remote()) == []
+    assert ray.get(worker.state.remote()).kept == 1
+    ray.kill(worker)
+
+
 def test_workers_of_a_local_ray_are_started_by_it(local_ray: str) -> None:
     raylet = next(each for each in Path("/proc").glob("[0-9]*/cmdline") if is_raylet_of(local_ray, each))
     assert worker_start.__file__ in raylet.read_text()
@@ -96,3 +182,18 @@ def is_raylet_of(address: str, command: Path) -> bool:
         text = command.read_text(errors="replace")
         return text.partition("\0")[0].endswith("/raylet") and address in text
     return False
+
+
+@pytest.mark.parametrize("looks", [[{}, {}, {"node": 1}], [{"node": 1}]])
+def test_a_start_goes_on_as_soon_as_the_raylet_is_ready(looks: list[dict[str, int]]) -> None:
+    class Node:
+        def get_gcs_client(self) -> Any:
+            return self
+
+        def get_all_node_info(self) -> dict[str, int]:
+            return looks.pop(0)
+
+    wait_until_registered(Node())
+    assert looks == []
+    # Another version of Ray.
+    wait_until_registered(object())

@@ -1,0 +1,102 @@
+"""A local Ray that costs no more than one program needs.
+
+`ray.init` starts the processes of a whole cluster: an autoscaler, which has nothing to scale here, and a dashboard's server,
+which runs even where the dashboard is left out. The raylet waits for that server, and leaving waits a second for the autoscaler
+to end. Its workers import Ray twice, see `worker_start`, and the raylet waits for two more programs that do, see `agent_start`.
+Ray has no options against these. Where another version of Ray has no such methods, everything is started as usual.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ray._private import services
+from ray._private.node import Node
+
+from runtime.cluster.local import agent_start, worker_start
+
+REGISTERED_S = 5.0
+"""How long to wait for the raylet before that is left to Ray."""
+
+LOOK_S = 0.01
+"""Time between two looks for the raylet."""
+
+AGENT_COMMANDS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
+"""Arguments of a raylet: how it starts its agents."""
+
+
+def _start_no_autoscaler(node: Any, **options: object) -> None:
+    """Take the place of `Node.start_monitor`."""
+
+
+def _start_no_server(node: Any, **options: object) -> None:
+    """Take the place of `Node.start_api_server`, and leave the node as that does when there is no dashboard."""
+    node._webui_url = ""
+
+
+def light_agents(command: Sequence[str]) -> list[str]:
+    """The command that starts a raylet, with `agent_start` in the place of the agents that it can stand for."""
+    return [_light_agent(each) if each.startswith(AGENT_COMMANDS) else each for each in command]
+
+
+def _light_agent(argument: str) -> str:
+    name, _, text = argument.partition("=")
+    try:
+        command = shlex.split(text)
+    except ValueError:
+        return argument
+    # What Ray has quoted in another way is left as it is.
+    if subprocess.list2cmdline(command) != text or not agent_start.stands_for(command):
+        return argument
+    return f"{name}={subprocess.list2cmdline([sys.executable, agent_start.__file__, *command])}"
+
+
+def _light_raylet(start_raylet: Callable[..., None]) -> Callable[..., None]:
+    """What takes the place of `Node.start_raylet`: that, with other programs that become the workers and the agents."""
+
+    def start(node: Any, *arguments: object, **options: object) -> None:
+        if hasattr(node._ray_params, "setup_worker_path"):
+            node._ray_params.setup_worker_path = worker_start.__file__
+        start_process = services.start_ray_process
+        services.start_ray_process = lambda command, *rest, **more: start_process(light_agents(command), *rest, **more)
+        try:
+            start_raylet(node, *arguments, **options)
+        finally:
+            services.start_ray_process = start_process
+        wait_until_registered(node)
+
+    return start
+
+
+def wait_until_registered(node: Any) -> None:
+    """Wait until the raylet is ready. Ray looks for it after 0.1 s and then each second, whenever it has become ready."""
+    end_s = time.monotonic() + REGISTERED_S
+    with suppress(AttributeError):
+        while not node.get_gcs_client().get_all_node_info() and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
+
+
+_REPLACEMENTS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
+    "start_monitor": lambda _: _start_no_autoscaler,
+    "start_api_server": lambda _: _start_no_server,
+    "start_raylet": _light_raylet,
+}
+
+
+@contextmanager
+def light_ray() -> Iterator[None]:
+    """Have `ray.init` start no autoscaler, no dashboard's server, and workers that import Ray once."""
+    originals = {name: getattr(Node, name) for name in _REPLACEMENTS if hasattr(Node, name)}
+    for name, original in originals.items():
+        setattr(Node, name, _REPLACEMENTS[name](original))
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(Node, name, original)
