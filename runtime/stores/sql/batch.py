@@ -41,7 +41,7 @@ from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
 from actors.rules.capacity.lru import LruDict
 from actors.rules.checks.sizes import check_state
-from runtime.stores.sql import queries
+from runtime.stores.sql import queries, statements
 from runtime.stores.sql.schema import FIXED, calls, events, session_state, sessions, shared_state, turns
 
 _Row = dict[str, Any]
@@ -234,7 +234,7 @@ class Batch:
             # time as the rest of a small commit without the disk.
             sql, columns = _sql(statement, self._connection.dialect, tuple(rows[0]))
             values = rows if columns is None else [tuple([row[name] for name in columns]) for row in rows]
-            self._connection.exec_driver_sql(sql, values if len(values) > 1 else values[0])
+            statements.execute(self._connection, sql, values)
 
 
 _DO: dict[type, Callable[[Batch, Any], None]] = {

@@ -15,6 +15,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, ev
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
+from runtime.stores.sql import statements
 from runtime.stores.sql.sqlite_file import SqliteFile, file_of
 from runtime.stores.transient_errors import is_transient, spoils_connection
 
@@ -93,16 +94,19 @@ class Database:
             if not self._may_write:
                 # A connection to a read-only file stays read-only, whatever becomes of the file.
                 self._drop_connection()
-            # IMMEDIATE takes SQLite's write lock at once, and waits for it; a read that becomes a write fails without waiting.
-            begin = "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"
-            connection = self._retried(lambda connection: (connection, connection.exec_driver_sql(begin)))[0]
+            connection = self._retried(self._begin)
             yield connection
-            connection.exec_driver_sql("COMMIT")
+            statements.execute(connection, "COMMIT")
             if self._file is not None:
                 self._file.check()
         except BaseException as error:
             self._roll_back(error)
             raise
+
+    def _begin(self, connection: Connection) -> Connection:
+        # IMMEDIATE takes SQLite's write lock at once, and waits for it; a read that becomes a write fails without waiting.
+        statements.execute(connection, "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN")
+        return connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:

@@ -11,9 +11,10 @@ from itertools import pairwise
 import pytest
 
 from runtime.cluster.transport.direct.endpoint import Endpoint
+from runtime.cluster.transport.direct.wire.connection import FrameConnection
 from runtime.cluster.transport.direct.wire.frames import MAX_PAYLOAD, REQUEST_HEADER, SLOT, Kind
 from runtime.cluster.transport.direct.wire.handshake import VERSION, Claim, ClientHandshake
-from runtime.cluster.transport.direct.wire.outbox import HIGH_WATER, LONG_AT_ONCE, Outbox
+from runtime.cluster.transport.direct.wire.outbox import GATHERED_BYTES, HIGH_WATER, LONE_PASSES, LONG_AT_ONCE, Outbox
 from tests.support.direct_fixture import DEFAULTS, SECRET, DirectFixture, Recorder, until
 
 MIB = 1024 * 1024
@@ -126,12 +127,18 @@ async def test_requests_wait_for_a_server_that_does_not_read(direct: DirectFixtu
     assert recorder.order == [b"connected", *raws[:-1]]
 
 
+SHORT = 1000
+"""Bytes of the short frames that are put into an outbox here."""
+
+
 class FakeTransport(asyncio.WriteTransport):
     """Takes frames until its buffer is full, as often as it is emptied."""
 
     def __init__(self) -> None:
         super().__init__()
         self.frames: list[bytes] = []
+        self.writes = 0
+        self.is_closed = False
         self._buffered = 0
         self.outbox = Outbox(self)
 
@@ -139,7 +146,10 @@ class FakeTransport(asyncio.WriteTransport):
         assert high == HIGH_WATER
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.frames.append(bytes(data))
+        whole = bytes(data)
+        short = whole.startswith((b"short", b"more"))
+        self.frames += [whole[start : start + SHORT] for start in range(0, len(whole), SHORT)] if short else [whole]
+        self.writes += 1
         self._buffered += len(data)
         if self._buffered > HIGH_WATER:
             self.outbox.pause()
@@ -152,28 +162,101 @@ class FakeTransport(asyncio.WriteTransport):
         self._buffered = 0
         self.outbox.resume()
 
+    def abort(self) -> None:
+        self.is_closed = True
 
-def test_short_frames_and_pieces_take_turns_and_none_starves() -> None:
+    def close(self) -> None:
+        self.is_closed = True
+
+
+async def test_short_frames_and_pieces_take_turns_and_none_starves() -> None:
     transport = FakeTransport()
     outbox = transport.outbox
     for number in range(2):
         outbox.put_long(Kind.REQUEST, number, b"", bytes(10 * MAX_PAYLOAD))
     for _ in range(1000):
-        outbox.put(b"short".ljust(1000))
+        outbox.put(b"short".ljust(SHORT))
     while outbox.unwritten_bytes:
         transport.empty()
-        outbox.put(b"more".ljust(1000))
-    pieces = [place for place, written in enumerate(transport.frames) if len(written) > 1000]
+        outbox.put(b"more".ljust(SHORT))
+        await asyncio.sleep(0)
+    pieces = [place for place, written in enumerate(transport.frames) if len(written) > SHORT]
     numbers = [transport.frames[place][12] for place in pieces]
     assert sorted(numbers) == [0] * 10 + [1] * 10
     assert abs(sum(numbers[:10]) - 5) <= 1
     between = [later - earlier - 1 for earlier, later in pairwise(pieces)]
-    assert max(between) <= HIGH_WATER // 1000 + 1
+    assert max(between) <= (HIGH_WATER + GATHERED_BYTES) // SHORT + 1
     assert min(between[:3]) > 0
     assert outbox.written_bytes == sum(map(len, transport.frames))
 
 
-def test_only_so_many_long_messages_are_written_at_once() -> None:
+async def test_short_frames_of_one_pass_of_the_event_loop_are_written_together_in_their_order() -> None:
+    transport = FakeTransport()
+    # Until a pass had several frames, its first does not wait for others.
+    for passing, writes in enumerate((2, 1, 1)):
+        before = transport.writes
+        frames = [f"short {passing} {number}".encode().ljust(SHORT) for number in range(10)]
+        for whole in frames:
+            transport.outbox.put(whole)
+        await asyncio.sleep(0)
+        assert transport.writes - before == writes
+        assert transport.frames[-10:] == frames
+        assert transport.outbox.unwritten_bytes == 0
+
+
+async def test_short_frames_that_come_one_by_one_do_not_wait() -> None:
+    transport = FakeTransport()
+    for _ in range(2):
+        transport.outbox.put(b"short".ljust(SHORT))
+    await asyncio.sleep(0)
+    for number in range(LONE_PASSES + 3):
+        before = transport.writes
+        transport.outbox.put(b"short".ljust(SHORT))
+        assert transport.writes - before == (number >= LONE_PASSES)
+        await asyncio.sleep(0)
+        assert transport.writes - before == 1
+
+
+class Ended(FrameConnection):
+    """Has nothing to do when it is closed."""
+
+    def connection_closed(self) -> None:
+        pass
+
+
+async def test_the_last_frame_of_a_connection_is_written_before_it_is_closed() -> None:
+    transport = FakeTransport()
+    connection = Ended(transport, "here", 0)  # type: ignore[arg-type]
+    for _ in range(3):
+        connection.outbox.put(b"short".ljust(SHORT))
+    connection.close_written(b"more".ljust(SHORT), 10)
+    connection.connection_lost(None)
+    assert [whole[:5] for whole in transport.frames] == [b"short"] * 3 + [b"more "]
+    assert transport.is_closed
+
+
+async def test_nothing_is_written_to_a_connection_that_was_ended() -> None:
+    transport = FakeTransport()
+    connection = Ended(transport, "here", 0)  # type: ignore[arg-type]
+    connection.outbox.put(b"short".ljust(SHORT))
+    connection.outbox.put_long(Kind.REPLY, 1, b"", bytes(2 * MAX_PAYLOAD))
+    before = transport.writes
+    connection.outbox.put(b"more".ljust(SHORT))
+    connection.abort()
+    await asyncio.sleep(0)
+    assert transport.writes == before
+    assert connection.outbox.unwritten_bytes == 0
+
+
+async def test_short_frames_that_gather_take_a_bounded_part_of_memory() -> None:
+    transport = FakeTransport()
+    for _ in range(200):
+        transport.outbox.put(b"short".ljust(SHORT))
+        assert transport.outbox.short_bytes < GATHERED_BYTES + SHORT
+    assert len(transport.frames) > 100
+
+
+async def test_only_so_many_long_messages_are_written_at_once() -> None:
     transport = FakeTransport()
     for number in range(10):
         transport.outbox.put_long(Kind.REPLY, number, b"", bytes(3 * MAX_PAYLOAD))

@@ -138,6 +138,7 @@ class FrameConnection(asyncio.Protocol):
             timeout_s: how long that may take.
         """
         self.outbox.put(last)
+        self.outbox.flush()
         self._transport.close()
         self._linger = asyncio.get_running_loop().call_later(timeout_s, self._transport.abort)
         self._close()
@@ -181,6 +182,7 @@ class FrameConnection(asyncio.Protocol):
             self.is_closed = True
             self._unread.clear()
             self._pieces.clear()
+            self.outbox.drop()
             self.connection_closed()
 
 
