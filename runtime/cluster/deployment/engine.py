@@ -29,7 +29,7 @@ from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import PlanPeers
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import WireOptions
-from runtime.engine.deployment import Deployment, model_names, slow_imports
+from runtime.engine.deployment import Deployment, model_checks, slow_imports
 from runtime.engine.store_urls import check_artifact_folder
 from runtime.logs.options import log_options
 
@@ -170,7 +170,7 @@ class RayEngine(DeployedEngine):
     def _packed_tree(self) -> PackedTree:
         tree = self._deployment.tree
         definitions = self._packing.result() if self._packing is not None else pack_tree(tree, self._models.replacement)
-        return PackedTree(definitions, tree.process_groups, slow_imports(tree), model_names(tree))
+        return PackedTree(definitions, tree.process_groups, slow_imports(tree), model_checks(tree))
 
     def _start_runner(self, shard: Shard, tree: PackedTree, plans: Mapping[str, bytes]) -> Handle:
         deployment, settings = self._deployment, self._settings
