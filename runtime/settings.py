@@ -55,6 +55,7 @@ class Settings(BaseSettings):
         log_format: of lines in log files, and in programs that have not configured `logging`; "json" makes an object of each.
         telemetry: a function, as `module:function`, that is called once in each process of the deployment: it puts an SDK of
             OpenTelemetry in place. None: where the variables `OTEL_EXPORTER_OTLP_…` ask for an SDK, we do.
+        ray_metrics: figures and durations go to Ray's own metrics as well, on nodes that have `ray[default]`.
         log_dir: the folder of log files, on each node; None: a folder beside Ray's logs.
         core_resources: amounts of Ray resources that the Session actor and the Runner take each, to be placed where those are.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
@@ -96,6 +97,7 @@ class Settings(BaseSettings):
     log_format: str = "%(asctime)s %(levelname)s %(agent)s %(name)s: %(message)s"
     log_dir: Path | None = None
     telemetry: str | None = None
+    ray_metrics: bool = True
     core_resources: dict[str, float] = {}
     num_cpus: int | None = Field(default=None, gt=0)
     max_message_bytes: int = Field(default=DEFAULT_LIMITS.max_message_bytes, ge=LEAST_BYTES)

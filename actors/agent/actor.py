@@ -181,6 +181,10 @@ class AgentActor(Actor):
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Return figures of what was done, of the views, and of the process's threads."""
+        return self.figures()
+
+    def figures(self) -> p.Statistics:
+        """Figures of what was done, of the views, and of the process's threads."""
         environment = self._environment
         views = {"views": len(self._views), "bytes_of_views": self._views.weight}
         counts = {**self._counts, "running": len(self._runs), **views, "threads_left": environment.threads_left()}

@@ -161,6 +161,10 @@ class Telemetry(Protocol):
         """
         ...
 
+    def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
+        """A turn has ended, or was paused: how long that took. Told whether `is_on` or not."""
+        ...
+
     async def flush(self) -> None:
         """Hand on what was told so far; returns after a moment in any case."""
         ...
@@ -219,6 +223,9 @@ class NoTelemetry:
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> RunTelemetry:
         """Return what takes everything and does nothing."""
         return _NOTHING
+
+    def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
+        """Do nothing."""
 
     async def flush(self) -> None:
         """Do nothing."""

@@ -169,6 +169,10 @@ class LimiterActor(Actor):
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """Return figures of each model's calls."""
+        return self.figures()
+
+    def figures(self) -> p.Statistics:
+        """Figures of each model's calls."""
         models = {
             model: {**limiter.counts, "running": limiter.running, "waiting": limiter.waiting}
             for model, limiter in self._limiters.items()

@@ -86,8 +86,12 @@ class RunnerActor(Actor):
         live = self._directory.live()
         asked = await asyncio.gather(*(self._statistics_of(agent, link) for agent, link in live))
         agents = [each for each in asked if isinstance(each, p.Statistics)]
-        counts = {**self._counts, "running": len(self._table), "silent": asked.count(_SILENT), **self._directory.counts()}
-        spares = self._directory.spare_pids()
+        own = self.figures()
+        return msgspec.structs.replace(own, counts={**own.counts, "silent": asked.count(_SILENT)}, agents=agents)
+
+    def figures(self) -> p.Statistics:
+        """The figures of the Runner alone, which ask no other process."""
+        counts = {**self._counts, "running": len(self._table), **self._directory.counts()}
         most, why = self._host_limit or (0, "")
         if why:
             counts["max_hosts"] = most
@@ -95,8 +99,7 @@ class RunnerActor(Actor):
             actor=self.name,
             pid=os.getpid(),
             counts=counts,
-            agents=agents,
-            spare_pids=spares,
+            spare_pids=self._directory.spare_pids(),
             host_limit=why,
             connections=self.connections(),
         )

@@ -126,6 +126,10 @@ class SessionActor(Actor):
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """The actor's figures."""
+        return self.figures()
+
+    def figures(self) -> p.Statistics:
+        """The actor's figures."""
         counts = {**self._counts, **self._logs.counts, **self._subscriptions.counts}
         return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, connections=self.connections())
 

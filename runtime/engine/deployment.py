@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from actors.definitions.flows import FlowAgent, FlowPlan
 from actors.definitions.tree import AgentTree
-from actors.interfaces.model import Model
+from actors.interfaces.model import Model, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.engine.interface import LoopClock
-from runtime.models.registry import missing, resolve, sdks
+from runtime.models.registry import Check, check_of, resolve, sdks
 from runtime.settings import Settings
 
 
@@ -48,9 +48,26 @@ def check_models(tree: AgentTree) -> None:
         resolve(agent, model)
 
 
-def model_names(tree: AgentTree) -> dict[str, str]:
-    """The models that agents have by name instead of as objects, by agent."""
-    return {agent: model for agent, model in tree.models.items() if isinstance(model, str)}
+class ModelCheck(NamedTuple):
+    """What tells, in the process in which agents would run, whether their model can be used.
+
+    Attributes:
+        model: the model's name.
+        lacks: says what is missing there; None if nothing.
+    """
+
+    model: str
+    lacks: Check
+
+
+def model_checks(tree: AgentTree) -> dict[str, ModelCheck]:
+    """The checks of models, by agent; those of agents with the same model are one object. Not all models have one."""
+    found = {
+        _identity(model): ModelCheck(name_of(model), lacks)
+        for _, model in _distinct_models(tree)
+        if (lacks := check_of(model)) is not None
+    }
+    return {agent: check for agent, model in tree.models.items() if (check := found.get(_identity(model))) is not None}
 
 
 def slow_imports(tree: AgentTree) -> tuple[str, ...]:
@@ -75,11 +92,11 @@ def _distinct_models(tree: AgentTree) -> Iterable[tuple[str, str | Model]]:
     return found.values()
 
 
-def obstacles(models: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def obstacles(checks: Mapping[str, ModelCheck]) -> dict[str, tuple[str, str]]:
     """The agents that cannot run in this process: for each its model's name and what that model lacks.
 
     Args:
-        models: the names of models, by agent.
+        checks: of their models, by agent.
     """
-    reasons = {model: missing(model) for model in set(models.values())}
-    return {agent: (model, reason) for agent, model in models.items() if (reason := reasons[model]) is not None}
+    reasons = {id(check): check.lacks() for check in {id(check): check for check in checks.values()}.values()}
+    return {agent: (check.model, reason) for agent, check in checks.items() if (reason := reasons[id(check)]) is not None}

@@ -31,7 +31,7 @@ from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
-from runtime.engine.deployment import Deployment, model_names, obstacles
+from runtime.engine.deployment import Deployment, model_checks, obstacles
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.local_mcp import LocalMcpServers
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
@@ -67,7 +67,7 @@ class LocalDirectory:
         self._tree = tree
         self._links: dict[Replica, LocalLink] = {}
         self._activations = 0
-        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_names(tree))
+        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree))
 
     async def link(self, agent: str, key: SessionKey) -> Link:
         """A link to the agent's actor that serves a session, which is activated if need be."""

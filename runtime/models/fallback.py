@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from copy import copy
+from functools import partial
 
 from actors.errors import DefinitionError, ModelConfigurationError, ModelResponseError
 from actors.interfaces.model import Model, Responses, definition_flaw, name_of
@@ -64,8 +65,12 @@ class FallbackModel:
 
     def missing_configuration(self) -> str | None:
         """What this process lacks to use one of the models; None if nothing."""
-        reasons = {name: registry.missing(model) for name, model in zip(self._names, self._models, strict=True)}
-        return next((f"{name}: {reason}" for name, reason in reasons.items() if reason is not None), None)
+        return _lacks([(name, partial(registry.missing, model)) for name, model in zip(self._names, self._models, strict=True)])
+
+    def configuration_check(self) -> registry.Check | None:
+        """Asks the same in another process and without the models, as far as they can be asked so."""
+        checks = [(name, registry.check_of(model)) for name, model in zip(self._names, self._models, strict=True)]
+        return partial(_lacks, [(name, check) for name, check in checks if check is not None])
 
     async def close_idle(self) -> None:
         """Close the connections of this event loop over which no call is under way."""
@@ -112,3 +117,9 @@ def _once(model: Model) -> Model:
 def _may_help(error: Exception) -> bool:
     status = getattr(error, "code", None) or getattr(error, "status_code", None)
     return failed_attempt(error, 1) is not None or status == OUT_OF_CREDIT or isinstance(error, ModelResponseError)
+
+
+def _lacks(checks: Sequence[tuple[str, registry.Check]]) -> str | None:
+    """What this process lacks for the first of the models that it lacks anything for, by their names."""
+    reasons = ((name, check()) for name, check in checks)
+    return next((f"{name}: {reason}" for name, reason in reasons if reason is not None), None)

@@ -6,8 +6,9 @@ Importing this file does not load the SDK, which costs half a second and 60 MB: 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.errors import ModelConfigurationError, ModelError
@@ -57,7 +58,13 @@ class Gemini(ServiceModel["Client"]):
 
         Looks at the arguments and the environment only, and loads nothing.
         """
-        return credentials.missing(self.model, self._api_key, os.environ)
+        return _lacks(self.model, self._api_key)
+
+    def configuration_check(self) -> Callable[[], str | None] | None:
+        """Asks the same in another process and without the model: see ServiceModel."""
+        if type(self).missing_configuration is not Gemini.missing_configuration:
+            return None
+        return partial(_lacks, self.model, "given" if self._api_key else None)
 
     def connect(self) -> Client:
         """Make a client. Raises ModelConfigurationError."""
@@ -98,3 +105,7 @@ class Gemini(ServiceModel["Client"]):
             timeout=None if self.timeout_s is None else round(self.timeout_s * 1000),
             retry_options=types.HttpRetryOptions(attempts=1),  # None lets the SDK repeat once by itself, after 1-10 s
         )
+
+
+def _lacks(model: str, api_key: str | None) -> str | None:
+    return credentials.missing(model, api_key, os.environ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from types import MappingProxyType
 
@@ -11,6 +12,9 @@ from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model
 from runtime.models.gemini import Gemini
 from runtime.models.openai.services import SERVICES
+
+Check = Callable[[], str | None]
+"""Says what the process in which it is called lacks to use a model, and how to give it; None if nothing. It can be pickled."""
 
 
 def _gemini(name: str) -> Model:
@@ -78,6 +82,17 @@ def missing(model: str | Model) -> str | None:
         UnknownModelError: as `resolve`.
     """
     ask: Callable[[], str | None] | None = getattr(resolve("", model), "missing_configuration", None)
+    return ask() if ask is not None else None
+
+
+def check_of(model: str | Model) -> Check | None:
+    """What asks the same as `missing` in another process, where code of users is not loaded; None: only the model itself knows.
+
+    Asks the model's method `configuration_check() -> Check | None`, if it has one.
+    """
+    if isinstance(model, str):
+        return partial(missing, model)
+    ask: Callable[[], Check | None] | None = getattr(model, "configuration_check", None)
     return ask() if ask is not None else None
 
 

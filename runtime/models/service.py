@@ -9,9 +9,10 @@ import asyncio
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -117,11 +118,17 @@ class ServiceModel(ABC, Generic[Client]):
 
         Looks at the arguments and the environment only, and loads nothing.
         """
-        if self.sdk and find_spec(self.sdk) is None:
-            return f"the package {self.sdk} is not installed: pip install {self.extra!r} where the agents run"
-        if self.key_variables and not self.key():
-            return f"there is no API key: set {' or '.join(self.key_variables)} where the agents run, or pass api_key=…"
-        return None
+        return _lacks(self.sdk, self.extra, self.key_variables, has_key=bool(self.key()))
+
+    def configuration_check(self) -> Callable[[], str | None] | None:
+        """Asks the same as `missing_configuration`, in another process and without the model; None: only the model knows.
+
+        It can be pickled, and holds no key and no code of users.
+        """
+        own = type(self)
+        if own.missing_configuration is not ServiceModel.missing_configuration or own.key is not ServiceModel.key:
+            return None
+        return partial(_lacks_here, self.sdk, self.extra, () if self._api_key else self.key_variables)
 
     def key(self, environ: Mapping[str, str] = os.environ) -> str | None:
         """The API key: the one that was given, or the first in the environment; None without any."""
@@ -224,7 +231,7 @@ class ServiceModel(ABC, Generic[Client]):
     def _connection(self) -> _Connection[Client]:
         loop = asyncio.get_running_loop()
         if (connection := self._connections.get(loop)) is None:
-            self._drop_closed_loops()
+            _drop_closed_loops(self._connections)
             connection = self._connections[loop] = _Connection()
         return connection
 
@@ -243,10 +250,6 @@ class ServiceModel(ABC, Generic[Client]):
         except ValueError as error:
             raise ModelConfigurationError(model, in_words(error)) from error
 
-    def _drop_closed_loops(self) -> None:
-        for loop in [loop for loop in self._connections if loop.is_closed()]:
-            del self._connections[loop]
-
 
 class _Connection(Generic[Client]):
     """The client of one event loop, the lock under which it is made, and how many calls it is used by."""
@@ -255,6 +258,24 @@ class _Connection(Generic[Client]):
         self.calls = 0
         self.lock = asyncio.Lock()
         self.client: Client | None = None
+
+
+def _lacks_here(sdk: str, extra: str, key_variables: Sequence[str]) -> str | None:
+    return _lacks(sdk, extra, key_variables, has_key=any(map(os.environ.get, key_variables)))
+
+
+def _lacks(sdk: str, extra: str, key_variables: Sequence[str], *, has_key: bool) -> str | None:
+    """What this process lacks: a package, or a key where one of some variables must hold it."""
+    if sdk and find_spec(sdk) is None:
+        return f"the package {sdk} is not installed: pip install {extra!r} where the agents run"
+    if key_variables and not has_key:
+        return f"there is no API key: set {' or '.join(key_variables)} where the agents run, or pass api_key=…"
+    return None
+
+
+def _drop_closed_loops(connections: dict[asyncio.AbstractEventLoop, _Connection[Any]]) -> None:
+    for loop in [loop for loop in connections if loop.is_closed()]:
+        del connections[loop]
 
 
 async def _generator(pieces: AsyncIterator[LlmResponse]) -> AsyncGenerator[LlmResponse, None]:

@@ -17,6 +17,7 @@ from actors.messages.model import LlmRequest, LlmResponse
 from actors.rules.tracing.ids import SpanPlace
 from runtime.telemetry.content import as_json, is_captured, request_content, response_content
 from runtime.telemetry.metrics import Histograms
+from runtime.telemetry.outcomes import token_counts
 from runtime.telemetry.providers import operation_of, provider_of
 from runtime.telemetry.spans import Attributes, context_of, end_span, start_span, traceparent_of
 
@@ -96,13 +97,11 @@ class OtelModelCall(_Call):
         if response.error_code:
             self._error = response.error_code
         if usage is not None:
-            thoughts = usage.thoughts_token_count or 0
-            given = (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
-            said = (usage.candidates_token_count or 0) + thoughts
+            given, said = token_counts(usage)
             counts = {
                 "gen_ai.usage.input_tokens": given,
                 "gen_ai.usage.output_tokens": said,
-                "gen_ai.usage.reasoning.output_tokens": thoughts,
+                "gen_ai.usage.reasoning.output_tokens": usage.thoughts_token_count or 0,
                 "gen_ai.usage.cache_read.input_tokens": usage.cached_content_token_count or 0,
             }
             span.set_attributes({name: count for name, count in counts.items() if count})

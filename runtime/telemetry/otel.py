@@ -11,11 +11,13 @@ from opentelemetry.trace import Span, TracerProvider
 
 from actors.errors import ActorLostError
 from actors.interfaces.telemetry import RunTold, TurnTold
-from actors.messages.protocol.outcomes import Cancelled, Failed
+from actors.messages.protocol.base import TurnRef
+from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 from actors.rules.tracing.ids import parse_traceparent
 from runtime.telemetry.calls import OtelRun
 from runtime.telemetry.metrics import Histograms
+from runtime.telemetry.outcomes import error_type
 from runtime.telemetry.spans import Attributes, choose_ids, end_span, is_sampled, start_span
 
 Told = dict[str, str | int]
@@ -96,6 +98,9 @@ class OtelTelemetry:
         """What the run does in this process."""
         return OtelRun(self._tracer, self._histograms, parse_traceparent(traceparent), agent, key.session)
 
+    def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
+        """Do nothing: `turn` has recorded it, with its span."""
+
     async def flush(self) -> None:
         """Have everything exported that was told so far, or give up after a moment."""
         loop = asyncio.get_running_loop()
@@ -126,11 +131,7 @@ def _facts(told: TurnTold | RunTold) -> Told:
 
 
 def _end(span: Span, told: TurnTold | RunTold, duration: Histogram, attributes: Attributes) -> None:
-    outcome, error = told.outcome, ""
-    if isinstance(outcome, Failed):
-        error = outcome.error_code or "_OTHER"
-    elif isinstance(outcome, Cancelled) and outcome.timeout_s is not None:
-        error = "timeout"
+    error = error_type(told.outcome)
     duration.record(max(0.0, told.ended_s - told.began_s), {**attributes, **({"error.type": error} if error else {})})
     end_span(span, error, ended_s=told.ended_s)
 

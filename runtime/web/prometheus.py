@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from runtime.driver.statistics import RuntimeStatistics
+from runtime.engine.figures import Figure, of_agents, of_counts, of_models
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-GROWING = frozenset(
-    {
-        *("turns", "events", "partials", "commits", "polls"),
-        *("invocations", "transfers", "activations", "passivations", "shared", "replaced"),
-        *("granted", "retried", "retries_refused"),
-    }
-)
-"""Figures that only grow, until their actor is started again; all others go up and down."""
 
 
 def exposition(apps: Mapping[str, RuntimeStatistics], requests: Mapping[tuple[str, int], int], streams: int) -> str:
@@ -35,34 +26,21 @@ def exposition(apps: Mapping[str, RuntimeStatistics], requests: Mapping[tuple[st
         for (name, status), number in sorted(requests.items())
     ]
     for app, figures in apps.items():
-        for name, labels, value in _samples(figures):
-            told = ",".join(f'{label}="{_escaped(text)}"' for label, text in {"app": app, **labels}.items())
-            families.setdefault(name, []).append(f"{name}{{{told}}} {value}")
+        for figure in _figures(figures):
+            name = figure.name + ("_total" if figure.only_grows else "")
+            told = ",".join(f'{label}="{_escaped(text)}"' for label, text in {"app": app, **figure.labels}.items())
+            families.setdefault(name, []).append(f"{name}{{{told}}} {figure.value}")
     lines = []
     for name, samples in families.items():
         lines += [f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}", *samples]
     return "\n".join(lines) + "\n"
 
 
-def _samples(figures: RuntimeStatistics) -> Iterator[tuple[str, dict[str, str], int]]:
-    for kind, counts in (("session", figures.session.counts), ("runner", figures.runner.counts)):
-        for name, value in counts.items():
-            yield _name(kind, name), {}, value
-    agents: Counter[str] = Counter()
-    for agent in figures.agents.values():
-        agents.update(agent.counts)
-    yield "raygrove_agents_live", {}, len(figures.agents)
-    yield "raygrove_agent_processes", {}, len(figures.processes)
-    for name, value in agents.items():
-        # The sum over the agents that live shrinks when one leaves its process.
-        yield f"raygrove_agents_{name}", {}, value
-    for model, calls in figures.models.items():
-        for name, value in calls.items():
-            yield _name("model", name), {"model": model}, value
-
-
-def _name(kind: str, figure: str) -> str:
-    return f"raygrove_{kind}_{figure}" + ("_total" if figure in GROWING else "")
+def _figures(figures: RuntimeStatistics) -> Iterator[Figure]:
+    yield from of_counts("session", figures.session.counts)
+    yield from of_counts("runner", figures.runner.counts)
+    yield from of_agents(figures.agents.values(), len(figures.processes))
+    yield from of_models(figures.models)
 
 
 def _escaped(text: str) -> str:

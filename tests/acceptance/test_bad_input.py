@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from actors import (
     FunctionCall,
     FunctionResponse,
     LlmAgent,
+    LlmRequest,
+    LlmResponse,
     Part,
     RunConfig,
     SequentialAgent,
@@ -33,7 +35,9 @@ from actors.errors import (
     UnknownModelError,
 )
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime import Runtime, Settings
+from runtime.models.openai import OpenAIModel
+from runtime.models.service import ServiceModel
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
@@ -104,13 +108,38 @@ def test_an_agent_whose_model_has_no_key_is_not_started(deploy: Deploy, monkeypa
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
         monkeypatch.delenv(name, raising=False)
     answers = root(sub_agents=[LlmAgent(name="dear", model="gemini-2.5-flash")])
-    with deploy(LlmAgent(name="top", model="gemini-2.5-flash", sub_agents=[answers])) as rt:
+    # Models as objects, one of whose keys only the processes of the deployment have.
+    mute = LlmAgent(name="mute", model=OpenAIModel("gpt-5", api_key_env="ACME_OTHER_KEY"))
+    keyed = LlmAgent(name="keyed", model=Echo(model="echo-1"))
+    top = LlmAgent(name="top", model="gemini-2.5-flash", sub_agents=[answers, mute, keyed])
+    monkeypatch.delenv("ACME_KEY", raising=False)
+    with deploy(top, settings=Settings(env={"ACME_KEY": "k"})) as rt:
         with pytest.raises(ModelConfigurationError, match=r"gemini-2\.5-flash.*GOOGLE_API_KEY"):
             run_turn(rt, "hi")
         assert log(rt) is None
         rt.sessions.create("ada", "s1")
         rt.sessions.append_event("ada", "s1", Event(author="root", content=Content.of_text("hello", role="model")))
         assert author_texts(run_turn(rt, "hi")) == [("root", "fine")]
+        for author in ("mute", "keyed"):
+            rt.sessions.create("ada", author)
+            rt.sessions.append_event("ada", author, Event(author=author, content=Content.of_text("hello", role="model")))
+        before = rt.sessions.get("ada", "mute")
+        with pytest.raises(ModelConfigurationError, match=r"'gpt-5' cannot be used: there is no API key: set ACME_OTHER_KEY"):
+            run_turn(rt, "hi", session_id="mute")
+        assert rt.sessions.get("ada", "mute") == before
+        assert author_texts(run_turn(rt, "hi", session_id="keyed")) == [("keyed", "echo-1 has k")]
+
+
+class Echo(ServiceModel[str]):
+    """A model of a user's, with a key."""
+
+    key_variables = ("ACME_KEY",)
+
+    def connect(self) -> str:
+        return self.key() or "none"
+
+    async def call(self, client: str, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
+        yield LlmResponse(content=Content.of_text(f"{self.model} has {client}", role="model"))
 
 
 class Node(CustomAgent):

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack
 from itertools import count
 
 import pytest
 from pydantic import BaseModel
 
-from actors import Content, Event, LlmAgent, ModelLimits, RunConfig, tool
+from actors import Content, Event, LlmAgent, LlmRequest, LlmResponse, ModelLimits, RunConfig, tool
 from actors.errors import ModelConfigurationError, ModelServiceError
+from actors.interfaces.model import Model, name_of
 from actors.messages.content import Blob, Part
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
+from runtime.models.anthropic import AnthropicModel
 from runtime.models.fallback import FallbackModel
+from runtime.models.gemini import Gemini
 from runtime.models.openai import OpenAIModel
+from runtime.models.service import ServiceModel
 from tests.support.chat_server import ChatServer, MessagesServer, chat, message, said, thought, use
 from tests.support.gemini_server import Failure, GeminiServer, Json, Reply, Request
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 SSE = RunConfig(streaming="sse")
-KEYS = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GROQ_BASE_URL"]
+KEYS = [
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "ACME_API_KEY",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GROQ_API_KEY",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_BASE_URL",
+    "GROQ_BASE_URL",
+]
 
 
 @tool
@@ -201,15 +216,43 @@ def test_trees_of_other_models_answer_by_name_with_transfers_tools_schemas_limit
         assert rt.statistics().models["groq/llama-3.3"]["granted"] == len(chats.requests)
 
 
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        ("openai/gpt-5", "there is no API key: set OPENAI_API_KEY where the agents run"),
-        ("anthropic/claude-sonnet", "there is no API key: set ANTHROPIC_API_KEY where the agents run"),
-    ],
-)
-def test_without_a_key_a_turn_is_refused_and_nothing_is_stored(local: Deploy, model: str, reason: str) -> None:
+class Acme(ServiceModel[object]):
+    """A model of a user's."""
+
+    key_variables = ("ACME_API_KEY",)
+
+    def connect(self) -> object:
+        return object()
+
+    async def call(self, client: object, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
+        yield LlmResponse(content=Content.of_text(f"{request.model} hears you", role="model"))
+
+
+class Particular(Acme):
+    """A model that alone knows what it needs."""
+
+    def missing_configuration(self) -> str | None:
+        return None
+
+
+OPENAI = "there is no API key: set OPENAI_API_KEY where the agents run, or pass api_key=…"
+ANTHROPIC = "there is no API key: set ANTHROPIC_API_KEY where the agents run, or pass api_key=…"
+ACME = "there is no API key: set ACME_API_KEY where the agents run, or pass api_key=…"
+WITHOUT_KEY: list[tuple[str | Model, str]] = [
+    ("openai/gpt-5", f"model 'openai/gpt-5' cannot be used: {OPENAI}"),
+    (OpenAIModel("gpt-5"), f"model 'gpt-5' cannot be used: {OPENAI}"),
+    ("anthropic/claude-sonnet", f"model 'anthropic/claude-sonnet' cannot be used: {ANTHROPIC}"),
+    (AnthropicModel("claude-sonnet"), f"model 'claude-sonnet' cannot be used: {ANTHROPIC}"),
+    (Gemini(model="gemini-2.5-pro"), "model 'gemini-2.5-pro' cannot be used: there is no API key: set GOOGLE_API_KEY"),
+    (FallbackModel([Acme(model="acme-1", api_key="k"), "openai/gpt-5"]), f"cannot be used: openai/gpt-5: {OPENAI}"),
+    (FallbackModel([Particular(model="acme-1"), Acme(model="acme-2")]), f"cannot be used: acme-2: {ACME}"),
+    (Acme(model="acme-1"), f"model 'acme-1' cannot be used: {ACME}"),
+]
+
+
+@pytest.mark.parametrize(("model", "reason"), WITHOUT_KEY, ids=[name_of(model) for model, _ in WITHOUT_KEY])
+def test_without_a_key_a_turn_is_refused_and_nothing_is_stored(local: Deploy, model: str | Model, reason: str) -> None:
     with local(LlmAgent(name="root", model=model)) as rt:
-        with pytest.raises(ModelConfigurationError, match=reason):
+        with pytest.raises(ModelConfigurationError, match=re.escape(reason)):
             run_turn(rt, "hello")
         assert rt.sessions.get("ada", "s1") is None or stored(rt, "s1") == []

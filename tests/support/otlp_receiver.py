@@ -59,14 +59,31 @@ class Received:
         self.spans: list[TakenSpan] = []
         self.histograms: list[Histogram] = []
         self.url = ""
+        self._changed = threading.Condition()
 
     def take(self, path: str, raw: bytes) -> None:
         """Take a request."""
         if path == "/v1/traces":
-            self.spans += _spans(ExportTraceServiceRequest.FromString(raw))
+            with self._changed:
+                self.spans += _spans(ExportTraceServiceRequest.FromString(raw))
+                self._changed.notify_all()
         else:
             assert path == "/v1/metrics", path
             self.histograms += _histograms(ExportMetricsServiceRequest.FromString(raw))
+
+    def of_trace(self, traceparent: str) -> list[TakenSpan]:
+        """The spans of a caller's trace."""
+        place = parse_traceparent(traceparent)
+        return [span for span in self.spans if place is not None and span.trace_id == place.trace_id]
+
+    def wait_for(self, traceparent: str, names: Counter[str], timeout_s: float) -> None:
+        """Wait until a caller's trace has spans of these names, each as often, and no others."""
+        with self._changed:
+            came = self._changed.wait_for(lambda: self._names(traceparent) == names, timeout_s)
+        assert came, f"came: {self._names(traceparent)}"
+
+    def _names(self, traceparent: str) -> Counter[str]:
+        return Counter(span.name for span in self.of_trace(traceparent))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import msgspec
 from actors.errors import FencedError, PluginFailedError, RaygroveError, RequestError
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
+from actors.messages.event import now_s
 from actors.refs.session import SessionRef
 from actors.runner.dispatch import Dispatch
 from actors.runner.events import RunnerEvents, failed
@@ -96,11 +97,15 @@ class TurnTasks:
         self._table.remove(turn)
         is_closed = isinstance(outcome, p.Finished) and outcome.closed
         if is_closed or await self._close(turn, outcome):
-            turn.trace.end(turn.agent, outcome)
+            self._tell(turn, outcome)
         elif turn.is_cancelled and not turn.is_replaced:
             # The cancel came just after its last event had closed it.
             finished = p.Finished(agent=turn.agent)
-            turn.trace.end(turn.agent, finished, left=finished)
+            self._tell(turn, finished, left=finished)
+
+    def _tell(self, turn: RunningTurn, outcome: p.AnyOutcome, left: p.AnyOutcome | None = None) -> None:
+        turn.trace.end(turn.agent, outcome, left)
+        self._telemetry.turn_took(turn.ref, max(0.0, now_s() - turn.message.event.timestamp), outcome)
 
     async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
         """How the turn ends, whatever goes wrong in it."""

@@ -1,4 +1,4 @@
-"""Builds Session actors and Runners, in their own processes."""
+"""Builds Session actors, Runners and the limiter, in their own processes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.limiter.actor import LimiterActor
 from actors.messages.codec import decode
 from actors.messages.session import Shard
 from actors.messages.topology import Topology
@@ -22,9 +23,11 @@ from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.directory import RayDirectory
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
 from runtime.cluster.processes.ray_processes import RayProcesses
+from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor
 from runtime.cluster.transport.wires import Wires
+from runtime.engine.figures import of_counts, of_models
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
 from runtime.logs.options import LogOptions
 from runtime.settings import Settings
@@ -89,7 +92,17 @@ def build_session(spec: SessionSpec) -> Actor:
         store_timeout_s=spec.settings.store_timeout_s,
         limits=spec.settings.limits,
     )
-    return SessionActor(environment, spec.name, spec.shard)
+    session = SessionActor(environment, spec.name, spec.shard)
+    metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
+    metrics.start(lambda: of_counts("session", session.figures().counts))
+    return session
+
+
+def build_limiter(app_name: str, settings: Settings) -> Actor:
+    """Build the actor that limits models."""
+    limiter = LimiterActor(settings.model_limits, limiter_name(app_name))
+    RayMetrics(settings, app_name, limiter.name).start(lambda: of_models(limiter.figures().models))
+    return limiter
 
 
 def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, StartedMcpServers]:
@@ -108,6 +121,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
     processes = RayProcesses(spec.tree, core, wires, spec.artifact_store, partial(host_name, app_name), settings, spec.logs)
     servers = StartedMcpServers(app_name, settings, wires, spec.logs)
     directory = RayDirectory(spec.tree, processes, settings, servers)
+    metrics = RayMetrics(settings, app_name, spec.name)
     environment = RunnerEnvironment(
         session=session_ref(wires, sessions, settings.restart_timeout_s),
         directory=directory,
@@ -116,7 +130,8 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
         limits=settings.limits,
         store_timeout_s=settings.store_timeout_s,
         host_limit=directory.limit,
-        telemetry=process_telemetry(settings, app_name),
+        telemetry=metrics.telemetry(process_telemetry(settings, app_name)),
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
+    metrics.start(lambda: of_counts("runner", runner.figures().counts))
     return runner, directory, servers

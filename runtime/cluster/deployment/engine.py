@@ -12,13 +12,12 @@ from functools import partial
 import ray
 
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
-from actors.limiter.actor import LimiterActor
 from actors.messages.codec import encode
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.deployment.core_builders import RunnerSpec, SessionSpec, build_runner, build_session
+from runtime.cluster.deployment.core_builders import RunnerSpec, SessionSpec, build_limiter, build_runner, build_session
 from runtime.cluster.deployment.deployed import DeployedEngine, DeploymentInfo
 from runtime.cluster.deployment.names import actor_names, limiter_name
 from runtime.cluster.deployment.shared_models import SharedModels, is_shared
@@ -30,7 +29,7 @@ from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import PlanPeers
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import WireOptions
-from runtime.engine.deployment import Deployment, model_names, slow_imports
+from runtime.engine.deployment import Deployment, model_checks, slow_imports
 from runtime.engine.store_urls import check_artifact_folder
 from runtime.logs.options import log_options
 
@@ -162,7 +161,7 @@ class RayEngine(DeployedEngine):
 
     def _start_limiter(self) -> Handle:
         name = limiter_name(self._deployment.app_name)
-        build = partial(LimiterActor, self._settings.model_limits, name)
+        build = partial(build_limiter, self._deployment.app_name, self._settings)
         refusal = "the limits of models cannot travel"
         return self._starter.start(
             LimiterHost, name, refusal=refusal, content=(build, self._reached_by), max_concurrency=ANY_NUMBER
@@ -171,7 +170,7 @@ class RayEngine(DeployedEngine):
     def _packed_tree(self) -> PackedTree:
         tree = self._deployment.tree
         definitions = self._packing.result() if self._packing is not None else pack_tree(tree, self._models.replacement)
-        return PackedTree(definitions, tree.process_groups, slow_imports(tree), model_names(tree))
+        return PackedTree(definitions, tree.process_groups, slow_imports(tree), model_checks(tree))
 
     def _start_runner(self, shard: Shard, tree: PackedTree, plans: Mapping[str, bytes]) -> Handle:
         deployment, settings = self._deployment, self._settings

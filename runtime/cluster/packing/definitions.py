@@ -32,6 +32,7 @@ from runtime.cluster.packing.chunks import pickled
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
 from runtime.cluster.packing.obstacles import keys_in
 from runtime.cluster.packing.sources import install_sources, sources_of
+from runtime.engine.deployment import ModelCheck
 
 logger = logging.getLogger(__name__)
 
@@ -155,13 +156,13 @@ class PackedTree:
         definitions: of all agents.
         process_groups: of the agents that cannot live in any process.
         modules: slow imports to preload where agents will live.
-        models: the models of agents that name one, by agent.
+        models: what tells whether the models of agents can be used, by agent.
     """
 
     definitions: PackedDefinitions
     process_groups: Mapping[str, ProcessGroup]
     modules: Sequence[str]
-    models: Mapping[str, str]
+    models: Mapping[str, ModelCheck]
 
 
 def pack_tree(tree: AgentTree, replace_model: Callable[[str | Model], str | Model]) -> PackedDefinitions:

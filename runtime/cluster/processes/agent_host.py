@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.actor import Actor
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
@@ -24,13 +23,14 @@ from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.ray_actors import put_up_title
 from runtime.cluster.transport.wires import Listener, Wires
+from runtime.engine.figures import Figure, of_agents
 from runtime.engine.watched_threads import WatchedThreads
 
 SHOWN_NAMES = 3
 """Agents that the title of a process names."""
 
 
-class HostedActors(dict[int, Actor]):
+class HostedActors(dict[int, AgentActor]):
     """The actors of the agents in a process, by slot.
 
     Attributes:
@@ -38,6 +38,10 @@ class HostedActors(dict[int, Actor]):
     """
 
     new_title = ""
+
+    def figures(self) -> Iterator[Figure]:
+        """The figures of the agents that live in the process."""
+        return of_agents((actor.figures() for actor in self.values()), 1 if self else 0)
 
     async def receive(self, raw: bytes, slot: int) -> bytes:
         """Hand a message to an actor and return its reply."""
@@ -70,17 +74,17 @@ class AgentHost:
 
     def __init__(
         self,
-        build_environment: Callable[[Wires, Callable[[], int]], AgentEnvironment],
+        build_environment: Callable[[Wires, Callable[[], int], str, Callable[[], Iterable[Figure]]], AgentEnvironment],
         name: str,
         core: CoreHandles,
         threads: int,
     ) -> None:
         self._threads = WatchedThreads(threads, self._ask_for_replacement)
         self._wires = Wires(core.wires)
-        self._environment = build_environment(self._wires, lambda: self._threads.left)
         self._name = name
         self._core = core
         self._actors = HostedActors()
+        self._environment = build_environment(self._wires, lambda: self._threads.left, name, self._actors.figures)
         self._names: dict[int, str] = {}
         self._stopping: set[asyncio.Task[bytes]] = set()
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
@@ -123,7 +127,7 @@ class AgentHost:
         self._show_names()
         return Activated(os.getpid(), _private_bytes()), endpoint
 
-    def _build(self, packed: bytes) -> tuple[Actor, str]:
+    def _build(self, packed: bytes) -> tuple[AgentActor, str]:
         spec = unpack(packed)
         name_output(self._name, spec.name)
         actor = AgentActor(spec, self._environment, self._name)

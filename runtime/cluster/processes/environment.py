@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ray import cloudpickle
 
@@ -13,10 +13,12 @@ from actors.interfaces.stores import ArtifactStore
 from actors.refs.mcp import McpServers
 from actors.refs.runner import RunnerRef
 from runtime.cluster.logs.process import ProcessLogs, to_runner
+from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.tool_tasks import ToolTasks
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
 from runtime.cluster.transport.proxies import FoundMcpServers, RemotePlans
 from runtime.cluster.transport.wires import Wires
+from runtime.engine.figures import Figure
 from runtime.engine.store_urls import open_artifact_store
 from runtime.engine.variables import set_variables
 from runtime.logs.options import LogOptions
@@ -32,6 +34,8 @@ def build_environment(
     log_options: LogOptions,
     wires: Wires,
     threads_left: Callable[[], int],
+    name: str,
+    figures: Callable[[], Iterable[Figure]],
 ) -> AgentEnvironment:
     """Build what all agents in a process share: clients of the core actors, artifacts, models, tool tasks, logs and telemetry.
 
@@ -40,12 +44,16 @@ def build_environment(
     Args:
         wires: of the process.
         threads_left: see AgentEnvironment.
+        name: the process's.
+        figures: those of its agents now.
     """
     set_variables(settings.variables)
     restart_timeout_s = settings.restart_timeout_s
     (runner,) = core.runners
     logs = ProcessLogs(log_options, "agents", to_runner(runner))
-    telemetry = process_telemetry(settings, log_options.app_name)
+    metrics = RayMetrics(settings, log_options.app_name, name)
+    metrics.start(figures)
+    telemetry = metrics.telemetry(process_telemetry(settings, log_options.app_name))
 
     async def hand_on() -> None:
         await asyncio.gather(asyncio.to_thread(logs.hand_on), telemetry.flush())
