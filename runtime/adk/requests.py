@@ -7,7 +7,7 @@ from typing import Any
 from google.adk.models.llm_request import LlmRequest as AdkRequest
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
-from pydantic import SerializerFunctionWrapHandler, field_serializer
+from pydantic import ConfigDict, SerializerFunctionWrapHandler, field_serializer
 
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
@@ -30,6 +30,9 @@ _UNCHANGING = (str, int, float, bool)
 
 class RunRequest(AdkRequest):  # type: ignore[misc]
     """ADK's request, whose contents are converted when they are looked at."""
+
+    # Building the schema takes 80 ms, and only a request that is dumped needs it.
+    model_config = ConfigDict(defer_build=True)
 
     @field_serializer("contents", mode="wrap")
     def _whole(self, contents: Any, serialize: SerializerFunctionWrapHandler) -> Any:
@@ -54,13 +57,17 @@ class RequestView:
         self._ours = ours
         # Looking at a draft makes it one, and most callbacks look at few contents.
         contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else own_contents(ours.contents)
+        self._contents = LazyList(contents, Content, genai_content)
         config = _config(ours)
         self._before = _as_it_is(config, ours)
-        # Pydantic would make the configuration of live models anew, which costs more.
-        self.adk = RunRequest(
-            model=ours.model or None, config=config, live_connect_config=_NO_LIVE.model_copy(), tools_dict=dict(tools or {})
+        # Validating would convert the contents, and build the schema.
+        self.adk = RunRequest.model_construct(
+            model=ours.model or None,
+            contents=self._contents,
+            config=config,
+            live_connect_config=_NO_LIVE.model_copy(),
+            tools_dict=dict(tools or {}),
         )
-        self.adk.contents = self._contents = LazyList(contents, Content, genai_content)
 
     def carry_back(self) -> None:
         """Take over into raygrove's request what has changed in ADK's."""

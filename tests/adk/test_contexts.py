@@ -74,5 +74,5 @@ def test_a_context_is_made_when_it_is_looked_at(local: Deploy, monkeypatch: pyte
     before, (call_id, kept, kind), after = seen
     assert (type(before), type(after)) == (UnreadContext, UnreadContext)
     assert (call_id, kept, kind) == ("another", 1, AdkContext)
-    # Of before_agent, its copy and before_tool: neither before_model nor the tool looks at its own.
-    assert len(made) == 3
+    # Of before_agent, its copy, before_tool, and the tool, whose FunctionTool asks for consent: not of before_model.
+    assert len(made) == 4
