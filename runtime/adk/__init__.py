@@ -4,9 +4,18 @@ ADK's objects do what their users wrote: callbacks, tools, models, `_run_async_i
 agent answers, the log, state, artifacts, memory and limits, is raygrove's.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from actors.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from runtime.adk.convert import Adapted, from_adk
+
+__all__ = ["Adapted", "from_adk"]
 
 
 def _require_adk() -> None:
@@ -21,6 +30,9 @@ def _require_adk() -> None:
 
 _require_adk()
 
-from runtime.adk.convert import Adapted, from_adk  # noqa: E402
 
-__all__ = ["Adapted", "from_adk"]
+def __getattr__(name: str) -> object:
+    # The processes of agents import what their agents are made of, and convert no tree.
+    if name in __all__:
+        return getattr(import_module("runtime.adk.convert"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

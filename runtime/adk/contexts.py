@@ -5,7 +5,7 @@ This module alone depends on how ADK's contexts, and raygrove's, are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Never
 
 from google.adk.agents.context import Context
@@ -20,7 +20,8 @@ from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.context import ReadonlyContext as OwnReadonlyContext
 from actors.errors import DefinitionError, RequestError
 from actors.messages.event import Event
-from runtime.adk.contents import LazyList, adk_event, genai_content
+from actors.messages.llm.lazy_list import LazyList
+from runtime.adk.contents import adk_event, genai_content
 from runtime.adk.services import Artifacts, Memory, Sessions
 from runtime.adk.state import StateCopy
 
@@ -38,6 +39,34 @@ class AdkContext(Context):  # type: ignore[misc]
     def request_confirmation(self, *, hint: str | None = None, payload: Any | None = None) -> None:
         """Refused: a tool that needs the user's consent says so when it is defined."""
         _refuse("request_confirmation", "define the tool as FunctionTool(func, require_confirmation=True)")
+
+
+class UnreadContext(AdkContext):
+    """A context that becomes an AdkContext as soon as user code looks at it: making one costs more than most callbacks do.
+
+    Args:
+        make: makes its InvocationContext.
+        function_call_id: the call, for the context of a tool.
+    """
+
+    def __init__(self, make: Callable[[], InvocationContext], function_call_id: str | None) -> None:
+        self.__dict__.update(_make=make, _call_id=function_call_id)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # Python asks for these when it copies an object, which is no look at it.
+            raise AttributeError(name)
+        self._read()
+        return getattr(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._read()
+        setattr(self, name, value)
+
+    def _read(self) -> None:
+        make, call_id = self.__dict__.pop("_make"), self.__dict__.pop("_call_id")
+        object.__setattr__(self, "__class__", AdkContext)
+        Context.__init__(self, make(), function_call_id=call_id)
 
 
 class RunSession(Session):  # type: ignore[misc]
@@ -106,8 +135,7 @@ def readonly_context(agent: Any, ours: OwnReadonlyContext, app_name: str) -> Rea
 
 def callback_context(agent: Any, ours: CallbackContext, app_name: str) -> AdkContext:
     """The context of a callback, or with a call's id that of a tool."""
-    call_id = getattr(ours, "function_call_id", None)
-    return AdkContext(invocation_context(agent, ours, app_name), function_call_id=call_id)
+    return UnreadContext(lambda: invocation_context(agent, ours, app_name), getattr(ours, "function_call_id", None))
 
 
 def tool_context(agent: Any, ours: CallbackContext, app_name: str, *, is_confirmed: bool = False) -> AdkContext:
@@ -130,6 +158,8 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
     Raises:
         DefinitionError: it asked for something that raygrove has no counterpart for.
     """
+    if isinstance(context, UnreadContext):
+        return
     actions = context.actions
     carry_state(context._invocation_context, ours)
     for key, value in actions.state_delta.items():

@@ -7,15 +7,37 @@ from typing import Any
 from google.adk.models.llm_request import LlmRequest as AdkRequest
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
+from pydantic import ConfigDict, SerializerFunctionWrapHandler, field_serializer
 
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.drafts import ContentDrafts
+from actors.messages.llm.drafts import ContentDrafts, own_contents
+from actors.messages.llm.lazy_list import LazyList
 from actors.messages.model import FunctionDeclaration, LlmRequest
-from runtime.adk.contents import LazyList, genai_content, own_content
+from runtime.adk.contents import genai_content, own_content
 
 _OWN_FIELDS = {"system_instruction", "tools", "response_schema", "response_json_schema"}
 """Fields of a GenerateContentConfig that raygrove's request has beside its config."""
+
+_GIVEN_BESIDE = ("tools", "system_instruction")
+"""Fields of raygrove's config that are converted by themselves."""
+
+_NO_CONFIG, _NO_LIVE = types.GenerateContentConfig(), types.LiveConnectConfig()
+"""Copied for each request, which takes a third of the time of making one."""
+
+_UNCHANGING = (str, int, float, bool)
+
+
+class RunRequest(AdkRequest):  # type: ignore[misc]
+    """ADK's request, whose contents are converted when they are looked at."""
+
+    # Building the schema takes 80 ms, and only a request that is dumped needs it.
+    model_config = ConfigDict(defer_build=True)
+
+    @field_serializer("contents", mode="wrap")
+    def _whole(self, contents: Any, serialize: SerializerFunctionWrapHandler) -> Any:
+        # Pydantic reads past the methods of a list.
+        return serialize(list(contents))
 
 
 class RequestView:
@@ -34,24 +56,28 @@ class RequestView:
     def __init__(self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None) -> None:
         self._ours = ours
         # Looking at a draft makes it one, and most callbacks look at few contents.
-        contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else ours.contents
+        contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else own_contents(ours.contents)
         self._contents = LazyList(contents, Content, genai_content)
-        self._given = list(contents)
-        self.adk = AdkRequest(model=ours.model or None, config=_config(ours), tools_dict=dict(tools or {}))
-        self.adk.contents = self._contents
+        config = _config(ours)
+        self._before = _as_it_is(config, ours)
+        # Validating would convert the contents, and build the schema.
+        self.adk = RunRequest.model_construct(
+            model=ours.model or None,
+            contents=self._contents,
+            config=config,
+            live_connect_config=_NO_LIVE.model_copy(),
+            tools_dict=dict(tools or {}),
+        )
 
     def carry_back(self) -> None:
         """Take over into raygrove's request what has changed in ADK's."""
         ours, request = self._ours, self.adk
         ours.model = request.model or ours.model
-        contents = list(request.contents.raw() if isinstance(request.contents, LazyList) else request.contents)
-        if contents != self._given:
-            ours.contents = [own_content(content) for content in contents]
-        # Made anew in place of a deep copy, which costs more.
-        before = _config(ours)
-        if request.config == before:
+        if request.contents is not self._contents or not self._contents.is_as_given():
+            self._carry_contents(request.contents)
+        config, before = request.config, self._before
+        if config == before:
             return
-        config = request.config
         others = [tool for tool in config.tools or [] if not getattr(tool, "function_declarations", None)]
         fields = config.model_dump(mode="json", exclude_none=True, exclude=_OWN_FIELDS)
         if others:
@@ -72,15 +98,32 @@ class RequestView:
             for declared in getattr(tool, "function_declarations", None) or ()
         ]
 
+    def _carry_contents(self, given: list[Any]) -> None:
+        contents = given.restored(own_content) if isinstance(given, LazyList) else list(map(own_content, given))
+        if isinstance(self._ours.contents, ContentDrafts):
+            # It knows which of them are messages already.
+            self._ours.contents[:] = contents
+        else:
+            self._ours.contents = contents
+
 
 def _config(ours: LlmRequest) -> types.GenerateContentConfig:
-    config = types.GenerateContentConfig(**{name: value for name, value in ours.config.items() if name != "tools"})
-    config.system_instruction = ours.system_instruction or None
-    config.tools = [*_functions(ours.tools), *_other_tools(ours.config)] or None
+    given = {name: value for name, value in ours.config.items() if name not in _GIVEN_BESIDE}
+    config = types.GenerateContentConfig(**given) if given else _NO_CONFIG
+    more: dict[str, Any] = {"system_instruction": ours.system_instruction or None}
+    more["tools"] = [*_functions(ours.tools), *_other_tools(ours.config)] or None
     if ours.output_schema is not None:
-        config.response_json_schema = ours.output_schema
-        config.response_mime_type = config.response_mime_type or "application/json"
-    return config
+        more["response_json_schema"] = ours.output_schema
+        more["response_mime_type"] = config.response_mime_type or "application/json"
+    return config.model_copy(update=more)
+
+
+def _as_it_is(config: types.GenerateContentConfig, ours: LlmRequest) -> types.GenerateContentConfig:
+    """The same configuration, which does not change with it."""
+    if all(value is None or isinstance(value, _UNCHANGING) for value in vars(config).values()):
+        return config.model_copy()
+    # Made anew in place of a deep copy, which costs more.
+    return _config(ours)
 
 
 def own_declaration(given: types.FunctionDeclaration) -> FunctionDeclaration:

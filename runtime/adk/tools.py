@@ -86,7 +86,8 @@ class AdkTool(Tool):
     async def run(self, args: JsonObject, context: ToolContext) -> Any:
         """Run ADK's tool; a sync function in a thread."""
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name, is_confirmed=self.require_confirmation)
-        theirs._invocation_context.credential_by_key.update(self.credentials)
+        if self.credentials:
+            theirs._invocation_context.credential_by_key.update(self.credentials)
         if self._blocks:
             result = await in_thread(_in_own_loop, tool=self.adk, args=args, context=theirs)
         else:

@@ -8,7 +8,6 @@ from typing import Any
 
 from google.adk.agents.context import Context
 from google.adk.agents.readonly_context import ReadonlyContext as AdkReadonlyContext
-from google.adk.auth.credential_manager import CredentialManager
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 
@@ -77,6 +76,9 @@ class AdkToolset(Toolset):
         config = self._adk.get_auth_config()
         if not config:
             return
+        # It brings fastapi and clients of OAuth: a quarter of what the adapter takes to import.
+        from google.adk.auth.credential_manager import CredentialManager
+
         try:
             credential = await CredentialManager(config.model_copy(deep=True)).get_auth_credential(Context(theirs))
         except ValueError as error:

@@ -49,6 +49,8 @@ class RequestBuilder:
             config=GenerateContentConfig(agent.generate_content_config),
             output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
         )
+        if self._is_changed:
+            request.contents = ContentDrafts(request.contents)
         request.system_instruction = await self._prompt.system_instruction()
         if agent.planner is not None:
             agent.planner.process_request(request, context)
@@ -56,7 +58,6 @@ class RequestBuilder:
             agent.code_executor.process_request(request)
         if not self._is_changed:
             return request
-        request.contents = ContentDrafts(request.contents)
         # The agent's configuration is not to be changed with the request.
         request.config = GenerateContentConfig.of(request.config)
         request.tools_dict.update((name, tools[name]) for name in declared)

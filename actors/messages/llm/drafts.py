@@ -6,8 +6,8 @@ set. It is made only for callbacks, and what they leave becomes a message again:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import SupportsIndex, TypeVar, cast, get_origin, overload
+from collections.abc import Iterable, Sequence
+from typing import TypeVar, cast, get_origin
 
 import msgspec
 
@@ -16,6 +16,7 @@ from actors.errors.user_code import error_text, is_interrupt
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.fields import Fields
+from actors.messages.llm.lazy_list import LazyList
 from actors.messages.model import LlmResponse
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -77,35 +78,22 @@ def draft_of_response(response: LlmResponse) -> LlmResponse:
     return draft
 
 
-class ContentDrafts(list[Content]):
+class ContentDrafts(LazyList):
     """The conversation of a request, of which each content becomes a draft when it is looked at.
 
-    A long conversation costs nothing where callbacks look at its end only. Contents may be google-genai's, too.
+    A long conversation costs nothing where callbacks look at its end only. Contents of google-genai may be
+    added, too.
+
+    Args:
+        contents: the conversation: messages, as models get them.
     """
 
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Content: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Content]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Content | list[Content]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        content = super().__getitem__(index)
-        if type(content) is Content:
-            content = self[index] = draft_of_content(own_content(content))
-        return content
-
-    def __iter__(self) -> Iterator[Content]:
-        for index in range(len(self)):
-            if index < len(self):
-                yield self[index]
-
-    def __reversed__(self) -> Iterator[Content]:
-        return (self[index] for index in reversed(range(len(self))))
+    def __init__(self, contents: Iterable[Content]) -> None:
+        super().__init__(contents, Content, lambda content: draft_of_content(own_content(content)))
 
     def settled(self) -> list[Content]:
         """The contents as messages. Raises what `own_content` raises."""
-        return own_contents(super().__iter__())
+        return self.restored(own_content)
 
 
 def own_contents(given: Iterable[object]) -> list[Content]:

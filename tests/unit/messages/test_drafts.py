@@ -53,7 +53,7 @@ def test_contents_become_drafts_when_they_are_looked_at() -> None:
     assert [each.role for each in reversed(contents)] == ["model", "user", "model"]
     changed: Any = contents[1]
     changed.role = "model"
-    contents.insert(0, types.UserContent(parts=[types.Part(text="theirs")]))  # type: ignore[arg-type]
+    contents.insert(0, types.UserContent(parts=[types.Part(text="theirs")]))
     settled = contents.settled()
     assert [each.role for each in settled] == ["user", "model", "model", "model"]
     assert {type(each) for each in settled} == {Content}
