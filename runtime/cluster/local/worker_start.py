@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -101,7 +100,7 @@ def import_light_ray() -> None:
             import_module("ray._common.usage.usage_lib")
 
 
-class AfterImport(MetaPathFinder):
+class AfterImport:
     """Calls a function once, after the first of some modules has been imported."""
 
     def __init__(self, names: Sequence[str], then: Callable[[], None]) -> None:
