@@ -1,4 +1,4 @@
-"""Builds Session actors, Runners and the limiter, in their own processes."""
+"""Builds Session actors and Runners, in their own processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
-from actors.limiter.actor import LimiterActor
 from actors.messages.codec import decode
 from actors.messages.session import Shard
 from actors.messages.topology import Topology
@@ -27,7 +26,7 @@ from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor
 from runtime.cluster.transport.wires import Wires
-from runtime.engine.figures import of_counts, of_models
+from runtime.engine.figures import of_counts
 from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
 from runtime.logs.options import LogOptions
 from runtime.settings import Settings
@@ -96,13 +95,6 @@ def build_session(spec: SessionSpec) -> Actor:
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
     metrics.start(lambda: of_counts("session", session.figures().counts))
     return session
-
-
-def build_limiter(app_name: str, settings: Settings) -> Actor:
-    """Build the actor that limits models."""
-    limiter = LimiterActor(settings.model_limits, limiter_name(app_name))
-    RayMetrics(settings, app_name, limiter.name).start(lambda: of_models(limiter.figures().models))
-    return limiter
 
 
 def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, StartedMcpServers]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
 from actors.errors import UnknownModelError
+from actors.interfaces.model import Model
 from actors.messages.model import LlmRequest, LlmResponse
+from actors.testing import PatternModel
+from runtime.models.fallback import FallbackModel
 from runtime.models.gemini import Gemini
 from runtime.models.openai import OpenAIModel
 from runtime.models.pool import ModelPool
-from runtime.models.registry import FACTORIES, missing, resolve
+from runtime.models.registry import FACTORIES, check_of, missing, resolve
 
 VARIABLES = [
     "OPENAI_API_KEY",
@@ -158,3 +163,41 @@ def test_asking_what_is_missing_does_not_load_the_sdk() -> None:
         "assert not {'google.genai', 'openai', 'anthropic', 'httpx2'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+class Acme(OpenAIModel):
+    """A class of a user's, which only processes of agents can load."""
+
+
+class Particular(OpenAIModel):
+    """A class that alone knows where its key is."""
+
+    def key(self, environ: Mapping[str, str] = os.environ) -> str | None:
+        return "k"
+
+
+@pytest.mark.parametrize(
+    "model", [OpenAIModel("gpt-5", api_key="sk-1"), Gemini(model="gemini-2.5-pro", api_key="sk-1"), Acme("gpt-5", api_key="sk-1")]
+)
+def test_a_check_travels_without_key_and_class(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = pickle.dumps(FallbackModel([model, "ollama/qwen3"]).configuration_check())
+    assert b"sk-1" not in packed
+    assert __name__.encode() not in packed
+    for name in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    assert pickle.loads(packed)() is None
+
+
+def test_a_check_says_what_the_model_would_say_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Acme("gpt-5")
+    check = check_of(model)
+    assert check is not None
+    for value in ("", "k"):
+        monkeypatch.setenv("OPENAI_API_KEY", value)
+        assert check() == model.missing_configuration()
+        assert (check() is None) == bool(value)
+
+
+def test_models_that_only_they_themselves_know_have_no_check() -> None:
+    assert check_of(Particular("gpt-5")) is None
+    assert check_of(PatternModel([], default="hi")) is None
