@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from contextvars import copy_context
+from threading import local
 from typing import Any
 
 from google.adk.tools.base_tool import BaseTool
@@ -98,5 +100,21 @@ class AdkTool(Tool):
         return {"result": result} if isinstance(result, BaseModel) else result
 
 
+class _Loop:
+    """An event loop of one thread, which ends with the thread. Making one for each call takes as long as ten calls."""
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+
+    def __del__(self) -> None:
+        self.runner.close()
+
+
+_of_thread = local()
+
+
 def _in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:
-    return asyncio.run(tool.run_async(args=args, tool_context=context))
+    loop: _Loop | None = getattr(_of_thread, "loop", None)
+    if loop is None:
+        loop = _of_thread.loop = _Loop()
+    return loop.runner.run(tool.run_async(args=args, tool_context=context), context=copy_context())
