@@ -19,7 +19,7 @@ from actors.errors.user_code import in_thread
 from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.adk import contexts
-from runtime.adk.callbacks import Source
+from runtime.adk.contexts import Source
 from runtime.adk.requests import RequestView, own_declaration
 
 logger = logging.getLogger(__name__)
