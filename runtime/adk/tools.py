@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from contextvars import copy_context
 from threading import local
 from typing import Any
 
@@ -104,17 +103,18 @@ class _Loop:
     """An event loop of one thread, which ends with the thread. Making one for each call takes as long as ten calls."""
 
     def __init__(self) -> None:
-        self.runner = asyncio.Runner()
+        self.loop = asyncio.new_event_loop()
 
     def __del__(self) -> None:
-        self.runner.close()
+        # It may be the last that a process does, in a thread whose own loop runs: so nothing may be run to the end here.
+        self.loop.close()
 
 
 _of_thread = local()
 
 
 def _in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:
-    loop: _Loop | None = getattr(_of_thread, "loop", None)
-    if loop is None:
-        loop = _of_thread.loop = _Loop()
-    return loop.runner.run(tool.run_async(args=args, tool_context=context), context=copy_context())
+    own: _Loop | None = getattr(_of_thread, "own", None)
+    if own is None:
+        own = _of_thread.own = _Loop()
+    return own.loop.run_until_complete(tool.run_async(args=args, tool_context=context))
