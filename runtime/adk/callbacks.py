@@ -4,75 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import msgspec
 from google.adk.planners.base_planner import BasePlanner as AdkBasePlanner
 from google.adk.planners.built_in_planner import BuiltInPlanner as AdkBuiltInPlanner
 from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.base_toolset import BaseToolset
-from google.adk.tools.function_tool import FunctionTool
 
 from actors.definitions.planners.base import BasePlanner
 from actors.definitions.planners.built_in import BuiltInPlanner
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
-from actors.errors import DefinitionError
 from actors.errors.user_code import in_thread
 from actors.messages.content import Content, Part
 from actors.messages.model import LlmRequest, LlmResponse
 from runtime.adk import contexts
 from runtime.adk.contents import adk_response, genai_part, own_content, own_part, own_response
+from runtime.adk.contexts import Source
 from runtime.adk.requests import RequestView
-
-_DEFINED = ("model", "instruction", "global_instruction", "static_instruction", "description", "output_key", "output_schema")
-"""Fields of an agent that a callback must not change: they were read when the tree was made."""
-
-
-class Source:
-    """An ADK agent as it was defined, and the app that it belongs to: what every converted part of it refers to.
-
-    Attributes:
-        agent: the ADK agent.
-        app_name: the app.
-    """
-
-    def __init__(self, agent: Any, app_name: str) -> None:
-        self.agent = agent
-        self.app_name = app_name
-        self._fields = self._now()
-
-    def _now(self) -> dict[str, Any]:
-        return {
-            **{name: getattr(self.agent, name, None) for name in _DEFINED},
-            "tools": [id(tool) for tool in getattr(self.agent, "tools", ())],
-        }
-
-    @cached_property
-    def tools(self) -> dict[str, BaseTool]:
-        """The agent's tools by name, as requests have them; those of its toolsets are known to the toolsets only."""
-        given = [tool for tool in getattr(self.agent, "tools", ()) if not isinstance(tool, BaseToolset)]
-        tools = [tool if isinstance(tool, BaseTool) else FunctionTool(tool) for tool in given]
-        return {tool.name: tool for tool in tools}
-
-    def check_unchanged(self) -> None:
-        """Check that user code has not changed the definition. Raises DefinitionError, which names the field."""
-        now = self._now()
-        for name, value in self._fields.items():
-            if now[name] is not value and now[name] != value:
-                if name != "tools":
-                    setattr(self.agent, name, value)
-                raise DefinitionError(
-                    f"a callback or tool has set {name!r} of agent {self.agent.name!r}: definitions do not change. "
-                    "Change the request in a before_model_callback, or make the instruction a function"
-                )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"agent": self.agent, "app_name": self.app_name}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._fields = self._now()
+from runtime.adk.tools import AdkTool
 
 
 async def call(function: Callable[..., Any], **arguments: Any) -> Any:
@@ -81,6 +30,11 @@ async def call(function: Callable[..., Any], **arguments: Any) -> Any:
         return await function(**arguments)
     result = await in_thread(function, **arguments)
     return await result if inspect.isawaitable(result) else result
+
+
+def request_view(request: LlmRequest, source: Source) -> RequestView:
+    """A request as ADK's callbacks have it. The tools that they append to it can be called."""
+    return RequestView(request, source.tools, lambda tool: AdkTool(source, tool))
 
 
 class _Converted:
@@ -124,7 +78,7 @@ class BeforeModel(_Converted):
     async def __call__(self, ours: CallbackContext, request: LlmRequest) -> LlmResponse | None:
         """Call them, on the request as ADK has it; the response is what one returned in place of the call."""
         context = self._context(ours)
-        view = RequestView(request, self._source.tools)
+        view = request_view(request, self._source)
         result = await self._first(callback_context=context, llm_request=view.adk)
         view.carry_back()
         contexts.carry_back(context, ours)
@@ -137,8 +91,8 @@ class AfterModel(_Converted):
     async def __call__(self, ours: CallbackContext, response: LlmResponse) -> LlmResponse | None:
         """Call them; changes in place count as well."""
         context = self._context(ours)
-        theirs = adk_response(response)
-        before = theirs.model_copy(deep=True)
+        # Made twice in place of a deep copy, which costs more.
+        theirs, before = adk_response(response), adk_response(response)
         result = await self._first(callback_context=context, llm_response=theirs)
         result = theirs if result is None else result
         contexts.carry_back(context, ours)

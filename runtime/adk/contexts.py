@@ -6,6 +6,7 @@ This module alone depends on how ADK's contexts, and raygrove's, are made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, Never
 
 from google.adk.agents.context import Context
@@ -13,6 +14,9 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.agents.run_config import RunConfig
 from google.adk.sessions.session import Session
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from pydantic import PrivateAttr
 
@@ -27,6 +31,56 @@ from runtime.adk.state import StateCopy
 
 _RUN_CONFIG = RunConfig()
 """Copied for each context, which takes a tenth of the time of making one."""
+
+
+_DEFINED = ("model", "instruction", "global_instruction", "static_instruction", "description", "output_key", "output_schema")
+"""Fields of an agent that a callback must not change: they were read when the tree was made."""
+
+
+class Source:
+    """An ADK agent as it was defined, and the app that it belongs to: what every converted part of it refers to.
+
+    Attributes:
+        agent: the ADK agent.
+        app_name: the app.
+    """
+
+    def __init__(self, agent: Any, app_name: str) -> None:
+        self.agent = agent
+        self.app_name = app_name
+        self._fields = self._now()
+
+    def _now(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self.agent, name, None) for name in _DEFINED},
+            "tools": [id(tool) for tool in getattr(self.agent, "tools", ())],
+        }
+
+    @cached_property
+    def tools(self) -> dict[str, BaseTool]:
+        """The agent's tools by name, as requests have them; those of its toolsets are known to the toolsets only."""
+        given = [tool for tool in getattr(self.agent, "tools", ()) if not isinstance(tool, BaseToolset)]
+        tools = [tool if isinstance(tool, BaseTool) else FunctionTool(tool) for tool in given]
+        return {tool.name: tool for tool in tools}
+
+    def check_unchanged(self) -> None:
+        """Check that user code has not changed the definition. Raises DefinitionError, which names the field."""
+        now = self._now()
+        for name, value in self._fields.items():
+            if now[name] is not value and now[name] != value:
+                if name != "tools":
+                    setattr(self.agent, name, value)
+                raise DefinitionError(
+                    f"a callback or tool has set {name!r} of agent {self.agent.name!r}: definitions do not change. "
+                    "Change the request in a before_model_callback, or make the instruction a function"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"agent": self.agent, "app_name": self.app_name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._fields = self._now()
 
 
 class AdkContext(Context):  # type: ignore[misc]

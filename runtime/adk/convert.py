@@ -31,10 +31,10 @@ from runtime.adk.callbacks import (
     BeforeModel,
     OnModelError,
     Provider,
-    Source,
     ToolCallback,
     own_planner,
 )
+from runtime.adk.contexts import Source
 from runtime.adk.islands import Island
 from runtime.adk.models import own_model
 from runtime.adk.plugins import adk_plugin, uncalled

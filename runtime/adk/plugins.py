@@ -15,8 +15,9 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from actors.messages.model import LlmRequest, LlmResponse
 from runtime.adk import contexts
-from runtime.adk.callbacks import Source, adk_tool, call
+from runtime.adk.callbacks import adk_tool, call, request_view
 from runtime.adk.contents import adk_event, adk_response, genai_content, own_content, own_event, own_response
+from runtime.adk.contexts import Source
 from runtime.adk.requests import RequestView
 
 _UNCALLED = ("on_agent_error_callback", "on_run_error_callback")
@@ -114,15 +115,15 @@ class _Hooks(AdkPlugin):
 
     async def before_model_callback(self, context: CallbackContext, request: LlmRequest) -> LlmResponse | None:
         """Call ADK's; the request may be changed."""
-        view = RequestView(request, self._source(context).tools)
+        view = request_view(request, self._source(context))
         result = await self._call("before_model_callback", context, "callback_context", llm_request=view.adk)
         view.carry_back()
         return own_response(result) if result is not None else None
 
     async def after_model_callback(self, context: CallbackContext, response: LlmResponse) -> LlmResponse | None:
         """Call ADK's; a response that it changes in place counts as well."""
-        theirs = adk_response(response)
-        before = theirs.model_copy(deep=True)
+        # Made twice in place of a deep copy, which costs more.
+        theirs, before = adk_response(response), adk_response(response)
         result = await self._call("after_model_callback", context, "callback_context", llm_response=theirs)
         result = theirs if result is None else result
         if result == before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from google.adk.models.llm_request import LlmRequest as AdkRequest
@@ -13,7 +14,7 @@ from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.drafts import ContentDrafts, own_contents
 from actors.messages.llm.lazy_list import LazyList
-from actors.messages.model import FunctionDeclaration, LlmRequest
+from actors.messages.model import Declared, FunctionDeclaration, LlmRequest
 from runtime.adk.contents import genai_content, own_content
 
 _OWN_FIELDS = {"system_instruction", "tools", "response_schema", "response_json_schema"}
@@ -48,13 +49,18 @@ class RequestView:
     Args:
         ours: the request.
         tools: the agent's tools, by name.
+        lend: makes raygrove's tool of one that user code has appended; without it they are declared only.
 
     Attributes:
         adk: the request of ADK.
     """
 
-    def __init__(self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None) -> None:
+    def __init__(
+        self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None, lend: Callable[[BaseTool], Declared] | None = None
+    ) -> None:
         self._ours = ours
+        self._tools = dict(tools or {})
+        self._lend = lend
         # Looking at a draft makes it one, and most callbacks look at few contents.
         contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else own_contents(ours.contents)
         self._contents = LazyList(contents, Content, genai_content)
@@ -66,7 +72,7 @@ class RequestView:
             contents=self._contents,
             config=config,
             live_connect_config=_NO_LIVE.model_copy(),
-            tools_dict=dict(tools or {}),
+            tools_dict=dict(self._tools),
         )
 
     def carry_back(self) -> None:
@@ -75,6 +81,9 @@ class RequestView:
         ours.model = request.model or ours.model
         if request.contents is not self._contents or not self._contents.is_as_given():
             self._carry_contents(request.contents)
+        for name, tool in request.tools_dict.items():
+            if self._lend is not None and tool is not self._tools.get(name):
+                ours.tools_dict[name] = self._lend(tool)
         config, before = request.config, self._before
         if config == before:
             return

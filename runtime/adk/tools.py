@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from threading import local
 from typing import Any
 
 from google.adk.tools.base_tool import BaseTool
@@ -17,7 +18,7 @@ from actors.errors.user_code import in_thread
 from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.adk import contexts
-from runtime.adk.callbacks import Source
+from runtime.adk.contexts import Source
 from runtime.adk.requests import RequestView, own_declaration
 
 logger = logging.getLogger(__name__)
@@ -98,5 +99,22 @@ class AdkTool(Tool):
         return {"result": result} if isinstance(result, BaseModel) else result
 
 
+class _Loop:
+    """An event loop of one thread, which ends with the thread. Making one for each call takes as long as ten calls."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+
+    def __del__(self) -> None:
+        # It may be the last that a process does, in a thread whose own loop runs: so nothing may be run to the end here.
+        self.loop.close()
+
+
+_of_thread = local()
+
+
 def _in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:
-    return asyncio.run(tool.run_async(args=args, tool_context=context))
+    own: _Loop | None = getattr(_of_thread, "own", None)
+    if own is None:
+        own = _of_thread.own = _Loop()
+    return own.loop.run_until_complete(tool.run_async(args=args, tool_context=context))

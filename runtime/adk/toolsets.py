@@ -18,7 +18,7 @@ from actors.errors import DefinitionError
 from actors.messages.json_types import JsonObject
 from actors.messages.model import LlmRequest
 from runtime.adk import contexts
-from runtime.adk.callbacks import Source
+from runtime.adk.contexts import Source
 from runtime.adk.requests import RequestView
 
 logger = logging.getLogger(__name__)

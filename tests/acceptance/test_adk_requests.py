@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from actors import (
     CallbackContext,
     Content,
     Event,
+    FunctionCall,
     FunctionTool,
     GenerateContentConfig,
     LlmAgent,
@@ -24,6 +26,7 @@ from actors import (
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from runtime import Runtime
+from tests.support.lossy_engine import Loss, LossyEngine, lossy_runtime
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
@@ -174,6 +177,31 @@ def test_tools_that_a_callback_appends_can_be_called(local: Deploy) -> None:
         assert [tool.name for tool in model.requests[0].tools] == ["dice"]
         without = run_turn(rt, "no more", session_id="s2")
         assert "there is no tool 'dice'" in next(without[1].function_responses()).response["error"]
+
+
+class Roller:
+    """A model that calls the tool once, also when it is asked again after a loss."""
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        has_rolled = any(any(content.function_responses()) for content in request.contents)
+        call = Part(function_call=FunctionCall(name="dice", args={"sides": 6}))
+        yield LlmResponse(content=Content(role="model", parts=[Part(text="six") if has_rolled else call]))
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_tools_that_a_callback_appends_can_be_called_after_a_loss(tmp_path: Path, before: bool) -> None:
+    def said(folder: str, losses: list[Loss]) -> tuple[list[str], LossyEngine]:
+        (tmp_path / folder).mkdir()
+        root = LlmAgent(name="root", model=Roller(), before_model_callback=lend_dice)
+        rt, engine = lossy_runtime(root, tmp_path / folder, losses)
+        with rt:
+            events = run_turn(rt, "dice please")
+        return [f"{event.text} {[each.response for each in event.function_responses()]}" for event in events], engine
+
+    expected, engine = said("whole", [])
+    assert "6" in expected[1]
+    for at in range(engine.messages):
+        assert said(str(at), [Loss(at, "agents", before)])[0] == expected
 
 
 def cite(context: CallbackContext, response: LlmResponse) -> None:

@@ -11,7 +11,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +24,7 @@ from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from runtime import Runtime
 from runtime.adk import from_adk
 
-TURNS, BATCHES = 50, 6
+TURNS, BATCHES = 8, 30
 HISTORY = (10, 1_000)
 
 
@@ -41,6 +42,11 @@ def look(callback_context: Any, llm_request: Any) -> None:
     """Read nothing."""
 
 
+def look_at_last(callback_context: Any, llm_request: Any) -> None:
+    """Read what the user has said."""
+    assert llm_request.contents[-1].parts[0].text == "hi"
+
+
 def append(callback_context: Any, llm_request: Any) -> None:
     """Append to the contents."""
     llm_request.contents.append(types.Content(role="user", parts=[types.Part(text="be brief")]))
@@ -52,26 +58,31 @@ def adapted(callback: Any = None) -> LlmAgent:
     return tree.model_copy(update={"model": Echo()})  # type: ignore[return-value]
 
 
-def cpu_ms(root: LlmAgent, history: int) -> float:
-    """The CPU of a turn, in ms, when the session has that many events: of the batch of turns that was disturbed least."""
-    with TemporaryDirectory() as folder:
-        store = f"sqlite:///{folder}/sessions.db"
-        with Runtime(root, app_name="measure", engine="local", session_store=store) as rt:
-            for _ in range(history // 2):
-                rt.run(user_id="u", session_id="s", message="hi").result()
-            return min(_batch(rt) for _ in range(BATCHES))
+def cpu_ms(roots: Mapping[str, LlmAgent], history: int) -> dict[str, float]:
+    """The CPU of a turn of each agent, in ms, when the session has that many events: of the batch that was disturbed least.
+
+    The agents take turns, so that what else the machine does is the same for all.
+    """
+    with ExitStack() as stack:
+        runtimes: dict[str, Runtime] = {}
+        for kind, root in roots.items():
+            store = f"sqlite:///{stack.enter_context(TemporaryDirectory())}/sessions.db"
+            runtimes[kind] = stack.enter_context(Runtime(root, app_name="measure", engine="local", session_store=store))
+            _batch(runtimes[kind], history // 2)
+        batches = [{kind: _batch(rt, TURNS) for kind, rt in runtimes.items()} for _ in range(BATCHES)]
+    return {kind: min(batch[kind] for batch in batches) for kind in roots}
 
 
-def _batch(rt: Runtime) -> float:
+def _batch(rt: Runtime, turns: int) -> float:
     begin = time.process_time()
-    for _ in range(TURNS):
+    for _ in range(turns):
         rt.run(user_id="u", session_id="s", message="hi").result()
-    return (time.process_time() - begin) * 1_000 / TURNS
+    return (time.process_time() - begin) * 1_000 / turns
 
 
-def importing(module: str) -> str:
-    """Seconds and megabytes of a process that imports it."""
-    code = f"import time, actors, runtime, {module}; print(time.process_time(), open('/proc/self/statm').read().split()[1])"
+def importing(modules: str) -> str:
+    """Seconds and megabytes of a process that imports them."""
+    code = f"import time, actors, runtime, {modules}; print(time.process_time(), open('/proc/self/statm').read().split()[1])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     seconds, pages = map(float, said.split())
     return f"{seconds:.2f} s of CPU, {pages * resource.getpagesize() / 2**20:.0f} MB"
@@ -80,17 +91,25 @@ def importing(module: str) -> str:
 def main() -> None:
     """Print all figures, and the load of the machine beside them."""
     print(f"load {Path('/proc/loadavg').read_text().split()[0]}, {os.cpu_count()} CPUs")
-    print(f"imports without the adapter: {importing('runtime.models')}")
-    print(f"imports with the adapter: {importing('runtime.adk')}")
+    modules = {
+        "without the adapter": "runtime.models",
+        "of google-adk alone": "google.adk.agents.llm_agent",
+        "of an adapted agent": "google.adk.agents.llm_agent, runtime.adk.callbacks, runtime.adk.tools",
+        "of a program that adapts": "google.adk.agents.llm_agent, runtime.adk.convert",
+    }
+    for what, names in modules.items():
+        print(f"imports {what}: {importing(names)}")
     kinds = {
         "native": LlmAgent(name="root", model=Echo()),
         "adapted": adapted(),
         "adapted, a callback that reads nothing": adapted(look),
+        "adapted, a callback that looks at the newest content": adapted(look_at_last),
         "adapted, a callback that appends": adapted(append),
     }
     for history in HISTORY:
-        for kind, root in kinds.items():
-            print(f"{history} events, {kind}: {cpu_ms(root, history):.2f} ms of CPU a turn")
+        costs = cpu_ms(kinds, history)
+        for kind, cost in costs.items():
+            print(f"{history} events, {kind}: {cost:.2f} ms of CPU a turn, {cost / costs['native']:.2f} times native")
 
 
 if __name__ == "__main__":

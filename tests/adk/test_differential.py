@@ -15,6 +15,7 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 from google.adk.agents import LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.models import LlmResponse
 from google.adk.runners import InMemoryRunner
+from google.adk.tools import FunctionTool
 from google.genai import types
 from pydantic import BaseModel
 
@@ -80,6 +81,16 @@ def shows(tool_context: Any) -> dict[str, str]:
     return {"shown": "yes"}
 
 
+def lent(a: int) -> int:
+    """Can be called as long as a callback appends it."""
+    return a + 1
+
+
+def lends(callback_context: Any, llm_request: Any) -> None:
+    llm_request.append_tools([FunctionTool(lent)])
+    callback_context.state["tools"] = sorted(llm_request.tools_dict)
+
+
 def no_run(callback_context: Any) -> types.Content:
     return types.Content(role="model", parts=[types.Part(text=f"{callback_context.agent_name} stays")])
 
@@ -115,6 +126,7 @@ def edges() -> list[Any]:
         agent("shower", ("shows", {}), "not said", tools=[shows]),
         agent("stays", "not said", before_agent_callback=[nothing_of_agent, no_run], after_agent_callback=no_run),
         agent("prevents", ("returns_list", {}), "show:last", tools=[returns_list], before_tool_callback=no_call),
+        agent("lender", ("lent", {"a": 1}), "show:last", tools=[returns_list], before_model_callback=lends),
         agent("replaces", "said", after_model_callback=[replaced]),
         SequentialAgent(name="steps", sub_agents=[answer, agent("reads", "show:instruction", instruction="It costs {price}.")]),
         agent("thinks", "not said", before_model_callback=lambda callback_context, llm_request: thinker, output_key="thought"),

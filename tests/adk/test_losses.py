@@ -100,6 +100,14 @@ def looping() -> BaseAgent:
     return LoopAgent(name="root", max_iterations=2, sub_agents=[asker])
 
 
+def lend(callback_context: Any, llm_request: Any) -> None:
+    llm_request.append_tools([FunctionTool(count)])
+
+
+def lending() -> BaseAgent:
+    return talker("root", ("count", {"key": "a"}), "done", before_model_callback=lend)
+
+
 def ask_boss(amount: int) -> None:
     """Ask."""
 
@@ -143,7 +151,9 @@ def graph() -> Any:
     return Workflow(name="root", edges=[(START, draft, ask, send)])
 
 
-TREES: dict[str, Callable[[], Any]] = {tree.__name__: tree for tree in (callbacks, story, looping, pausing, island, graph)}
+TREES: dict[str, Callable[[], Any]] = {
+    tree.__name__: tree for tree in (callbacks, story, looping, lending, pausing, island, graph)
+}
 
 
 def play(name: str, losses: list[Loss]) -> tuple[list[str], Counter[str], LossyEngine]:

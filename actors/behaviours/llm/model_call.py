@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Iterable
 from typing import cast
 
 import msgspec
@@ -21,7 +22,7 @@ from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
 from actors.interfaces.telemetry import ModelCallSpan
-from actors.messages.content import Content, Part
+from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.model import LlmRequest, LlmResponse
@@ -99,6 +100,20 @@ class ModelCall:
         response = await self._with_unique_ids(response)
         await self._tools.decide(response.content.function_calls() if response.content is not None else ())
         return await self._with_large_data_saved(self._event(response, actions))
+
+    async def find_appended_tools(self, calls: Iterable[FunctionCall]) -> None:
+        """Find the tools that callbacks had appended to the request before the run was lost, or paused, at these calls.
+
+        The callbacks are called again for that, with a request that is not sent; what they write into their context is dropped.
+        They are not called when the agent has all these tools itself. Raises what a callback raises.
+        """
+        hooks = self._spec.hooks("before_model_callback")
+        if not hooks or all(call.name in self._tools.by_name for call in calls):
+            return
+        context = callback_context(self._context, Actions())
+        request = await self._requests.build(context)
+        await first_result(hooks, context, request)
+        self._requests.settle(request)
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         """Return the model's response, or what callbacks put in its place."""

@@ -82,7 +82,9 @@ class LlmRun:
         if was_paused and not called.isdisjoint(user_message.answers(self._context.user_content)):
             return await self._run_decided_calls()
         if calling is last:
-            return await self._run_calls(list(calling.function_calls()))
+            calls = list(calling.function_calls())
+            await self._model_call.find_appended_tools(calls)
+            return await self._run_calls(calls)
         return Finished() if last.is_final_response() and last.content is not None else None
 
     async def _step(self) -> AnyOutcome | None:
@@ -105,6 +107,7 @@ class LlmRun:
         calls: list[FunctionCall] = []
         decided: dict[str, JsonObject | None] = {}
         inputs: dict[str, AnsweredInput] = {}
+        await self._model_call.find_appended_tools(reply.call for reply in decisions)
         for call, given, stored, asked in decisions:
             tool = self._tools.by_name.get(call.name)
             if asked is not None:
