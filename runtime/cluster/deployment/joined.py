@@ -9,7 +9,8 @@ from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.stores import ArtifactStore
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.deployment.deployed import DeployedEngine, DeploymentInfo
+from runtime.cluster.deployment.deployed import DeployedEngine
+from runtime.cluster.deployment.info import DeploymentInfo
 from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import Handle
