@@ -44,7 +44,7 @@ def _name(function: ast.expr) -> str:
 def test_only_the_cluster_knows_a_pickler() -> None:
     knows = {path for path, tree in modules() if imported(tree) & PICKLERS}
     assert knows == {
-        "runtime/cluster/deployment/core_builders.py",
+        "runtime/cluster/deployment/runner_builder.py",
         "runtime/cluster/packing/chunks.py",
         "runtime/cluster/packing/definitions.py",
         "runtime/cluster/packing/modules.py",
@@ -66,7 +66,7 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
     }
     assert read == {
         ("runtime/cluster/packing/definitions.py", "cloudpickle.loads(package.code)"),
-        ("runtime/cluster/deployment/core_builders.py", "cloudpickle.loads(spec.plugins)"),
+        ("runtime/cluster/deployment/runner_builder.py", "cloudpickle.loads(spec.plugins)"),
         ("runtime/cluster/packing/chunks.py", "cloudpickle.loads(zlib.decompress(b''.join(chunks)))"),
         ("runtime/cluster/tool_tasks.py", "cloudpickle.loads(pickled)"),
     }

@@ -6,13 +6,11 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import ray
 
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
-from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol.base import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
@@ -33,25 +31,6 @@ from runtime.logs.options import LogOptions
 from runtime.logs.records import mark_records
 from runtime.logs.replay import Replay
 from runtime.settings import Settings
-
-
-@dataclass(frozen=True)
-class DeploymentInfo:
-    """What a driver needs to join a deployment.
-
-    Attributes:
-        settings: the settings with which the deployment was started.
-        artifact_store: URL or store of artifacts.
-        auto_create_session: what turns do that do not say it themselves.
-        logs: what its processes log.
-        wires: how they are reached.
-    """
-
-    settings: Settings
-    artifact_store: str | ArtifactStore
-    auto_create_session: bool
-    logs: LogOptions
-    wires: WireOptions
 
 
 class DeployedEngine:

@@ -17,11 +17,13 @@ from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.deployment.core_builders import RunnerSpec, SessionSpec, build_runner, build_session
-from runtime.cluster.deployment.deployed import DeployedEngine, DeploymentInfo
+from runtime.cluster.deployment.deployed import DeployedEngine
 from runtime.cluster.deployment.limiter_builder import build_limiter
 from runtime.cluster.deployment.names import actor_names, limiter_name
+from runtime.cluster.deployment.runner_builder import RunnerSpec, build_runner
+from runtime.cluster.deployment.session_builder import SessionSpec, build_session
 from runtime.cluster.deployment.shared_models import SharedModels, is_shared
+from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.packing.chunks import pickled, pickled_plan
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
 from runtime.cluster.transport.clients import CoreHandles

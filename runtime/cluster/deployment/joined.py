@@ -9,8 +9,9 @@ from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.stores import ArtifactStore
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.deployment.deployed import DeployedEngine, DeploymentInfo
+from runtime.cluster.deployment.deployed import DeployedEngine
 from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name
+from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors

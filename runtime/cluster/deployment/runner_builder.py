@@ -1,4 +1,4 @@
-"""Builds Session actors and Runners, in their own processes."""
+"""Builds Runners, in their own processes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from functools import partial
 from ray import cloudpickle
 
 from actors.actor import Actor
-from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
-from actors.messages.codec import decode
+from actors.interfaces.stores import ArtifactStore
 from actors.messages.session import Shard
-from actors.messages.topology import Topology
 from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor
-from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.names import actor_name, actor_names, host_name, limiter_name
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.directory import RayDirectory
@@ -27,32 +23,10 @@ from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.figures import of_counts
-from runtime.engine.store_urls import open_artifact_store, open_memory_store, open_session_store
+from runtime.engine.store_urls import open_artifact_store
 from runtime.logs.options import LogOptions
 from runtime.settings import Settings
 from runtime.telemetry.setup import process_telemetry
-
-
-@dataclass(frozen=True)
-class SessionSpec:
-    """What a Session actor is built of.
-
-    Attributes:
-        session_store, memory_store: URLs or stores.
-        topology: the parent map, encoded.
-    """
-
-    app_name: str
-    shard: Shard
-    session_store: str | SessionStore
-    memory_store: str | MemoryStore | None
-    topology: bytes
-    settings: Settings
-
-    @property
-    def name(self) -> str:
-        """The actor's name."""
-        return actor_name(self.app_name, shard_name("session", self.shard))
 
 
 @dataclass(frozen=True)
@@ -80,21 +54,6 @@ class RunnerSpec:
     def name(self) -> str:
         """The actor's name."""
         return actor_name(self.app_name, shard_name("runner", self.shard))
-
-
-def build_session(spec: SessionSpec) -> Actor:
-    """Build a Session actor."""
-    environment = SessionEnvironment(
-        open_session_store(spec.session_store, spec.settings),
-        decode(spec.topology, Topology),
-        memory=open_memory_store(spec.memory_store, spec.settings),
-        store_timeout_s=spec.settings.store_timeout_s,
-        limits=spec.settings.limits,
-    )
-    session = SessionActor(environment, spec.name, spec.shard)
-    metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
-    metrics.start(lambda: of_counts("session", session.figures().counts))
-    return session
 
 
 def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, StartedMcpServers]:

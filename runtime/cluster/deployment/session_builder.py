@@ -1,0 +1,56 @@
+"""Builds Session actors, in their own processes, which import nothing of Runners and agents for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.actor import Actor
+from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.messages.codec import decode
+from actors.messages.session import Shard
+from actors.messages.topology import Topology
+from actors.rules.capacity.sharding import shard_name
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
+from runtime.cluster.deployment.names import actor_name
+from runtime.cluster.ray_metrics import RayMetrics
+from runtime.engine.figures import of_counts
+from runtime.engine.store_urls import open_memory_store, open_session_store
+from runtime.settings import Settings
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """What a Session actor is built of.
+
+    Attributes:
+        session_store, memory_store: URLs or stores.
+        topology: the parent map, encoded.
+    """
+
+    app_name: str
+    shard: Shard
+    session_store: str | SessionStore
+    memory_store: str | MemoryStore | None
+    topology: bytes
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """The actor's name."""
+        return actor_name(self.app_name, shard_name("session", self.shard))
+
+
+def build_session(spec: SessionSpec) -> Actor:
+    """Build a Session actor."""
+    environment = SessionEnvironment(
+        open_session_store(spec.session_store, spec.settings),
+        decode(spec.topology, Topology),
+        memory=open_memory_store(spec.memory_store, spec.settings),
+        store_timeout_s=spec.settings.store_timeout_s,
+        limits=spec.settings.limits,
+    )
+    session = SessionActor(environment, spec.name, spec.shard)
+    metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
+    metrics.start(lambda: of_counts("session", session.figures().counts))
+    return session
