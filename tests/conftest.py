@@ -19,7 +19,7 @@ from tests.support.postgres_server import NoPostgresError, PostgresServer, postg
 from tests.support.runtimes import Deploy
 
 # How long an example takes says how busy the machine is, and nothing about the code.
-hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
 
 
