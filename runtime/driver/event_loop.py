@@ -174,8 +174,10 @@ class Portal:
 
 
 async def _cancel_all() -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=CANCEL_S)
+    clock = asyncio.get_running_loop().time
+    end_s = clock() + CANCEL_S
+    # What is cancelled may begin something else.
+    while (tasks := asyncio.all_tasks() - {asyncio.current_task()}) and clock() < end_s:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=end_s - clock())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -60,6 +61,7 @@ class StoreThread:
         self._pause = pause
         self._new_thread = partial(ThreadPoolExecutor, 1, thread_name_prefix=name)
         self._thread = self._new_thread()
+        self._in_use = threading.Lock()
         self._is_open = False
         self._outage: outages.Outage | None = None
         self._overdue: Future[Any] | None = None
@@ -144,10 +146,12 @@ class StoreThread:
             raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
 
     def _do(self, function: Callable[..., T], *args: Any) -> T:
-        if not self._is_open:
-            self._store.open()
-            self._is_open = True
-        return function(*args)
+        # What came while the store was being closed is still done in the thread before.
+        with self._in_use:
+            if not self._is_open:
+                self._store.open()
+                self._is_open = True
+            return function(*args)
 
 
 def _nothing() -> None:

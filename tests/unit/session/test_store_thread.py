@@ -77,6 +77,21 @@ async def test_a_store_is_opened_when_it_is_first_asked_and_once(shelf: Shelf, t
     assert shelf.did[4:] == ["open", "ask"]
 
 
+async def test_a_store_that_is_closed_while_it_is_asked_does_one_thing_at_a_time(shelf: Shelf, thread: StoreThread) -> None:
+    await thread.call(shelf.ask, "first")
+    shelf.gate.clear()
+    closing = asyncio.create_task(thread.close())
+    late = asyncio.create_task(thread.call(shelf.ask, "late"))
+    await closing
+    later = asyncio.create_task(thread.call(shelf.ask, "later"))
+    # Long enough for another thread, which must wait for the one that is in the midst of a call.
+    await asyncio.sleep(0.05)
+    assert shelf.did == ["open", "first", "close", "open", "late"]
+    shelf.gate.set()
+    assert [await late, await later] == ["late", "later"]
+    assert shelf.did[5:] == ["later"]
+
+
 async def test_a_store_that_is_away_is_asked_again_until_it_is_back(shelf: Shelf, thread: StoreThread, pauses: Pauses) -> None:
     shelf.failures = [AWAY] * 5
     assert await thread.call(shelf.ask) == "ask"
