@@ -64,6 +64,7 @@ class OpenTurn:
         runner: the id of the Runner that runs it; "" when that is not known, since an actor was restarted: the turn is lost.
         temp: its `temp:` state, by keys without prefix.
         traceparent: the span of the caller that began it; "" without one.
+        is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
         lost: the numbers of runs that may write no more.
         is_ending: its end is on the way to the disk; nothing else is accepted for it.
         stored: the positions of its events, by id.
@@ -78,6 +79,7 @@ class OpenTurn:
         self.runner = runner
         self.temp = dict(temp or {})
         self.traceparent = traceparent
+        self.is_recalled = False
         self.lost: set[int] = set()
         self.is_ending = False
         self.forget()

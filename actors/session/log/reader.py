@@ -126,6 +126,7 @@ class LogReader:
         if row is None or self._access.pending_ends.has(key, row.invocation_id):
             return None
         turn = OpenTurn.of(row)
+        turn.is_recalled = True
         await self.recall(key, turn)
         return turn
 

@@ -69,10 +69,12 @@ class TurnWriter:
 
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
         """Deliver partials to the turn's subscribers. Raises FencedError."""
-        await self._lookup.current(message.turn)
+        _, turn = await self._lookup.current(message.turn)
         partials = [p.StoredEvent(0, raw) for raw in message.events]
         answer = AnswerId(message.turn.epoch, message.turn.run, message.answer)
-        told = self._subscriptions.answers(message.turn.key).tell(answer, message.first, partials, again=message.again)
+        # Drivers may have the beginning of an attempt that was lost together with the Session actor before.
+        again = message.again or (turn.is_recalled and message.first == 0)
+        told = self._subscriptions.answers(message.turn.key).tell(answer, message.first, partials, again=again)
         if told.lacks_beginning:
             return p.TellAgain()
         self._counts["partials"] += len(told.new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,15 +25,23 @@ from runtime.driver.turns.state import TurnState, Wakeup
 from tests.support.restarting_link import Restarting
 from tests.support.session_fixture import KEY, SessionFixture
 
-SAY, COMPLETE, JOIN, READ_TOO, LOSE_SESSION, LOSE_AGENT = "say", "complete", "join", "read too", "lose session", "lose agent"
+SAY, COMPLETE, JOIN, READ_TOO, LISTEN = "say", "complete", "join", "read too", "listen"
+LOSE_SESSION, LOSE_AGENT = "lose session", "lose agent"
 
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just(SAY), st.sampled_from(["a", "bc", " d "])),
-        st.tuples(st.sampled_from([COMPLETE, JOIN, JOIN, READ_TOO, LOSE_SESSION, LOSE_AGENT]), st.just("")),
+        st.tuples(st.sampled_from([COMPLETE, JOIN, JOIN, READ_TOO, LISTEN, LOSE_SESSION, LOSE_AGENT]), st.just("")),
     ),
     max_size=12,
 )
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
 class Reader(NamedTuple):
@@ -77,6 +86,15 @@ class Conversation:
         told, streamed = pieces(reader.heard)
         return len(told) == len(self.answers) and (self.is_silent or not heard_one_attempt or streamed == self.under_way)
 
+    def has_heard(self, turn: TurnState) -> bool:
+        """True when a driver has what the last attempt has said, if it can."""
+        if self.is_silent or self.known_attempt != self.attempts[-1]:
+            return True
+        reader = turn.open_reader()
+        told, streamed = pieces(reader.take())
+        turn.close_reader(reader)
+        return len(told) == len(self.answers) and streamed == self.under_way
+
     def heard_one_attempt(self, reader: Reader, answer: int) -> bool:
         """True when no attempt at an answer was lost since a reader came."""
         return self.attempts[answer] == (reader.attempt if answer == reader.answers else 1)
@@ -93,9 +111,14 @@ class Conversation:
         elif step == JOIN:
             await self.join()
         elif step == READ_TOO and self.readers:
-            # Its driver learns that an attempt was lost when the next one says something.
+            # Its driver learns that an attempt was lost when it hears the next one.
             turn = self.readers[-1].turn
+            await until(lambda: self.has_heard(turn))
             self.readers.append(Reader(turn, turn.open_reader(), len(self.answers), self.known_attempt, []))
+        elif step == LISTEN:
+            # Drivers subscribe again once they have noticed that the Session actor was lost.
+            subscriptions = self.desk.actor._subscriptions
+            await until(lambda: all(subscriptions.has(each.name, KEY, "e-1") for each in self.subscribers))
         elif step == LOSE_SESSION:
             # An agent that says no more than its complete event does not learn of it.
             self.is_silent = self.is_silent or bool(self.under_way)
@@ -178,6 +201,7 @@ async def talk(steps: list[tuple[str, str]]) -> None:
 @given(STEPS)
 @example([(SAY, "a"), (JOIN, ""), (SAY, "bc"), (LOSE_SESSION, ""), (SAY, " d"), (JOIN, ""), (SAY, "a")])
 @example([(SAY, "a"), (LOSE_AGENT, ""), (JOIN, ""), (SAY, "bc"), (READ_TOO, ""), (JOIN, ""), (SAY, "a")])
+@example([(SAY, "a"), (LOSE_AGENT, ""), (LOSE_SESSION, ""), (LISTEN, ""), (SAY, "bc"), (READ_TOO, ""), (SAY, "a")])
 def test_a_reader_gets_every_answer_under_way_from_its_beginning_each_word_once(steps: list[tuple[str, str]]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(outbox, "LINGER_S", 0.0)
