@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def dies_once(name: str) -> None:
     mark = Path(f"{os.environ[LOG]}.{name}.died")
     if os.environ["ADK_TEST_PID"] != str(os.getpid()) and not mark.exists():
         mark.touch()
-        os._exit(1)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 # A graph that asks a person.
@@ -90,6 +91,35 @@ helper = programs.agent("helper", "I did it.", description="Does it.", mode="sin
 chief = programs.agent("chief", ("helper", {"request": "do it"}), "show:last", sub_agents=[helper])
 
 
+# A subclass of BaseAgent, whose process dies between its children.
+
+
+class Pair(BaseAgent):  # type: ignore[misc]
+    """Runs its children, one after the other."""
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Event, None]:
+        for child in self.sub_agents:
+            async for event in child.run_async(ctx):
+                yield event
+            dies_once(f"after {child.name}")
+
+
+def look_up(key: str) -> str:
+    """Look something up."""
+    noted(os.environ[LOG], f"look up {key}")
+    return f"the value of {key}"
+
+
+seeker = LlmAgent(
+    name="seeker",
+    model=programs.Logged(steps=[("look_up", {"key": "a"}), "I have a"]),
+    tools=[look_up],
+    output_key="found",
+)
+writer = LlmAgent(name="writer", model=programs.Logged(steps=[("look_up", {"key": "b"}), "I have b"]), tools=[look_up])
+pair = Pair(name="pair", sub_agents=[seeker, writer])
+
+
 class Router(BaseAgent):  # type: ignore[misc]
     """Runs the child that the message names, as `name: text`."""
 
@@ -100,7 +130,7 @@ class Router(BaseAgent):  # type: ignore[misc]
             yield event
 
 
-router = Router(name="router", sub_agents=[fancy, chief])
+router = Router(name="router", sub_agents=[fancy, chief, pair])
 
 
 @pytest.fixture(scope="module", params=["local", "ray"])
@@ -137,6 +167,20 @@ def test_an_llm_agent_of_another_class_goes_on_after_a_loss_where_it_was(rt: Run
     calls = [call.name for event in session.events for call in event.function_calls()]
     responses = [response.name for event in session.events for response in event.function_responses()]
     assert calls == responses == ["first_tool", "second_tool"]
+
+
+def test_an_agent_with_children_goes_on_after_a_loss_and_repeats_no_child(rt: Runtime) -> None:
+    Path(os.environ[LOG]).write_text("")
+    events = run_turn(rt, "pair: hi", session_id="s3")
+    assert [(author, text) for author, text in author_texts(events) if text] == [("seeker", "I have a"), ("writer", "I have b")]
+    assert [line for line in lines() if line.startswith("look up")] == ["look up a", "look up b"]
+    assert len([line for line in lines() if line.startswith("model")]) == 4
+    # It is killed after each of them, and begins again with what they have said.
+    ends = [lines().count(f"after {child}") for child in ("seeker", "writer")]
+    assert ends == ([3, 2] if is_killed(rt, "pair") else [1, 1])
+    session = rt.sessions.get("ada", "s3")
+    assert session is not None
+    assert session.state == {"found": "I have a"}
 
 
 def test_an_agent_delegates(rt: Runtime) -> None:
