@@ -91,13 +91,12 @@ class Call(Generic[T]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Work[T], ended: Callable[[Call[T]], object]) -> None:
         self._loop = loop
-        self._work = work
         self._ended = ended
         self._task: asyncio.Task[T]
-        loop.call_soon_threadsafe(self._start)
+        loop.call_soon_threadsafe(self._start, work)
 
-    def _start(self) -> None:
-        self._task = self._loop.create_task(self._work)
+    def _start(self, work: Work[T]) -> None:
+        self._task = self._loop.create_task(work)
         self._task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[T]) -> None:

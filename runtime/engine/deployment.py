@@ -98,5 +98,6 @@ def obstacles(checks: Mapping[str, ModelCheck]) -> dict[str, tuple[str, str]]:
     Args:
         checks: of their models, by agent.
     """
-    reasons = {id(check): check.lacks() for check in {id(check): check for check in checks.values()}.values()}
+    distinct = {id(check): check for check in checks.values()}
+    reasons = {number: check.lacks() for number, check in distinct.items()}
     return {agent: (check.model, reason) for agent, check in checks.items() if (reason := reasons[id(check)]) is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from actors.interfaces.telemetry import ModelCallSpan, RunTelemetry, RunTold, Telemetry, ToolCallSpan, TurnTold
 from actors.messages.content import FunctionCall
@@ -14,8 +14,10 @@ from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
-from runtime.telemetry.measures import Measures
+from runtime.telemetry.measures import Measure, Measures
 from runtime.telemetry.outcomes import error_type, token_counts
+
+Span = TypeVar("Span")
 
 
 class MeasuredTelemetry:
@@ -72,7 +74,7 @@ class MeasuredRun:
     def tool_call(self, call: FunctionCall, description: str) -> MeasuredToolCall:
         """A tool call goes on inside the block."""
         self._tool_calls += 1
-        return MeasuredToolCall(self._inner.tool_call(call, description), self._measures, call.name)
+        return MeasuredToolCall(self._inner.tool_call(call, description), self._measures.tool_call, call.name)
 
     def end(self) -> None:
         """The run has ended in this process."""
@@ -83,16 +85,20 @@ class MeasuredRun:
         self._inner.end()
 
 
-class MeasuredModelCall:
-    """Implements `ModelCallSpan`, and is the block in which the call goes on."""
+class _MeasuredCall(Generic[Span]):
+    """The block in which a call goes on.
 
-    def __init__(self, inner: AbstractContextManager[ModelCallSpan], measures: Measures, model: str, *, streams: bool) -> None:
+    Args:
+        inner: the block of the telemetry that goes on.
+        durations: takes how long the call took, with what was called and the class of its error.
+        called: the model or the tool.
+    """
+
+    def __init__(self, inner: AbstractContextManager[Span], durations: Measure, called: str) -> None:
         self._inner = inner
-        self._measures = measures
-        self._model = model
-        self._streams = streams
+        self._durations = durations
+        self._called = called
         self._error = ""
-        self._chunk_s = 0.0
         self._began_s = time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -101,17 +107,27 @@ class MeasuredModelCall:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         name = kind.__name__ if kind is not None else self._error
-        self._measures.model_call.add(time.perf_counter() - self._began_s, self._model, name)
+        self._durations.add(time.perf_counter() - self._began_s, self._called, name)
         self._inner.__exit__(kind, error, traceback)
+
+
+class MeasuredModelCall(_MeasuredCall[ModelCallSpan]):
+    """Implements `ModelCallSpan`."""
+
+    def __init__(self, inner: AbstractContextManager[ModelCallSpan], measures: Measures, model: str, *, streams: bool) -> None:
+        super().__init__(inner, measures.model_call, model)
+        self._measures = measures
+        self._streams = streams
+        self._chunk_s = 0.0
 
     def chunk(self) -> None:
         """A part of a streamed response has come."""
         if self._streams:
             now_s, measures = time.perf_counter(), self._measures
             if self._chunk_s:
-                measures.next_chunk.add(now_s - self._chunk_s, self._model)
+                measures.next_chunk.add(now_s - self._chunk_s, self._called)
             else:
-                measures.first_chunk.add(now_s - self._began_s, self._model)
+                measures.first_chunk.add(now_s - self._began_s, self._called)
             self._chunk_s = now_s
         self._span.chunk()
 
@@ -121,28 +137,12 @@ class MeasuredModelCall:
         if response.usage is not None:
             for kind, number in zip(("input", "output"), token_counts(response.usage), strict=True):
                 if number:
-                    self._measures.tokens.add(number, self._model, kind)
+                    self._measures.tokens.add(number, self._called, kind)
         self._span.answered(response)
 
 
-class MeasuredToolCall:
-    """Implements `ToolCallSpan`, and is the block in which the call goes on."""
-
-    def __init__(self, inner: AbstractContextManager[ToolCallSpan], measures: Measures, tool: str) -> None:
-        self._inner = inner
-        self._measures = measures
-        self._tool = tool
-        self._error = ""
-        self._began_s = time.perf_counter()
-
-    def __enter__(self) -> Self:
-        self._span = self._inner.__enter__()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        name = kind.__name__ if kind is not None else self._error
-        self._measures.tool_call.add(time.perf_counter() - self._began_s, self._tool, name)
-        self._inner.__exit__(kind, error, traceback)
+class MeasuredToolCall(_MeasuredCall[ToolCallSpan]):
+    """Implements `ToolCallSpan`."""
 
     def failed(self, error: BaseException) -> None:
         """The tool has raised."""

@@ -107,18 +107,20 @@ class ModelCall:
         The callbacks are called again for that, with a request that is not sent; what they write into their context is dropped.
         They are not called when the agent has all these tools itself. Raises what a callback raises.
         """
-        hooks = self._spec.hooks("before_model_callback")
-        if not hooks or all(call.name in self._tools.by_name for call in calls):
+        if not self._spec.hooks("before_model_callback") or all(call.name in self._tools.by_name for call in calls):
             return
         context = callback_context(self._context, Actions())
-        request = await self._requests.build(context)
-        await first_result(hooks, context, request)
+        await self._replaced(await self._requests.build(context), context)
+
+    async def _replaced(self, request: LlmRequest, context: CallbackContext) -> object:
+        """Have callbacks change the request, and settle it. Returns the response that one puts in the model's place, or None."""
+        replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
         self._requests.settle(request)
+        return replaced
 
     async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
         """Return the model's response, or what callbacks put in its place."""
-        replaced = await first_result(self._spec.hooks("before_model_callback"), context, request)
-        self._requests.settle(request)
+        replaced = await self._replaced(request, context)
         if replaced is not None:
             return self._replacement(replaced)
         await self._context.take_llm_call()

@@ -91,7 +91,7 @@ _REPLACEMENTS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] =
 
 @contextmanager
 def light_ray() -> Iterator[None]:
-    """Have `ray.init` start no autoscaler, no dashboard's server, and workers that import Ray once."""
+    """Have `ray.init` start no autoscaler, no dashboard's server, and workers and agents that import no more than they need."""
     originals = {name: getattr(Node, name) for name in _REPLACEMENTS if hasattr(Node, name)}
     for name, original in originals.items():
         setattr(Node, name, _REPLACEMENTS[name](original))

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -14,6 +15,8 @@ from actors.messages.session import SessionKey
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.event_loop import Bell, HomeProcess
 from runtime.driver.readers import TurnReaders
+
+T = TypeVar("T")
 
 TurnKey = tuple[SessionKey, str]
 """The session and the invocation id of a turn."""
@@ -136,7 +139,7 @@ class TurnState:
     def wait_until_started(self) -> None:
         """Wait until the turn is open, or could not start."""
         self._home.check()
-        self._changed.wait_for(lambda: self.is_started)
+        self._changed.wait_for(lambda: self.is_started or None)
 
     async def wait_until_started_async(self) -> None:
         """Wait until the turn is open, or could not start, on the running event loop."""
@@ -146,12 +149,7 @@ class TurnState:
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
         self._home.check()
-        while True:
-            with self._changed.lock:
-                if self._has_news(buffer):
-                    return buffer.take()
-                bell = self._changed.bell()
-            bell.wait()
+        return self._changed.wait_for(lambda: buffer.take() if self._has_news(buffer) else None)
 
     async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
@@ -174,7 +172,7 @@ class TurnState:
     def wait_for_end(self) -> None:
         """Wait until the turn is over."""
         self._home.check()
-        self._changed.wait_for(lambda: self.is_over)
+        self._changed.wait_for(lambda: self.is_over or None)
 
     async def wait_for_end_async(self, *, knows_start: bool = False) -> None:
         """Wait until the turn is over, on the running event loop.
@@ -217,23 +215,19 @@ class Changed:
         while self._wakeups:
             self._wakeups.pop().wake()
 
-    def bell(self) -> Bell:
-        """A bell that rings at the next change, for a thread to wait for without the lock. The caller has the lock."""
-        bell = Bell()
-        self._bells.append(bell)
-        return bell
-
     def add(self, wakeup: Wakeup, *, until_started: bool = False) -> None:
         """Wake a coroutine at the next change, or at the start. The caller has the lock."""
         (self._starting if until_started else self._wakeups).add(wakeup)
 
-    def wait_for(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so. The caller does not have the lock."""
+    def wait_for(self, look: Callable[[], T | None]) -> T:
+        """Wait until `look`, which is called with the lock, returns something. The caller does not have the lock."""
         while True:
             with self.lock:
-                if is_so():
-                    return
-                bell = self.bell()
+                found = look()
+                if found is not None:
+                    return found
+                bell = Bell()
+                self._bells.append(bell)
             bell.wait()
 
     async def wait_for_async(self, is_so: Callable[[], bool], *, until_started: bool = False) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from actors.rules.delivery.event_buffer import EventBuffer
 from actors.session.subscribers import outbox
 from runtime.driver.subscriber import Subscriber
 from runtime.driver.turns.state import TurnState, Wakeup
+from tests.support.direct_fixture import until
 from tests.support.restarting_link import Restarting
 from tests.support.session_fixture import KEY, SessionFixture
 
@@ -35,13 +35,6 @@ STEPS = st.lists(
     ),
     max_size=12,
 )
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110
-            await asyncio.sleep(0)
 
 
 class Reader(NamedTuple):
