@@ -7,6 +7,7 @@ import inspect
 import logging
 from threading import local
 from typing import Any
+from weakref import finalize
 
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
@@ -90,7 +91,7 @@ class AdkTool(Tool):
         if self.credentials:
             theirs._invocation_context.credential_by_key.update(self.credentials)
         if self._blocks:
-            result = await in_thread(_in_own_loop, tool=self.adk, args=args, context=theirs)
+            result = await in_thread(in_own_loop, tool=self.adk, args=args, context=theirs)
         else:
             result = await self.adk.run_async(args=args, tool_context=theirs)
         self._source.check_unchanged()
@@ -100,20 +101,23 @@ class AdkTool(Tool):
 
 
 class _Loop:
-    """An event loop of one thread, which ends with the thread. Making one for each call takes as long as ten calls."""
+    """An event loop of one thread, which ends with the thread. Making one for each call takes as long as ten calls.
+
+    The loop is closed by a finalizer, not by `__del__`: an error of a tool holds its loop in a circle of references, and of what
+    is in a circle Python may close the loop's sockets first, after which the loop itself cannot be closed.
+    """
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-
-    def __del__(self) -> None:
-        # It may be the last that a process does, in a thread whose own loop runs: so nothing may be run to the end here.
-        self.loop.close()
+        # Not at the end of the process: the loop may run in a thread that is still there.
+        finalize(self, self.loop.close).atexit = False
 
 
 _of_thread = local()
 
 
-def _in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:
+def in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:
+    """Run a tool to its end in the event loop of this thread, which is made at the first call and closed when the thread ends."""
     own: _Loop | None = getattr(_of_thread, "own", None)
     if own is None:
         own = _of_thread.own = _Loop()

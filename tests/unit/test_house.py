@@ -170,6 +170,16 @@ def too_much_any(given: Sequence[Source]) -> list[str]:
     return [f"{share:.1f} Any in 1,000 lines, and under {MAX_ANY_PER_1000} are allowed", *(f"{path}: {n}" for n, path in most)]
 
 
+def finalizers(given: Sequence[Source]) -> list[str]:
+    """Methods `__del__`: in a circle of references Python ends what they need in any order. `weakref.finalize` holds it."""
+    return [
+        f"{each.at(node.lineno)} defines __del__, not weakref.finalize"
+        for each in given
+        for node in ast.walk(each.tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "__del__"
+    ]
+
+
 def section_rulers(given: Sequence[Source]) -> list[str]:
     """Comments that draw a line: each names the file, or the class, that is missing."""
     return [f"{each.at(line)} {comment}" for each in given for line, comment in comments(each) if RULER.match(comment)]
@@ -288,6 +298,10 @@ def test_there_is_little_any() -> None:
     complain(too_much_any(sources(*PACKAGES)))
 
 
+def test_what_has_to_be_closed_is_whole_when_it_is() -> None:
+    complain(finalizers(sources(*PACKAGES)))
+
+
 def test_no_comment_draws_a_line() -> None:
     complain(section_rulers(sources(*PACKAGES)))
 
@@ -319,6 +333,7 @@ def methods(number: int) -> str:
         (long_files, {"a/x.py": "\n" * 401}, "a/x.py has 401 lines"),
         (large_classes, {"a/x.py": methods(21)}, "a/x.py:1 Large has 21 methods"),
         (too_much_any, {"a/x.py": "x: Any\n"}, "1000.0 Any in 1,000 lines"),
+        (finalizers, {"a/x.py": "class A:\n    def __del__(self): ..."}, "a/x.py:2 defines __del__"),
         (section_rulers, {"a/x.py": "    # ------ life\n"}, "a/x.py:1 # ------ life"),
         (banned_words, {"a/x.py": '"""It waits for\n    whoever comes."""'}, "a/x.py:1 says 'whoever'"),
         (banned_words, {"a/x.py": "x = 1  # The Runner is\n# told of it."}, "a/x.py:1 says 'is told'"),
