@@ -2,12 +2,13 @@
 
 `ray.init` starts the processes of a whole cluster: an autoscaler, which has nothing to scale here, and a dashboard's server,
 which runs even where the dashboard is left out. The raylet waits for that server, and leaving waits a second for the autoscaler
-to end. Its workers import Ray twice, see `worker_start`, and the raylet waits for two more programs that do, see `agent_start`.
-Ray has no options against these. Where another version of Ray has no such methods, everything is started as usual.
+to end. Each of its workers imports Ray, and twice: see `worker_start` and `worker_forks`. The raylet waits for two more programs
+that import it, see `agent_start`. Ray has no options against these. Where another version of Ray has no such methods, everything is started as usual.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -19,13 +20,16 @@ from typing import Any
 from ray._private import services
 from ray._private.node import Node
 
-from runtime.cluster.local import agent_start, worker_start
+from runtime.cluster.local import agent_start, worker_forks, worker_start
 
 REGISTERED_S = 5.0
 """How long to wait for the raylet before that is left to Ray."""
 
 LOOK_S = 0.01
 """Time between two looks for the raylet."""
+
+RAYLET, FORKS = "raylet", "worker_forks"
+"""Kinds of a node's processes."""
 
 AGENT_COMMANDS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 """Arguments of a raylet: how it starts its agents."""
@@ -69,9 +73,36 @@ def _light_raylet(start_raylet: Callable[..., None]) -> Callable[..., None]:
             start_raylet(node, *arguments, **options)
         finally:
             services.start_ray_process = start_process
+        start_forks(node, start_process)
         wait_until_registered(node)
 
     return start
+
+
+def start_forks(node: Any, start_process: Callable[..., Any]) -> None:
+    """Start the program from which the raylet's workers are forked.
+
+    Args:
+        node: has just started its raylet.
+        start_process: Ray's own function for that.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return
+    with suppress(AttributeError, KeyError, OSError):
+        (raylet,) = node.all_processes[RAYLET]
+        # The environment that the raylet gives its workers: among others, Ray gives only its own processes another allocator.
+        command = ["env", "-u", "LD_PRELOAD", "SPT_NOENV=1", sys.executable, worker_forks.__file__]
+        arguments = [worker_start.address_of_forks(node.raylet_socket_name), str(raylet.process.pid)]
+        with open(os.path.join(node.get_logs_dir_path(), "forks.log"), "a") as log:
+            started = start_process(
+                command + arguments,
+                FORKS,
+                fate_share=node.kernel_fate_share,
+                env_updates={"RAY_RAYLET_PID": str(raylet.process.pid)},
+                stdout_file=log,
+                stderr_file=log,
+            )
+        node.all_processes[FORKS] = [started]
 
 
 def wait_until_registered(node: Any) -> None:

@@ -1,0 +1,172 @@
+"""A program: workers of a local Ray are forked from it.
+
+Most of the CPU time of a worker's start goes into imports. This program makes them once, while the raylet starts. Then it waits
+for `worker_start`, which the raylet runs for each worker: that says what the worker is to be, a fork becomes it, and
+`worker_start` ends. The fork has the arguments, the environment, the files and a process group as if the raylet had started it,
+and shares the memory of all that is imported with the other forks. A raylet knows its worker by the ID among the arguments, and
+the worker's process by what it says of itself when it registers.
+
+A worker starts as usual where this program is not there, does not answer, or has another environment: Ray reads variables when it
+is imported. One of these is the worker's job, so a fork begins as a worker for any job, as those do that a raylet starts before
+there is a job.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import NamedTuple
+
+JOB = "RAY_JOB_ID"
+ANY_JOB = "ffffffff"
+
+IMPORTED = ("runtime.cluster.processes.agent_host", "runtime.cluster.transport.hosts", "runtime.stores.sql.sessions")
+"""What the actors of a deployment import."""
+
+REQUEST_S = 2.0
+"""How long a request may take from its begin to its end, and a sender to let its fork go on, in seconds."""
+
+SIZE = struct.Struct("!I")
+"""What a request begins with: the number of bytes that follow."""
+
+STANDARD_FILES = (0, 1, 2)
+FORKED = b"f"
+GO_ON = b"g"
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+class Request(NamedTuple):
+    """A worker that is to be forked.
+
+    Attributes:
+        sender: is waiting for the fork.
+        files: the worker's standard input, output and error.
+        file: its program.
+        arguments: for the program.
+        environment: its variables.
+        folder: where it works.
+        oom_score: how soon the system may end it when memory is short, as in /proc/self/oom_score_adj.
+    """
+
+    sender: socket.socket
+    files: Sequence[int]
+    file: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    oom_score: str
+
+
+@contextmanager
+def request_from(sender: socket.socket) -> Iterator[Request]:
+    """A request; its files are closed in the end.
+
+    Raises:
+        OSError: the sender has gone, is too slow, or belongs to another user.
+        ValueError, TypeError, struct.error: it is no request.
+    """
+    sender.settimeout(REQUEST_S)
+    _, user, _ = _CREDENTIALS.unpack(sender.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    if user != os.geteuid():
+        raise PermissionError(f"a program of user {user}")
+    head, files, _, _ = socket.recv_fds(sender, SIZE.size, len(STANDARD_FILES))
+    try:
+        with sender.makefile("rb") as stream:
+            yield Request(sender, files, **json.loads(stream.read(*SIZE.unpack(head))))
+    finally:
+        for each in files:
+            os.close(each)
+
+
+def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) -> Request | None:
+    """Fork workers.
+
+    Args:
+        listener: where requests come.
+        raylet: becomes readable when the raylet ends.
+        environment: that this program was started with.
+
+    Returns:
+        In a fork, what it is to become. In this program None, when the raylet has ended.
+    """
+    while True:
+        ready, _, _ = select.select([listener.fileno(), raylet], [], [])
+        if raylet in ready:
+            return None
+        sender, _ = listener.accept()
+        # What is wrong with a request is its sender's: it starts the worker itself.
+        with suppress(OSError, ValueError, TypeError, struct.error), request_from(sender) as request:
+            differing = dict(request.environment.items() ^ environment.items()).keys() - {JOB}
+            if differing:
+                print("no fork for another environment:", *sorted(differing), flush=True)
+            elif os.fork() == 0:
+                return request._replace(files=[os.dup(each) for each in request.files])
+        sender.close()
+
+
+def become(request: Request) -> None:
+    """Be the worker, in this process, once the sender has let it."""
+    with request.sender as sender:
+        sender.sendall(FORKED)
+        if sender.recv(1) != GO_ON:
+            return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setpgid(0, 0)
+    for standard, given in zip(STANDARD_FILES, request.files, strict=True):
+        os.dup2(given, standard)
+        os.close(given)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write(request.oom_score)
+    os.environ[JOB] = request.environment.get(JOB, ANY_JOB)
+    os.chdir(request.folder)
+    sys.path.insert(0, os.path.dirname(request.file))
+    sys.argv = [request.file, *request.arguments]
+    gc.enable()
+    runpy.run_path(request.file, run_name="__main__")
+
+
+def prepare() -> None:
+    """Import what workers import. Raises ImportError."""
+    worker_start = import_module("runtime.cluster.local.worker_start")
+    worker_start.import_light_ray()
+    worker_start.postpone_serializers()
+    for name in IMPORTED:
+        import_module(name)
+    # What is there now is no garbage in any fork, and looking for some would copy its memory.
+    gc.freeze()
+
+
+def main() -> None:
+    """Fork workers for a raylet. The arguments: the socket for requests, and the raylet's process ID."""
+    path, process_id = sys.argv[1:]
+    # Imported is what any program of this interpreter would find.
+    del sys.path[0]
+    environment = dict(os.environ)
+    os.environ[JOB] = ANY_JOB
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.disable()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        # Requests wait from now on.
+        listener.bind(path)
+        listener.listen(128)
+        raylet = os.pidfd_open(int(process_id))
+        prepare()
+        request = serve(listener, raylet, environment)
+        os.close(raylet)
+    if request is not None:
+        become(request)
+
+
+if __name__ == "__main__":
+    main()
