@@ -31,6 +31,10 @@ LOOK_S = 0.01
 RAYLET, FORKS = "raylet", "worker_forks"
 """Kinds of a node's processes."""
 
+CONNECTING = {"RAY_raylet_client_connect_timeout_milliseconds": "10", "RAY_raylet_client_num_connect_attempts": "1000"}
+"""Variables: how Ray's processes connect to a socket that is not there yet. A raylet is often quicker than its own object store, and
+would wait for a second; it waits for as long in all."""
+
 AGENT_COMMANDS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 """Arguments of a raylet: how it starts its agents."""
 
@@ -67,6 +71,8 @@ def _light_raylet(start_raylet: Callable[..., None]) -> Callable[..., None]:
     def start(node: Any, *arguments: object, **options: object) -> None:
         if hasattr(node._ray_params, "setup_worker_path"):
             node._ray_params.setup_worker_path = worker_start.__file__
+        variables = {name: value for name, value in CONNECTING.items() if name not in os.environ}
+        node._ray_params.env_vars = {**variables, **(getattr(node._ray_params, "env_vars", None) or {})}
         start_process = services.start_ray_process
         services.start_ray_process = lambda command, *rest, **more: start_process(light_agents(command), *rest, **more)
         try:
@@ -98,7 +104,7 @@ def start_forks(node: Any, start_process: Callable[..., Any]) -> None:
                 command + arguments,
                 FORKS,
                 fate_share=node.kernel_fate_share,
-                env_updates={"RAY_RAYLET_PID": str(raylet.process.pid)},
+                env_updates={**node._ray_params.env_vars, "RAY_RAYLET_PID": str(raylet.process.pid)},
                 stdout_file=log,
                 stderr_file=log,
             )
