@@ -3,7 +3,8 @@
 `ray.init` starts the processes of a whole cluster: an autoscaler, which has nothing to scale here, and a dashboard's server,
 which runs even where the dashboard is left out. The raylet waits for that server, and leaving waits a second for the autoscaler
 to end. Each of its workers imports Ray, and twice: see `worker_start` and `worker_forks`. The raylet waits for two more programs
-that import it, see `agent_start`. Ray has no options against these. Where another version of Ray has no such methods, everything is started as usual.
+that import it, see `agent_start`. Ray has no options against these. Where another version of Ray has no such methods, everything
+is started as usual.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ RAYLET, FORKS = "raylet", "worker_forks"
 """Kinds of a node's processes."""
 
 CONNECTING = {"RAY_raylet_client_connect_timeout_milliseconds": "10", "RAY_raylet_client_num_connect_attempts": "1000"}
-"""Variables: how Ray's processes connect to a socket that is not there yet. A raylet is often quicker than its own object store, and
-would wait for a second; it waits for as long in all."""
+"""How often Ray's processes try to connect to a socket that is not there yet, and for how long in all. A raylet is often quicker
+than its own object store, and by default tries again after a second."""
 
 AGENT_COMMANDS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 """Arguments of a raylet: how it starts its agents."""
