@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,11 +78,12 @@ def map_inputs(rt: Runtime, session: str) -> object:
     return list(rt.map(["a", "b"], name=session, progress=False))
 
 
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-@pytest.mark.parametrize("use", [iterate, result, leave, read, map_inputs])
-def test_it_comes_out_and_takes_nothing_along(use: Use, tmp_path: Path) -> None:
+USES = {use.__name__: use for use in (iterate, result, leave, read, map_inputs)}
+
+
+def interrupt_everywhere(use: Use, folder: Path) -> None:
     root = LlmAgent(name="root", model=PatternModel([], default="ok"))
-    with Runtime(root, app_name="interrupted", engine="local", session_store=f"sqlite:///{tmp_path}/sessions.db") as rt:
+    with Runtime(root, app_name="interrupted", engine="local", session_store=f"sqlite:///{folder}/sessions.db") as rt:
         result(rt, "s0")
         use(rt, "first")
         counting = Interrupt(0)
@@ -99,3 +101,18 @@ def test_it_comes_out_and_takes_nothing_along(use: Use, tmp_path: Path) -> None:
                 # A thread that is quicker than before may leave fewer places.
                 assert interrupt.is_dropped or interrupt.places < at
             assert rt.run(user_id="u", session_id=f"s{at}", message="go on").result().text == "ok"
+    print("went on", counting.places, "times")
+
+
+@pytest.mark.parametrize("use", USES)
+def test_it_comes_out_and_takes_nothing_along(use: str, tmp_path: Path) -> None:
+    """In a program of its own, where no other test's code is interrupted, or sees the profile function."""
+    warnings = ["-W", "error", "-W", "ignore:coroutine:RuntimeWarning"]
+    program = [sys.executable, "-X", "faulthandler", *warnings, "-m", __name__, use, str(tmp_path)]
+    ended = subprocess.run(program, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=100, check=False)
+    assert (ended.stdout[:7], ended.returncode) == ("went on", 0), ended.stderr
+    assert "Exception ignored" not in ended.stderr
+
+
+if __name__ == "__main__":
+    interrupt_everywhere(USES[sys.argv[1]], Path(sys.argv[2]))
