@@ -80,7 +80,7 @@ def folder(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             raygrove("start", f"code/{NAME}")
         yield folder
         assert raygrove("stop", NAME) == f"{NAME} has stopped\n"
-        with pytest.raises(DeploymentNotFoundError, match=r"`raygrove start PATH` starts one|Apps that are"):
+        with pytest.raises(DeploymentNotFoundError, match=f"app {NAME!r} is not deployed"):
             raygrove("stop", NAME)
 
 
