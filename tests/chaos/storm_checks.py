@@ -184,8 +184,11 @@ def _check_failure(found: Findings, where: str, one: EndedTurn, own: Sequence[Ev
     meanwhile = [each for each in faults if each.who == "agent" and one.began_s <= each.at_s <= one.ended_s]
     lost = Counter(agent for each in meanwhile for agent in each.agents)
     agent, losses = max(((each, lost[each]) for each in lost if each in one.failure), key=lambda pair: pair[1], default=("", 0))
-    found.failed.append(f"{where}: {one.failure} ({losses} losses of {agent or 'no agent'})")
-    if failed is None or failed.error_code != "ActorLostError" or losses < LOSSES:
+    unseen = sum(agent not in (*each.agents, *each.elsewhere) for each in meanwhile)
+    found.failed.append(
+        f"{where}: {one.failure} ({losses} losses of {agent or 'no agent'}, {unseen} faults while it moved in or was away)"
+    )
+    if failed is None or failed.error_code != "ActorLostError" or losses + unseen < LOSSES:
         found.wrong.append(f"{where}: failed without {LOSSES} losses of one agent: {one.failure}, lost were {dict(lost)}")
 
 

@@ -38,12 +38,16 @@ FAULTS = {
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One fault: what was lost or stopped, when, and which agents lived in the process."""
+    """One fault: what was lost or stopped, when, and which agents lived in the process.
+
+    An agent that lived nowhere may have moved in just before the fault, so those are named that lived in other processes.
+    """
 
     who: str
     how: str
     at_s: float
     agents: Sequence[str] = ()
+    elsewhere: Sequence[str] = ()
 
 
 class DriverProcess:
@@ -136,9 +140,10 @@ class Faults:
         if not pid:
             return
         agents = [name for name, each in pids.items() if each == pid]
+        elsewhere = [name for name, each in pids.items() if each and each != pid]
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL if how == "kill" else signal.SIGSTOP)
-            self.happened.append(Fault(who, how, time.time(), agents))
+            self.happened.append(Fault(who, how, time.time(), agents, elsewhere))
             if how == "stop":
                 timer = threading.Timer(self._random.uniform(*STOPPED_S), _go_on, [pid])
                 self._stopped = [each for each in self._stopped if each.is_alive()] + [timer]

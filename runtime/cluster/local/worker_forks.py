@@ -157,9 +157,10 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.disable()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        # Requests wait from now on.
-        listener.bind(path)
+        # Requests wait from when the name is there, as long as the imports take.
+        listener.bind(unseen := f"{path}.new")
         listener.listen(128)
+        os.rename(unseen, path)
         raylet = os.pidfd_open(int(process_id))
         prepare()
         request = serve(listener, raylet, environment)
