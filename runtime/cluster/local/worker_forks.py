@@ -34,7 +34,7 @@ IMPORTED = ("runtime.cluster.processes.agent_host", "runtime.cluster.transport.h
 """What the actors of a deployment import."""
 
 REQUEST_S = 2.0
-"""How long a request may take from its begin to its end, and a sender to let its fork go on, in seconds."""
+"""How long a request may take from its begin to its end, in seconds."""
 
 SIZE = struct.Struct("!I")
 """What a request begins with: the number of bytes that follow."""
@@ -115,12 +115,18 @@ def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) 
         sender.close()
 
 
-def become(request: Request) -> None:
-    """Be the worker, in this process, once the sender has let it."""
-    with request.sender as sender:
+def may_go_on(sender: socket.socket) -> bool:
+    """Tell the sender that this fork is there. False when the sender has gone: then it starts the worker itself."""
+    with sender, suppress(OSError):
+        # As long as the sender takes: with a limit here, both could give up for the other's sake.
+        sender.settimeout(None)
         sender.sendall(FORKED)
-        if sender.recv(1) != GO_ON:
-            return
+        return sender.recv(1) == GO_ON
+    return False
+
+
+def become(request: Request) -> None:
+    """Be the worker, in this process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setpgid(0, 0)
     for standard, given in zip(STANDARD_FILES, request.files, strict=True):
@@ -139,6 +145,7 @@ def become(request: Request) -> None:
 def prepare() -> None:
     """Import what workers import. Raises ImportError."""
     worker_start = import_module("runtime.cluster.local.worker_start")
+    gc.set_threshold(worker_start.OBJECTS, *gc.get_threshold()[1:])
     worker_start.import_light_ray()
     worker_start.postpone_serializers()
     for name in IMPORTED:
@@ -165,7 +172,7 @@ def main() -> None:
         prepare()
         request = serve(listener, raylet, environment)
         os.close(raylet)
-    if request is not None:
+    if request is not None and may_go_on(request.sender):
         become(request)
 
 
