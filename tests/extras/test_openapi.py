@@ -1,6 +1,6 @@
 """The OpenAPI document says what the server does: requests that it allows, and requests that it does not, are made of it.
 
-The cases are the same in every run.
+The cases are the same in every run of the same code: hypothesis takes some values from the code's own constants.
 """
 
 from __future__ import annotations
@@ -96,7 +96,12 @@ def test_no_answer_is_outside_of_its_schema(
         names_user = "user" in case.query or "user" in case.path_parameters or operation.users == "none"
         token = OF_OPERATORS if admin and names_user else OF_ADA
         sent[mode.value] += 1
-        case.call_and_validate(headers={"Authorization": f"Bearer {token}"}, excluded_checks=excluded, timeout=TIMEOUT_S)
+        sending: dict[str, Any] = {"headers": {"Authorization": f"Bearer {token}"}, "timeout": TIMEOUT_S}
+        response = case.call(**sending)
+        # A number of more than 64 bits somewhere in a state: the log cannot hold it, and no schema of JSON values can say that.
+        has_no_wire_form = response.status_code == 400 and response.json()["type"] == "NotEncodableError"
+        allowed = [schemathesis.checks.positive_data_acceptance] if has_no_wire_form else []
+        case.validate_response(response, excluded_checks=excluded + allowed, transport_kwargs=sending)
 
     try:
         answered()
