@@ -46,7 +46,8 @@ def remove_stale(own: Path) -> None:
             return
         form = re.compile(rf"{_machine()}[0-9a-f]{{{BOOT_DIGITS}}}\.sock")
         with os.scandir(own.parent) as entries:
-            names = [entry.name for entry in islice(entries, MAX_LISTED) if form.fullmatch(entry.name)]
+            listed = (entry.name for entry in islice(entries, MAX_LISTED))
+            names = [name for name in listed if name != own.name and form.fullmatch(name)]
         # Any of them: the first ones may be those of processes that live.
         for name in random.sample(names, min(MAX_TRIED, len(names))):
             path = own.parent / name
