@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from actors import Blob, LlmAgent, Part, Tool
 from actors.errors import DefinitionError
 from actors.testing import ScriptedModel
 from runtime import Runtime, python_tool
+from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
 
@@ -46,14 +46,6 @@ def folders() -> set[str]:
     return {each for each in os.listdir(tempfile.gettempdir()) if each.startswith("raygrove-python-")}
 
 
-def until_gone(before: set[str]) -> None:
-    """Wait until there are no other folders than before. For a while there may be: of a run of these tests beside this one."""
-    end_s = time.monotonic() + 30
-    while left := folders() - before:
-        assert time.monotonic() < end_s, left
-        time.sleep(0.01)
-
-
 def test_code_gets_files_and_leaves_output_and_artifacts(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "x")
     before = folders()
@@ -70,7 +62,8 @@ def test_code_gets_files_and_leaves_output_and_artifacts(deploy: Deploy, monkeyp
         assert not any(name in variables for name in ("SECRET", "RAY", "PYTHON"))
         assert int(pid) != rt.statistics().agents["coder"].pid
         assert listed == "[]"
-        until_gone(before)
+        # A run of these tests beside this one has some for a while.
+        until(lambda: folders() <= before)
 
 
 def test_code_that_fails_or_needs_too_much_is_told_to_the_model(local: Deploy) -> None:
@@ -107,7 +100,7 @@ def test_code_ends_with_its_turn(deploy: Deploy, tmp_path: Path) -> None:
         for process in processes:
             assert select.select([process], [], [], 20)[0], "a process of the code goes on"
             os.close(process)
-        until_gone(before)
+        until(lambda: folders() <= before)
         assert run_turn(rt, "again")[-1].text == "next"
 
 

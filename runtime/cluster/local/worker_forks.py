@@ -144,10 +144,7 @@ def become(request: Request) -> None:
 
 def prepare() -> None:
     """Import what workers import. Raises ImportError."""
-    worker_start = import_module("runtime.cluster.local.worker_start")
-    gc.set_threshold(worker_start.OBJECTS, *gc.get_threshold()[1:])
-    worker_start.import_light_ray()
-    worker_start.postpone_serializers()
+    import_module("runtime.cluster.local.worker_start").import_for_workers()
     for name in IMPORTED:
         import_module(name)
     # What is there now is no garbage in any fork, and looking for some would copy its memory.

@@ -191,14 +191,19 @@ def fork(file: str, arguments: Sequence[str]) -> bool:
     return False
 
 
-def run(file: str, arguments: Sequence[str]) -> None:
-    """Run a worker's file in this process, as `python FILE ARGUMENTS…` does."""
+def import_for_workers() -> None:
+    """Import what every worker needs, and look for garbage less often from then on."""
     gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
-    sys.path[0] = os.path.dirname(file)
-    sys.argv = [file, *arguments]
     import_light_ray()
     postpone_serializers()
     gc.freeze()
+
+
+def run(file: str, arguments: Sequence[str]) -> None:
+    """Run a worker's file in this process, as `python FILE ARGUMENTS…` does."""
+    sys.path[0] = os.path.dirname(file)
+    sys.argv = [file, *arguments]
+    import_for_workers()
     runpy.run_path(file, run_name="__main__")
 
 

@@ -104,7 +104,7 @@ def test_a_worker_without_variables_runs_in_the_same_process(tmp_path: Path) -> 
         "True module",
     ]
     # Modules beside the program would hide others of the same names.
-    worker.write_text("import sys\nprint([each for each in sys.path if each.endswith('deployment')])")
+    worker.write_text(f"import sys\nprint([each for each in sys.path if each == {os.path.dirname(worker_start.__file__)!r}])")
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -7,8 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import pytest
 import ray
 
 from runtime.cluster.local import worker_forks, worker_start
+from tests.support.polling import until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks are made on Linux only")
 
@@ -53,13 +53,6 @@ class Forks(NamedTuple):
     def start(self, *arguments: str, variables: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Do what the raylet does to start a worker."""
         return start(self.raylet_socket, self.worker, arguments, variables)
-
-
-def until(happened: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + 30
-    while not happened():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def children_of(process: int) -> list[str]:

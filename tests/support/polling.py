@@ -1,0 +1,16 @@
+"""Waiting for what no event tells of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 30.0
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Return once it has happened; fail when that takes too long."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
