@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 import ray
 
+from runtime.cluster.deployment.noise import hide_noise
 from runtime.cluster.local.local_ray import light_ray
 from runtime.settings import Settings
 from runtime.testing.shared_ray import ADDRESS, NICENESS
@@ -46,6 +47,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _start_ray(address: str | None = None) -> str:
+    hide_noise()
     with light_ray() if address is None else nullcontext():
         ray.init(
             # Not one that happens to be on this machine.

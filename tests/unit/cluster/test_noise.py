@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from ray._private import ray_logging
+from ray._private import ray_logging, worker
 
 from runtime.cluster.deployment.noise import hide_noise
 
@@ -33,6 +33,21 @@ def test_the_warning_of_many_processes_is_hidden(deduplicator: Any) -> None:
     assert shown(deduplicator, MANY) == [MANY]
     hide_noise()
     assert shown(deduplicator, MANY.replace("38", "48"), LOST) == [LOST]
+
+
+def test_messages_of_rays_own_are_no_lines_of_the_program(
+    deduplicator: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("stdout_deduplicator", "stderr_deduplicator"):
+        monkeypatch.setattr(worker, name, getattr(ray_logging, name))
+    hide_noise()
+    hide_noise()
+    for pid in ("raylet", 4711):
+        worker.print_to_stdstream({"pid": pid, "ip": "192.0.2.2", "is_err": False, "lines": [f"said by {pid}"]}, True)
+    out, err = capsys.readouterr()
+    assert "said by raylet" in err
+    assert "said by raylet" not in out
+    assert "said by 4711" in out
 
 
 def test_what_a_user_hides_stays_hidden(deduplicator: Any) -> None:
