@@ -104,7 +104,13 @@ class RayEngine(DeployedEngine):
             # The first process for agents starts as soon as the Runner can ask for it, beside the Session actor; that opens its
             # store meanwhile.
             self.start_spares()
-            await asyncio.gather(self.wait_for_replies(), self.session.open_store())
+            answers = [asyncio.ensure_future(each) for each in (self.wait_for_replies(), self.session.open_store())]
+            try:
+                await asyncio.gather(*answers)
+            finally:
+                # Where one has failed the other still waits.
+                for answer in answers:
+                    answer.cancel()
             if self._settings.log_to_driver:
                 self.read_logs(self._logs, from_now=False)
             await self._models.wait_until_started()

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from ray.exceptions import RayError
 
 from actors.messages.protocol.base import UnreachedPeer
+from runtime.cluster.transport.link import ProcessUnreachableError
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Detour:
     async def _try(self) -> None:
         try:
             self.is_over = await self._connect()
-        except RayError:
+        except (RayError, ProcessUnreachableError):
             # Messages, which go over Ray, will tell.
             logger.debug("%s cannot be asked where it listens", self.unreached.peer, exc_info=True)
         finally:

@@ -24,7 +24,10 @@ class ProcessReplacedError(Exception):
 
 
 class ProcessUnreachableError(Exception):
-    """The process that a message was sent to lives, and could not be reached for too long to learn its reply."""
+    """The process that a message was sent to lives, and could not be reached for too long to learn its reply.
+
+    Nor can it after this process has closed its connections.
+    """
 
 
 class RayLink:

@@ -12,7 +12,7 @@ from runtime.cluster.transport.direct.channel import Channel
 from runtime.cluster.transport.direct.connections import Connections
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError
-from runtime.cluster.transport.link import Handle, ProcessReplacedError, delivered, over_ray
+from runtime.cluster.transport.link import Handle, ProcessReplacedError, ProcessUnreachableError, delivered, over_ray
 from runtime.cluster.transport.outage import BUSY_S, Outage
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,8 @@ class Peer:
 
         Raises:
             ProcessReplacedError: the process that it was sent to has given way to another one.
-            ProcessUnreachableError: that process lives, and could not be reached for so long.
+            ProcessUnreachableError: that process lives, and could not be reached for so long; or this one has closed its
+                connections.
             ray.exceptions.RayActorError: as Ray says of the actor.
             HandlerFailedError: the host failed.
         """
@@ -163,6 +164,8 @@ class Peer:
     async def _ask(self) -> Channel | None:
         before = self._channel
         endpoint = await self._answer() if before is None else await self._answer_of(before)
+        if self._connections.are_closed:
+            raise ProcessUnreachableError("this program has closed its connections")
         self._channel = self._connections.to(endpoint) if endpoint is not None else None
         if before is not None and before is not self._channel:
             before.close()

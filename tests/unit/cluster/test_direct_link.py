@@ -300,6 +300,26 @@ async def test_nothing_is_kept_for_a_process_that_was_ended_and_who_waits_for_it
     await until(lambda: not channels())
 
 
+async def test_after_its_connections_are_closed_a_program_makes_no_other_one(network: Network) -> None:
+    process, other = network.process(), network.process()
+    handle, other_handle = RayHandle(await process.server.start()), RayHandle(await other.server.start())
+    began = asyncio.Event()
+
+    async def works_for_ever(raw: bytes) -> bytes:
+        began.set()
+        return await asyncio.Future[bytes]()
+
+    process.answer = works_for_ever
+    waiting = asyncio.create_task(network.link(handle).send(b"one"))
+    await began.wait()
+    await network.wires.close()
+    for message in (waiting, network.link(handle).send(b"two"), network.link(other_handle).send(b"three")):
+        with pytest.raises(ActorLostError, match="this program has closed its connections"):
+            await message
+    assert network.wires.figures().made == 0
+    assert (process.got, other.got) == ([(b"one", 0)], [])
+
+
 def channels() -> list[Channel]:
     gc.collect()
     return [each for each in gc.get_objects() if isinstance(each, Channel)]

@@ -30,6 +30,9 @@ class ConnectionStatistics:
 class Connections:
     """One channel for each process that this one speaks to. It belongs to one event loop.
 
+    Attributes:
+        are_closed: there will be no other channel.
+
     Args:
         secret: of the deployment, at least 16 bytes.
         node: the name of this machine, see Endpoint.
@@ -41,6 +44,7 @@ class Connections:
         self._dialer = Dialer(secret, node, self._options.connect_s, ssl)
         self._channels: dict[bytes, Channel] = {}
         self._past = ConnectionStatistics(0, 0, 0, 0)
+        self.are_closed = False
 
     def to(self, endpoint: Endpoint) -> Channel:
         """The channel to a process. It connects when there is something to send."""
@@ -51,6 +55,7 @@ class Connections:
 
     async def close(self) -> None:
         """Close all channels."""
+        self.are_closed = True
         for channel in list(self._channels.values()):
             channel.close()
 
