@@ -11,6 +11,7 @@ import msgspec
 from actors.errors import NotEncodableError, RaygroveError, name_and_args
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
+from actors.interfaces.transport import EARLY_REPLY
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ConnectionFigures, ErrorReply, Message
@@ -56,6 +57,13 @@ class Actor:
             logger.exception("%s failed on %s", self.name, kind)
             reason = RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {error_text(error)}")
             return _error_reply(reason.with_traceback(error.__traceback__))
+
+
+def reply_early(message: Message) -> None:
+    """Send a reply to the message that is being handled, before the last one, which has to say all of it once more."""
+    reply = EARLY_REPLY.get()
+    if reply is not None:
+        reply(encode(message))
 
 
 def _error_reply(error: RaygroveError) -> bytes:

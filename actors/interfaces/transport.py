@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Protocol
 
 from actors.messages.session import SessionKey
+
+EarlyReply = Callable[[bytes], object]
+"""Takes an encoded reply that comes before the last one."""
+
+EARLY_REPLY: ContextVar[EarlyReply | None] = ContextVar("EARLY_REPLY", default=None)
+"""Set while an actor handles a message whose sender can take a reply before the last one; None where none can be sent."""
 
 
 class Link(Protocol):
     """A way to one actor."""
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver an encoded message and return the encoded reply.
 
         An actor that is restarted when its process is lost gets the message again, so it may arrive twice.
 
         Args:
             once: do not send it again.
+            early: called on the event loop with each reply that the actor sends before the last one. A link need not bring any,
+                and one that was sent may be lost: the last reply says everything once more.
 
         Raises:
             ActorLostError: the actor's process is gone, or went before it replied.

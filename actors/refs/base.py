@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from actors.errors import RaygroveError, rebuild
-from actors.interfaces.transport import Link
+from actors.interfaces.transport import EarlyReply, Link
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply, Message
@@ -26,12 +27,20 @@ class Ref:
         self._link = link
         self._max_bytes = max_bytes
 
-    async def _ask(self, message: Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
+    async def _ask(
+        self,
+        message: Message,
+        reply_type: type[M] | tuple[type[M], ...],
+        *,
+        once: bool = False,
+        early: Callable[[Message], None] | None = None,
+    ) -> M:
         """Send a message and return the reply.
 
         Args:
             reply_type: the class of the reply, or the classes that it may have.
             once: see Link.send.
+            early: takes replies that come before the last one: see Link.send.
 
         Raises:
             TooLargeError: the message has more than `max_bytes`.
@@ -41,7 +50,8 @@ class Ref:
         raw = encode(message)
         if self._max_bytes is not None:
             check_request(len(raw), self._max_bytes)
-        reply = decode_message(await self._link.send(raw, once=once))
+        take: EarlyReply | None = None if early is None else lambda raw: early(decode_message(raw))
+        reply = decode_message(await self._link.send(raw, once=once, early=take))
         if isinstance(reply, ErrorReply):
             raise rebuild(reply.error, reply.args, reply.traceback)
         if not isinstance(reply, reply_type):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
@@ -32,16 +32,26 @@ class SessionRef(Ref):
         """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
         return await self._ask(message, p.TurnFound)
 
-    async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
+    async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
         """Begin a turn, as soon as no other turn of the session runs.
 
+        Args:
+            early: told how the turn begins, while it is being stored. The message is not sent again then: a turn that has begun
+                early and was not stored has to begin with another epoch.
+
         Raises:
+            ActorRestartsError: the Session actor is being restarted; only with `early`.
             SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, RequestError: the turn cannot begin.
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
         replies = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
-        return await self._ask(message, replies)
+
+        def begun(reply: p.Message) -> None:
+            if early is not None and isinstance(reply, p.TurnBegun):
+                early(reply)
+
+        return await self._ask(message, replies, once=early is not None, early=None if early is None else begun)
 
     async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
         """Take the place of the Runner before."""

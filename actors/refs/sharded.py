@@ -6,7 +6,7 @@ A client of several is used as if there were one actor. Where there is only one,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -46,8 +46,15 @@ class ShardedSessionRef(SessionRef):
         """A client of the actor that serves a session."""
         return self._shards[shard_of(key, len(self._shards))]
 
-    async def _ask(self, message: p.Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
-        return await self.of(_session_of(message))._ask(message, reply_type, once=once)
+    async def _ask(
+        self,
+        message: p.Message,
+        reply_type: type[M] | tuple[type[M], ...],
+        *,
+        once: bool = False,
+        early: Callable[[p.Message], None] | None = None,
+    ) -> M:
+        return await self.of(_session_of(message))._ask(message, reply_type, once=once, early=early)
 
     async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
         """List turns: any of them reads the store, and each knows its own lines."""
@@ -97,9 +104,16 @@ class ShardedRunnerRef(RunnerRef):
     def __init__(self, shards: Sequence[RunnerRef]) -> None:
         self._shards = tuple(shards)
 
-    async def _ask(self, message: p.Message, reply_type: type[M] | tuple[type[M], ...], *, once: bool = False) -> M:
+    async def _ask(
+        self,
+        message: p.Message,
+        reply_type: type[M] | tuple[type[M], ...],
+        *,
+        once: bool = False,
+        early: Callable[[p.Message], None] | None = None,
+    ) -> M:
         key = _session_of(message)
-        return await self._shards[shard_of(key, len(self._shards))]._ask(message, reply_type, once=once)
+        return await self._shards[shard_of(key, len(self._shards))]._ask(message, reply_type, once=once, early=early)
 
     async def statistics(self) -> p.Statistics:
         """Their figures, summed up, and those of every live agent."""

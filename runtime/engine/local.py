@@ -16,7 +16,7 @@ from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
-from actors.interfaces.transport import Link
+from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.limiter.actor import LimiterActor
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
@@ -48,9 +48,14 @@ class LocalLink:
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver a message and return the reply."""
-        return await self._actor.receive(raw)
+        loop = asyncio.get_running_loop()
+        before = EARLY_REPLY.set(None if early is None else lambda reply: loop.call_soon(early, reply))
+        try:
+            return await self._actor.receive(raw)
+        finally:
+            EARLY_REPLY.reset(before)
 
 
 class LocalDirectory:

@@ -19,6 +19,7 @@ from actors import (
     Part,
     SequentialAgent,
 )
+from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER
@@ -61,7 +62,8 @@ def test_views_of_sessions_that_are_not_used_go_and_are_made_again_when_they_are
 
 
 def test_agents_of_one_process_share_the_memory_for_what_they_know_of_sessions(tmp_path: Path) -> None:
-    settings = Settings(max_cache_bytes=128 * KIB)
+    # Room for what all four know of one session: by the last of them it has five events.
+    settings = Settings(max_cache_bytes=144 * KIB)
     children = [LlmAgent(name=f"a{number}", model=CountingModel()) for number in range(4)]
     root = SequentialAgent(name="root", sub_agents=children)
     with Deploy("local", tmp_path)(root, settings=settings) as rt:
@@ -119,8 +121,8 @@ def test_a_long_session_is_read_in_messages_of_bounded_size(tmp_path: Path, monk
     replies: list[int] = []
     send = LocalLink.send
 
-    async def measured(link: LocalLink, raw: bytes, *, once: bool = False) -> bytes:
-        reply = await send(link, raw, once=once)
+    async def measured(link: LocalLink, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+        reply = await send(link, raw, once=once, early=early)
         replies.append(len(reply))
         return reply
 
@@ -148,9 +150,9 @@ async def test_a_session_that_is_rewound_while_it_is_read_is_read_again(tmp_path
             await rt.aio.sessions.append_event(USER, "s1", Event(author=USER, content=Content.of_text("x" * 200_000)))
         rewound = False
 
-        async def rewinding(link: LocalLink, raw: bytes, *, once: bool = False) -> bytes:
+        async def rewinding(link: LocalLink, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
             nonlocal rewound
-            reply = await send(link, raw, once=once)
+            reply = await send(link, raw, once=once, early=early)
             message = decode_message(raw)
             if isinstance(message, p.GetSessionRequest) and not rewound:
                 rewound = True

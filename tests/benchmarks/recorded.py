@@ -14,6 +14,7 @@ from unittest.mock import patch
 import msgspec
 
 from actors import BaseAgent
+from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.any_message import AnyMessage
 from actors.messages.protocol.base import Message
 from runtime import Runtime
@@ -51,8 +52,8 @@ def record(root: BaseAgent | None = None) -> RecordedTurn:
     replies: Counter[str] = Counter()
     send = LocalLink.send
 
-    async def noting(link: LocalLink, raw: bytes, *, once: bool = False) -> bytes:
-        reply = await send(link, raw, once=once)
+    async def noting(link: LocalLink, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+        reply = await send(link, raw, once=once, early=early)
         name = type(_decoder.decode(raw)).__name__
         calls[name] += 1
         requests[name] += len(raw)

@@ -1,7 +1,7 @@
 """A cluster in one event loop: processes, the messages between them, and a directory that starts agents' processes.
 
-It stands in for Ray, below `RayLink`, which is the real one: a message to a process that is gone fails as Ray lets it fail, and
-is sent again, or not, as on a cluster.
+It stands in for Ray and for connections, below `delivered`, which is the real one: a message to a process that is gone fails as
+Ray lets it fail, and is sent again, or not, as on a cluster.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.actor import Actor
-from actors.interfaces.transport import Link
+from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.session import SessionKey
-from runtime.cluster.transport.link import RayLink
+from runtime.cluster.transport.link import delivered
 from tests.simulation.faults import CALM, Network
 from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
 
@@ -96,8 +97,9 @@ class HostProcess(SimProcess):
         self.can_restart = can_restart
         self.is_forgotten = False
 
-    async def receive(self, raw: bytes, slot: str) -> bytes:
+    async def receive(self, raw: bytes, slot: str, early: EarlyReply | None) -> bytes:
         """Have an actor handle a message."""
+        EARLY_REPLY.set(early)
         if slot not in self.actors:
             return encode(ErrorReply(error="ActorLostError", args=["the agent", "it does not live there any more"]))
         return await self.actors[slot].receive(raw)
@@ -127,14 +129,26 @@ class Handle:
         self._can_restart = can_restart
         self._slot = slot
 
-    def remote(self, raw: bytes) -> asyncio.Future[bytes]:
+    def remote(self, raw: bytes, early: EarlyReply | None = None) -> asyncio.Future[bytes]:
         """Send a message."""
-        return self._wires.send(self._sender, self._find(), raw, self._slot, can_restart=self._can_restart)
+        return self._wires.send(self._sender, self._find(), raw, self._slot, can_restart=self._can_restart, early=early)
 
-    def link(self, name: str) -> RayLink:
-        """The real link over this handle."""
-        handle: Any = self
-        return RayLink(handle, name, RESTART_TIMEOUT_S if self._can_restart else 0.0)
+    def link(self, name: str) -> SimLink:
+        """A link over this handle."""
+        return SimLink(self, name, RESTART_TIMEOUT_S if self._can_restart else 0.0)
+
+
+class SimLink:
+    """Implements `Link`: what the real links do about losses, over a handle that brings early replies as connections do."""
+
+    def __init__(self, handle: Handle, name: str, restart_timeout_s: float) -> None:
+        self._handle = handle
+        self._name = name
+        self._restart_timeout_s = restart_timeout_s
+
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+        """See RayLink.send."""
+        return await delivered(lambda: self._handle.remote(raw, early), self._name, self._restart_timeout_s, once=once)
 
 
 class Wires:
@@ -155,6 +169,7 @@ class Wires:
         self._random = random.Random(network.seed)
         self._counts: Counter[str] = Counter()
         self._arrival_s: dict[tuple[str, str], float] = {}
+        self._early_s: dict[asyncio.Future[bytes], float] = {}
         self.lost_runs: Counter[str] = Counter()
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
         self.on_handled: Callable[[Sent], bool] = lambda sent: True
@@ -174,9 +189,16 @@ class Wires:
         return chance.uniform(0, network.usual_s)
 
     def send(
-        self, sender: SimProcess | None, receiver: HostProcess | None, raw: bytes, slot: str, *, can_restart: bool
+        self,
+        sender: SimProcess | None,
+        receiver: HostProcess | None,
+        raw: bytes,
+        slot: str,
+        *,
+        can_restart: bool,
+        early: EarlyReply | None = None,
     ) -> asyncio.Future[bytes]:
-        """Send a message. The future has the reply, or Ray's error."""
+        """Send a message. The future has the reply, or Ray's error. `early` is called before, in the sender's process."""
         if self._loop.is_ending:
             ended: asyncio.Future[bytes] = self._loop.create_future()
             ended.cancel()
@@ -194,18 +216,31 @@ class Wires:
         arrival_s = max(self._arrival_s.get(pair, 0.0), self._loop.time() + self.takes_s() + later_s)
         self._arrival_s[pair] = arrival_s
         receiver.serving[replied] = sent
-        outside(self._loop.call_at, arrival_s, self._arrive, replied, sent, receiver, raw, slot)
+        outside(self._loop.call_at, arrival_s, self._arrive, replied, sent, receiver, slot, early)
         return replied
 
     def _later(self, seconds: float, function: Callable[..., Any], *args: Any) -> None:
         outside(self._loop.call_later, seconds, function, *args)
 
-    def _arrive(self, replied: asyncio.Future[bytes], sent: Sent, receiver: HostProcess, raw: bytes, slot: str) -> None:
+    def _arrive(
+        self, replied: asyncio.Future[bytes], sent: Sent, receiver: HostProcess, slot: str, early: EarlyReply | None
+    ) -> None:
         if receiver.is_dead:
             return
         self._trace.add(self._loop.time(), "arrived", sent)
-        work = receiver.spawn(receiver.receive(raw, slot))
+        take = partial(self._replied_early, replied, sent, early) if early is not None and self._network.brings_early else None
+        work = receiver.spawn(receiver.receive(sent.raw, slot, take))
         outside(work.add_done_callback, lambda done: outside(self._handled, replied, sent, receiver, done))
+
+    def _replied_early(self, replied: asyncio.Future[bytes], sent: Sent, early: EarlyReply, raw: bytes) -> None:
+        self._trace.add(self._loop.time(), "replied early", sent, raw)
+        arrival_s = self._early_s[replied] = self._loop.time() + self.takes_s()
+        outside(self._loop.call_at, arrival_s, self._take_early, replied, sent, early, raw)
+
+    def _take_early(self, replied: asyncio.Future[bytes], sent: Sent, early: EarlyReply, raw: bytes) -> None:
+        self._early_s.pop(replied, None)
+        if sent.sender is not None and not replied.done():
+            sent.sender.run(self._loop.call_soon, early, raw)
 
     def _handled(self, replied: asyncio.Future[bytes], sent: Sent, receiver: HostProcess, work: asyncio.Task[bytes]) -> None:
         if receiver.is_dead or work.cancelled() or replied not in receiver.serving:
@@ -216,7 +251,9 @@ class Wires:
         if receiver.serving.pop(replied, None) is None:
             return
         if arrives:
-            self._later(self.takes_s(), self._reply, replied, sent, raw)
+            # After the reply before it: both come by one connection.
+            reply_s = max(self._loop.time() + self.takes_s(), self._early_s.get(replied, 0.0))
+            outside(self._loop.call_at, reply_s, self._reply, replied, sent, raw)
         else:
             self._trace.add(self._loop.time(), "reply lost", sent)
             self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, receiver.can_restart)
@@ -261,7 +298,7 @@ class SimDirectory:
         self._kill = kill
         self._wires = wires
         self._runner = runner
-        self.links: dict[str, tuple[RayLink, HostProcess]] = {}
+        self.links: dict[str, tuple[SimLink, HostProcess]] = {}
         self._starting: dict[str, asyncio.Future[None]] = {}
 
     async def link(self, agent: str, key: SessionKey) -> Link:
@@ -276,7 +313,7 @@ class SimDirectory:
                 self._starting.pop(agent).set_result(None)
         return self.links[agent][0]
 
-    def _link_to(self, agent: str, process: HostProcess) -> tuple[RayLink, HostProcess]:
+    def _link_to(self, agent: str, process: HostProcess) -> tuple[SimLink, HostProcess]:
         handle = Handle(self._wires, self._runner, lambda: process, can_restart=False, slot=agent)
         return handle.link(agent), process
 

@@ -13,9 +13,11 @@ from actors.agent.session_view import SessionView
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.protocol.base import TurnRef
+from actors.refs.session import SessionRef
 from actors.rules.prompt.history import History
 from actors.runner.turns.running_turn import RunningTurn
 from actors.runner.turns.table import TurnTable
+from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import TurnQueue, Waiter
@@ -155,9 +157,28 @@ def late_replies_run_turns_again() -> AbstractContextManager[object]:
     return mock.patch.object(TurnTable, "add", forgetful)
 
 
+def turns_begin_again_in_the_same_epoch() -> AbstractContextManager[object]:
+    """A turn that has begun, and was lost with the Session actor before it was stored, begins once more as if it had not."""
+    asked: Any = SessionRef._ask
+
+    async def sent_again(self: SessionRef, message: Any, reply_type: Any, *, once: bool = False, early: Any = None) -> Any:
+        return await asked(self, message, reply_type, early=early)
+
+    return mock.patch.object(SessionRef, "_ask", sent_again)
+
+
+def logs_are_read_while_a_message_is_stored() -> AbstractContextManager[object]:
+    """An agent that has begun early reads a log without the message that it is to answer."""
+
+    async def at_once(self: SessionLogs, log: SessionLog) -> None:
+        """Wait for nothing."""
+
+    return mock.patch.object(SessionLogs, "opened", at_once)
+
+
 MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "notes_travel_alone": (notes_travel_alone, 269),
-    "epochs_do_not_fence": (epochs_do_not_fence, 252),
+    "epochs_do_not_fence": (epochs_do_not_fence, 238),
     "events_are_not_recognised": (events_are_not_recognised, 4),
     "abandoned_runs_write_on": (abandoned_runs_write_on, 491),
     "polls_acknowledge_too_early": (polls_acknowledge_too_early, 583),
@@ -168,5 +189,7 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2367),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
     "late_replies_run_turns_again": (late_replies_run_turns_again, 5212),
+    "turns_begin_again_in_the_same_epoch": (turns_begin_again_in_the_same_epoch, 8),
+    "logs_are_read_while_a_message_is_stored": (logs_are_read_while_a_message_is_stored, 20),
 }
 """Each with a seed that finds it."""

@@ -19,7 +19,7 @@ from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError, ActorRestartsError
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
-from actors.interfaces.transport import Link
+from actors.interfaces.transport import EarlyReply, Link
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
@@ -96,7 +96,7 @@ class LossyLink:
         self._find = find
         self._restarts = restarts
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         while True:
             await self._lives()
             receiver = self._find()

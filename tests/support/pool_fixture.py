@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ActorLostError, ClusterError, PlacementError
-from actors.interfaces.transport import Link
+from actors.interfaces.transport import EarlyReply, Link
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.processes.worker_process import Activated, HostedAgent
@@ -84,7 +84,7 @@ class FakeLink:
         self.agent = agent
         self.slot = slot
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         process = self.process
         process.check_alive(self.agent)
         assert process.agents.get(self.slot) == self.agent, "a message has come for an agent that does not live there"

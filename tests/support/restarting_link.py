@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.actor import Actor
+from actors.interfaces.transport import EarlyReply
 
 
 class Restarting:
@@ -22,7 +23,7 @@ class Restarting:
         self._lost = asyncio.Event()
         self._actor.set_result(actor)
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         while True:
             actor = await asyncio.shield(self._actor)
             answering, losing = asyncio.create_task(actor.receive(raw)), asyncio.create_task(self._lost.wait())

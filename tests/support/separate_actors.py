@@ -10,7 +10,7 @@ import asyncio
 
 from actors.definitions.tree import AgentTree
 from actors.errors import ActorLostError
-from actors.interfaces.transport import Link
+from actors.interfaces.transport import EarlyReply, Link
 from actors.messages import protocol as p
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.session import SessionKey
@@ -89,7 +89,7 @@ class _Way:
         self._actor = actor
         self._link = link
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver a message and return the reply."""
         return await asyncio.shield(self._ways.deliver(self._actor, self._link, raw))
 

@@ -128,6 +128,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         subscriber: see StartTurn.
         runner: the id of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
+        epoch: in which a new turn begins. One more than that of a TurnBegun whose turn may not have been stored.
         traceparent: see StartTurn. It stays in the record of a turn that begins.
     """
 
@@ -142,6 +143,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     subscriber: str = ""
     runner: str = ""
     interrupting: str = ""
+    epoch: int = 1
     traceparent: str = ""
 
 
@@ -179,6 +181,8 @@ class TurnProgress(Message, frozen=True, kw_only=True):
 
 class TurnBegun(Message, frozen=True, kw_only=True):
     """The user's event is stored, and the turn is to be run.
+
+    As an early reply it says that the event is being stored. What the turn writes is stored after it, or not at all.
 
     Attributes:
         epoch: stands in everything that is written for the turn.

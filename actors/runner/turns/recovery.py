@@ -88,8 +88,8 @@ class TurnRecovery:
             if isinstance(reply, p.TurnResumed):
                 self.run(key, reply)
 
-    def run(self, key: TurnKey, resumed: p.TurnResumed) -> str:
-        """Launch a turn with the epoch that this Runner was given for it. Returns the turn's agent."""
+    def run(self, key: TurnKey, resumed: p.TurnResumed) -> RunningTurn:
+        """Launch a turn with the epoch that this Runner was given for it."""
         before = self._table.get(key)
         event = decode_event(resumed.event, resumed.seq)
         is_flow = event.flow is not None or CONTROLLER in resumed.progress.agent_states
@@ -103,7 +103,5 @@ class TurnRecovery:
         turn.callers = self._routing.waiting_callers(resumed.progress)
         turn.llm_calls = self._routing.llm_calls(resumed.progress)
         if self._tasks.launch(turn) and before is not None:
-            # Everything that it writes is refused from now on, the end of the turn, too.
-            before.is_replaced = True
-            before.cancel()
-        return turn.agent
+            turn.take_over(before)
+        return turn

@@ -68,8 +68,9 @@ class RunningTurn:
         runs: its runs.
         trace: its spans.
         task: runs it.
+        is_stored: its message is on disk.
         is_cancelled: its task has been cancelled, or must end at once when it starts.
-        is_replaced: a newer epoch of it runs here, which goes on in its spans.
+        is_replaced: a newer epoch of it runs here, which goes on in its spans; or it could not be stored.
         is_ending: how it ends is decided: its task stops what is left of it, and closes it.
         has_started: its task has made its first step.
     """
@@ -102,6 +103,7 @@ class RunningTurn:
         self.runs = Runs()
         self.trace = TurnTrace(traceparent, answerer)
         self.task: asyncio.Task[None] | None = None
+        self.is_stored = True
         self.is_cancelled = False
         self.is_replaced = False
         self.is_ending = False
@@ -213,6 +215,17 @@ class RunningTurn:
         # A task cancelled before its first step would never run, nor close the turn: it sees `is_cancelled` when it starts.
         if self.task is not None and self.has_started:
             self.task.cancel()
+
+    def give_up(self) -> None:
+        """Stop it without a word: all that it writes is refused, the end of the turn, too."""
+        self.is_replaced = True
+        self.cancel()
+
+    def take_over(self, before: RunningTurn) -> None:
+        """Go on in the place of an older epoch, which nothing may say or write any more. If that was cancelled, so is this."""
+        if before.is_cancelled and not before.is_replaced:
+            self.cancel()
+        before.give_up()
 
     async def over(self) -> None:
         """Wait until its task has ended."""

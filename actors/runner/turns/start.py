@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from functools import partial
+from types import TracebackType
 
 import msgspec
 
+from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.content import Content
@@ -97,7 +100,7 @@ class TurnStarter:
         invocation_id = found.invocation_id or message.invocation_id
         key = (message.key, invocation_id)
         running = self._table.get(key)
-        if running is not None and message.event_id and running.message.event.id == message.event_id:
+        if running is not None and running.is_stored and message.event_id and running.message.event.id == message.event_id:
             # The request is repeated: the turn was opened with this very event.
             return self._joined(key, running.agent, running.message.stored.seq)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
@@ -106,21 +109,27 @@ class TurnStarter:
         # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
         # The block lasts until the turn is launched, so that a reply which is out of date is known.
         with nullcontext() if invocation_id == message.invocation_id else self._table.opening(key):
-            opened = await self._open(self._request(message, invocation_id, content, raw))
-            match opened:
-                case p.TurnJoined():
-                    if opened.is_lost:
-                        await self._recovery.resume(key)
-                    return self._joined(key, opened.agent, opened.seq)
-                case p.TurnResumed():
-                    agent = self._recovery.run(key, opened)
-                case p.TurnBegun():
-                    agent = CONTROLLER if message.flow else self._routing.select(opened.authors, found.caller)
-                    opening = OpeningMessage(event, p.StoredEvent(opened.seq, raw), message.config)
-                    self._launch(key, agent, opening, opened, message.traceparent)
-                    # The agent first: the driver does not wait for this reply.
-                    await asyncio.sleep(0)
-        return p.TurnStarted(invocation_id=invocation_id, agent=agent, seq=opened.seq)
+
+            def launch(begun: p.TurnBegun) -> RunningTurn:
+                agent = CONTROLLER if message.flow else self._routing.select(begun.authors, found.caller)
+                opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), message.config)
+                return self._launch(key, agent, opening, begun, message.traceparent)
+
+            with _Beginning(launch) as beginning:
+                opened = await self._open(self._request(message, invocation_id, content, raw), beginning.begin_early)
+                match opened:
+                    case p.TurnJoined():
+                        if opened.is_lost:
+                            await self._recovery.resume(key)
+                        return self._joined(key, opened.agent, opened.seq)
+                    case p.TurnResumed():
+                        turn = self._recovery.run(key, opened)
+                        beginning.goes_on_as(turn)
+                    case p.TurnBegun():
+                        turn = beginning.begin(opened)
+                        # The agent first: the driver does not wait for this reply.
+                        await asyncio.sleep(0)
+        return p.TurnStarted(invocation_id=invocation_id, agent=turn.agent, seq=opened.seq)
 
     def _request(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.OpenTurn:
         return p.OpenTurn(
@@ -137,10 +146,21 @@ class TurnStarter:
             traceparent=message.traceparent,
         )
 
-    async def _open(self, request: p.OpenTurn) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
-        """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first."""
+    async def _open(
+        self, request: p.OpenTurn, early: Callable[[p.TurnBegun], None]
+    ) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
+        """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first.
+
+        Args:
+            early: called while the turn is being stored, which may fail.
+        """
         while True:
-            opened = await self._session.open_turn(request) if not request.interrupting else await self._interrupt(request)
+            try:
+                opened = await self._ask_to_open(request, early)
+            except ActorRestartsError:
+                # A turn that has begun, and was not stored, may still be writing: its epoch is not used again.
+                request = msgspec.structs.replace(request, epoch=request.epoch + 1)
+                continue
             match opened:
                 case p.InterruptFirst():
                     request = msgspec.structs.replace(request, interrupting=opened.invocation_id)
@@ -150,6 +170,13 @@ class TurnStarter:
                     await self._recovery.announce(self._session.of(request.key), opened)
                 case _:
                     return opened
+
+    async def _ask_to_open(self, request: p.OpenTurn, early: Callable[[p.TurnBegun], None]) -> p.OpenTurnReply:
+        if request.interrupting:
+            return await self._interrupt(request)
+        if request.epoch > 1:
+            return await self._session.open_turn(request)
+        return await self._session.open_turn(request, early)
 
     async def _interrupt(self, request: p.OpenTurn) -> p.OpenTurnReply:
         """Cancel the running turn and ask at the same time, so that the new turn is at the head of the queue when it ends."""
@@ -163,7 +190,7 @@ class TurnStarter:
             raise opened
         return opened
 
-    def _launch(self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun, caller: str) -> None:
+    def _launch(self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun, caller: str) -> RunningTurn:
         turn = RunningTurn(
             p.TurnRef(*key, begun.epoch, generation=begun.generation),
             agent,
@@ -176,7 +203,50 @@ class TurnStarter:
         if begun.progress is not None:
             turn.callers = self._routing.waiting_callers(begun.progress)
         self._tasks.launch(turn)
+        return turn
 
     def _joined(self, key: TurnKey, agent: str, seq: int = 0) -> p.TurnStarted:
         running = self._table.get(key)
         return p.TurnStarted(invocation_id=key[1], agent=running.agent if running else agent, attached=True, seq=seq)
+
+
+class _Beginning:
+    """The beginning of a turn, which runs while it is being stored. A context manager: after an error nothing of it runs.
+
+    Args:
+        launch: runs the turn.
+    """
+
+    def __init__(self, launch: Callable[[p.TurnBegun], RunningTurn]) -> None:
+        self._launch = launch
+        self._turn: RunningTurn | None = None
+
+    def __enter__(self) -> _Beginning:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None and self._turn is not None:
+            self._turn.give_up()
+
+    def begin_early(self, begun: p.TurnBegun) -> None:
+        """Run the turn, which is being stored."""
+        self._run(begun).is_stored = False
+
+    def begin(self, begun: p.TurnBegun) -> RunningTurn:
+        """Run the turn, unless it runs already in this epoch: it is stored."""
+        turn = self._run(begun)
+        turn.is_stored = True
+        return turn
+
+    def _run(self, begun: p.TurnBegun) -> RunningTurn:
+        if self._turn is not None and self._turn.ref.epoch == begun.epoch:
+            return self._turn
+        turn = self._launch(begun)
+        self.goes_on_as(turn)
+        self._turn = turn
+        return turn
+
+    def goes_on_as(self, turn: RunningTurn) -> None:
+        """The turn runs in another epoch, since nothing says that it was stored in the one in which it began."""
+        if self._turn is not None:
+            turn.take_over(self._turn)

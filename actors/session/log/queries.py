@@ -28,6 +28,7 @@ class LogQueries:
         log = await self._logs.load(message.key)
         if message.state_only:
             return p.Fetched(events=(), generation=log.generation, state=encode(log.merged_state()), state_seq=log.state_seq)
+        await self._logs.opened(log)
         generation = log.generation
         after_seq = message.after_seq if message.generation == generation else 0
         events, more = await self._page(log, after_seq, PAGE)

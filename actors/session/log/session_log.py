@@ -102,6 +102,11 @@ class SessionLog:
         return self._tail[-1].seq if self._tail else self._tail_after
 
     @property
+    def is_opening(self) -> bool:
+        """True while the message that opened the turn is not on disk."""
+        return self.turn is not None and self.turn.row.opened_seq > self.committed_seq
+
+    @property
     def weight(self) -> int:
         """About how many bytes it takes in memory, without what it shares with other logs."""
         return self._tail_size + self._state_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from actors.interfaces.records import Write
 from actors.messages.event import USER
@@ -45,8 +45,18 @@ class LogWriter:
         Raises:
             StoreError: nothing is stored.
         """
-        self._counts["events"] += len(events)
         first_seq = log.head_seq + 1
+        await self.begin(log, events, writes, then)
+        return first_seq
+
+    def begin(
+        self, log: SessionLog, events: Events, writes: Sequence[Write] = (), then: Callable[[], None] | None = None
+    ) -> Awaitable[None]:
+        """Give events their positions, for a caller that has something to do meanwhile. They are stored while it is awaited.
+
+        It has to be awaited before anything else is. See `add`, also for what it raises.
+        """
+        self._counts["events"] += len(events)
         stored: list[StoredEvent] = []
         all_writes: list[Write] = []
         for raw, event in events:
@@ -66,5 +76,4 @@ class LogWriter:
             if then is not None:
                 then()
 
-        await self._logs.write(log, [*all_writes, *writes], show)
-        return first_seq
+        return self._logs.write(log, [*all_writes, *writes], show)

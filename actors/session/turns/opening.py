@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from actors.actor import reply_early
 from actors.errors import SessionBusyError, SessionNotFoundError, StoreUnavailableError
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
@@ -158,6 +159,8 @@ class TurnOpener:
         log, row = request.log, known.row
         await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
         self._give_back(request)
+        # The reply says that the turn is there.
+        await self._logs.opened(log)
         return p.TurnJoined(seq=known.answer_seq, agent=row.agent if row is not None else "", is_lost=is_lost)
 
     def _give_back(self, request: _Request) -> None:
@@ -175,7 +178,10 @@ class TurnOpener:
         reply = await self._recovery.resume_turn(
             p.ResumeTurn(key=message.key, invocation_id=row.invocation_id, runner=message.runner)
         )
-        return reply if isinstance(reply, p.TurnResumed | p.AnnounceFirst) else p.TurnJoined(seq=row.opened_seq)
+        if isinstance(reply, p.TurnResumed | p.AnnounceFirst):
+            return reply
+        await self._logs.opened(log)
+        return p.TurnJoined(seq=row.opened_seq)
 
     async def _begin(self, request: _Request) -> p.TurnBegun:
         message, log = request.message, request.log
@@ -187,9 +193,16 @@ class TurnOpener:
             return await self._continue_paused(request)
         seq = log.head_seq + 1
         row = TurnRow(
-            invocation_id=message.invocation_id, status="running", epoch=1, first_seq=seq, opened_seq=seq, begun_s=now_s()
+            invocation_id=message.invocation_id,
+            status="running",
+            epoch=message.epoch,
+            first_seq=seq,
+            opened_seq=seq,
+            begun_s=now_s(),
         )
-        return await self._store(request, OpenTurn(row, message.config, message.runner, traceparent=message.traceparent))
+        turn = OpenTurn(row, message.config, message.runner, traceparent=message.traceparent)
+        # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
+        return await self._store(request, turn, early=True)
 
     async def _continue_paused(self, request: _Request) -> p.TurnBegun:
         """Continue the turn whose calls the message answers."""
@@ -218,20 +231,29 @@ class TurnOpener:
             progress = msgspec.structs.replace(progress, callers=())
         return msgspec.structs.replace(begun, progress=progress)
 
-    async def _store(self, request: _Request, turn: OpenTurn) -> p.TurnBegun:
-        """Store the user's event and the turn's record; then the turn is open."""
+    async def _store(self, request: _Request, turn: OpenTurn, *, early: bool = False) -> p.TurnBegun:
+        """Store the user's event and the turn's record; then the turn is open.
+
+        Args:
+            early: tell the Runner so while they are being stored.
+        """
         message, log = request.message, request.log
         temp = only_temp(message.state_delta)
         self._admission.event(log, message.event, request.event)
         self._admission.temp(turn.temp, temp)
         log.turn = turn
         turn.temp.update(temp)
-        await self._parts.writer.add(log, [(message.event, request.event)], [log.put_turn(turn.record())])
-        # Agents speak only after this reply, so the subscriber misses nothing; nor does it hear of a turn that was not stored.
-        self._subscriptions.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
-        self._parts.counts["turns"] += 1
-        log.queue.reject_interrupter()
-        return p.TurnBegun(
+        record = log.put_turn(turn.record())
+
+        def opened() -> None:
+            # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
+            # stored.
+            self._subscriptions.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
+            self._parts.counts["turns"] += 1
+            log.queue.reject_interrupter()
+
+        stored = self._parts.writer.begin(log, [(message.event, request.event)], [record], opened)
+        begun = p.TurnBegun(
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
             generation=log.generation,
@@ -239,6 +261,10 @@ class TurnOpener:
             state=encode(log.merged_state()),
             traceparent=turn.traceparent,
         )
+        if early:
+            reply_early(begun)
+        await stored
+        return begun
 
     def _let_go(self, request: _Request, error: BaseException) -> None:
         """The turn could not begin: tell its subscribers, and let the next turn begin."""

@@ -17,6 +17,7 @@ class TurnWriter:
 
     def __init__(self, parts: SessionParts, lookup: TurnLookup, ender: TurnEnder) -> None:
         self._access = parts.access
+        self._logs = parts.logs
         self._reader = parts.reader
         self._writer = parts.writer
         self._subscriptions = parts.subscriptions
@@ -68,8 +69,12 @@ class TurnWriter:
         return p.Appended(first_seq=first_seq + len(notes), state_seq=state_seq)
 
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
-        """Deliver partials to the turn's subscribers. Raises FencedError."""
-        _, turn = await self._lookup.current(message.turn)
+        """Deliver partials to the turn's subscribers. Raises FencedError, StoreError."""
+        log, turn = await self._lookup.current(message.turn)
+        if log.is_opening:
+            # Its subscribers hear of no turn that is not stored.
+            await self._logs.opened(log)
+            _, turn = await self._lookup.current(message.turn)
         partials = [p.StoredEvent(0, raw) for raw in message.events]
         answer = AnswerId(message.turn.epoch, message.turn.run, message.answer)
         # Drivers may have the beginning of an attempt that was lost together with the Session actor before.

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
-from actors.interfaces.transport import Link
+from actors.interfaces.transport import EarlyReply, Link
 from actors.rules.capacity.process_choice import Load
 
 CANCELLED_S = 2.0
@@ -111,13 +111,13 @@ class HostedAgent:
         self.used_s = time.monotonic()
         self.over = ""
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver a message and return the reply. Raises ActorLostError."""
         if self.over:
             raise ActorLostError(f"agent {self.replica.agent!r}", self.over)
         self.in_use += 1
         try:
-            reply = await self.idle_link.send(raw, once=once)
+            reply = await self.idle_link.send(raw, once=once, early=early)
         except asyncio.CancelledError:
             # The run goes on in the process until the agent gets a cancel message, or is found not to answer.
             asyncio.get_running_loop().call_later(CANCELLED_S, self._answered)

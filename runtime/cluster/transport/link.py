@@ -10,6 +10,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
+from actors.interfaces.transport import EarlyReply
 from actors.rules.recovery.actor_outage import away_since_s
 
 Handle = ActorHandle[Any]
@@ -45,11 +46,12 @@ class RayLink:
         self._restart_timeout_s = restart_timeout_s
         self._slot = slot
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver a message and return the reply.
 
         Args:
             once: do not send the message again when the actor is being restarted.
+            early: not used: a call of Ray's has one reply.
 
         Raises:
             ActorLostError: the actor's process is gone, or was away for longer than `restart_timeout_s`.

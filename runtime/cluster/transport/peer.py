@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from actors.errors import ClusterError
+from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.base import UnreachedPeer
 from runtime.cluster.transport.detour import Detour
 from runtime.cluster.transport.direct.channel import Channel
@@ -37,7 +38,7 @@ class DirectLink:
         self._restart_timeout_s = restart_timeout_s
         self._slot = slot
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver a message and return the reply: see RayLink.send, also for what it raises.
 
         Besides, it raises ActorLostError when the process lives and could not be reached for `restart_timeout_s`, or for 60 s
@@ -46,7 +47,7 @@ class DirectLink:
         patience_s = self._restart_timeout_s or PATIENCE_S
         try:
             return await delivered(
-                lambda: self._peer.deliver(raw, self._slot, patience_s), self.name, self._restart_timeout_s, once=once
+                lambda: self._peer.deliver(raw, self._slot, patience_s, early), self.name, self._restart_timeout_s, once=once
             )
         except HandlerFailedError as error:
             raise ClusterError(f"{self.name} failed: {error}") from error
@@ -80,7 +81,7 @@ class Peer:
         if self._channel is None:
             self._channel = self._connections.to(endpoint)
 
-    async def deliver(self, raw: bytes, slot: int, patience_s: float) -> bytes:
+    async def deliver(self, raw: bytes, slot: int, patience_s: float, early: EarlyReply | None = None) -> bytes:
         """Send a message and return the reply.
 
         When a connection breaks, the process is asked over Ray where it listens. What follows depends on the answer:
@@ -94,6 +95,7 @@ class Peer:
 
         Args:
             patience_s: how long a process that lives may be out of reach.
+            early: see Link.send. Replies over Ray bring none.
 
         Raises:
             ProcessReplacedError: the process that it was sent to has given way to another one.
@@ -110,7 +112,7 @@ class Peer:
         channel = self._channel or await self._found()
         if channel is None:
             return await over_ray(self._handle, raw, slot)
-        with channel.call(raw, slot) as call:
+        with channel.call(raw, slot, early) as call:
             while True:
                 try:
                     return await call.reply()
@@ -124,7 +126,7 @@ class Peer:
                         self._go_by_ray(error)
                         break
                     await self._outage_of(channel, error).pause(error, patience_s)
-        return await self.deliver(raw, slot, patience_s)
+        return await self.deliver(raw, slot, patience_s, early)
 
     def forget(self) -> None:
         """The process is ended: nothing is kept for it."""

@@ -14,6 +14,7 @@ from actors.actor import Actor
 from actors.agent.rate_limited_model import LimiterClient
 from actors.errors import ActorLostError, ModelServiceError
 from actors.interfaces.model import Model
+from actors.interfaces.transport import EarlyReply
 from actors.limiter.actor import LimiterActor
 from actors.messages.event import Usage
 from actors.messages.limits import ModelLimits
@@ -56,7 +57,7 @@ class Busy(Exception):
 class Lost:
     """A way to an actor that is gone for good."""
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         raise ActorLostError("the actor that limits models", "gone")
 
 

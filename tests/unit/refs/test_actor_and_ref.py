@@ -10,6 +10,7 @@ import pytest
 
 from actors.actor import Actor, Handler
 from actors.errors import RaygroveError, SessionBusyError, TooLargeError
+from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.refs.base import Ref
@@ -136,5 +137,5 @@ class _Fixed:
     def __init__(self, reply: bytes) -> None:
         self._reply = reply
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         return self._reply

@@ -37,7 +37,7 @@ class LateReplies(SessionRef):
         self.is_open = asyncio.Event()
         self.may_hear = asyncio.Event()
 
-    async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
+    async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
         opened = await super().open_turn(message)
         if self.only not in (None, message.subscriber):
             return opened

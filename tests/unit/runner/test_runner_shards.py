@@ -14,6 +14,7 @@ from actors.actor import Actor
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
+from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, Shard
@@ -126,7 +127,7 @@ class Recorder:
         self.reply = reply
         self.sent: list[str] = []
 
-    async def send(self, raw: bytes, *, once: bool = False) -> bytes:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         self.sent.append(raw[raw.index(b"type") + 5 :][:20].decode("latin-1"))
         if isinstance(self.reply, Exception):
             raise self.reply

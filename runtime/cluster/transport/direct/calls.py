@@ -7,24 +7,34 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
 
+from actors.interfaces.transport import EarlyReply
 from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError, Loss
 
 
 class Call:
     """One request, and the wait for its reply. A context manager: what leaves it early needs no reply.
 
+    Args:
+        early: takes the replies before the last one, as far as they arrive.
+
     Attributes:
         number: 0 until the request is first written.
         future: of the reply, while it is waited for.
     """
 
-    __slots__ = ("_abandon", "_submit", "future", "number", "raw", "slot")
+    __slots__ = ("_abandon", "_submit", "early", "future", "number", "raw", "slot")
 
     def __init__(
-        self, raw: bytes, slot: int, submit: Callable[[Call], asyncio.Future[bytes]], abandon: Callable[[Call], None]
+        self,
+        raw: bytes,
+        slot: int,
+        submit: Callable[[Call], asyncio.Future[bytes]],
+        abandon: Callable[[Call], None],
+        early: EarlyReply | None = None,
     ) -> None:
         self._submit = submit
         self._abandon = abandon
+        self.early = early
         self.raw = raw
         self.slot = slot
         self.number = 0
@@ -108,6 +118,13 @@ class CallTable:
     def drop(self, call: Call) -> bool:
         """Forget a request. True when its reply could still have come."""
         return self._sent.pop(call.number, None) is not None
+
+    def replied_early(self, number: int, reply: bytes) -> None:
+        """The handler of a request has sent a reply, and goes on."""
+        call = self._sent.get(number)
+        if call is not None and call.early is not None and call.future is not None:
+            # Code of its own, whose errors are not the connection's.
+            self._loop.call_soon(call.early, reply)
 
     def replied(self, number: int, reply: bytes) -> None:
         """The handler of a request has returned."""

@@ -14,6 +14,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 
+from actors.interfaces.transport import EarlyReply
 from runtime.cluster.transport.direct.calls import Call, CallTable
 from runtime.cluster.transport.direct.client_connection import ClientConnection
 from runtime.cluster.transport.direct.dialing import Dialer, DialError
@@ -64,9 +65,13 @@ class Channel:
         with Call(raw, slot, self._submit, self._abandon) as call:
             return await call.reply()
 
-    def call(self, raw: bytes, slot: int = 0) -> Call:
-        """A request that can be waited on beyond the loss of connections."""
-        return Call(raw, slot, self._submit, self._abandon)
+    def call(self, raw: bytes, slot: int = 0, early: EarlyReply | None = None) -> Call:
+        """A request that can be waited on beyond the loss of connections.
+
+        Args:
+            early: see Call.
+        """
+        return Call(raw, slot, self._submit, self._abandon, early)
 
     async def connects(self) -> bool:
         """Try once to make a connection, although nothing is to be sent. Returns whether there is one."""

@@ -97,6 +97,8 @@ class ClientConnection(FrameConnection):
             reply = self.whole(number, data[start:stop])
             self._acknowledge(number, len(reply))
             self._calls.replied(number, reply)
+        elif kind == Kind.EARLY:
+            self._calls.replied_early(number, data[start:stop])
         elif kind == Kind.FAILED:
             error = read_failure(self.whole(number, data[start:stop]))
             self._acknowledge(number, stop - start)

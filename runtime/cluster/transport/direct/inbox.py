@@ -2,18 +2,21 @@
 
 Rules of this file:
 1. A request runs once. One that comes again finds the handler at work, or the reply.
-2. A reply is kept until the client acknowledges it, or tells after a reconnection that it does not wait for it.
-3. Handlers are never cancelled: what they return after the client is gone is dropped.
+2. The last reply is kept until the client acknowledges it, or tells after a reconnection that it does not wait for it.
+3. A reply before the last is written at most once: not without a connection, nor if it needs more than one frame.
+4. Handlers are never cancelled: what they return after the client is gone is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 from actors.errors.user_code import error_text, is_cancellation
-from runtime.cluster.transport.direct.wire.frames import Kind, pack_failure
+from actors.interfaces.transport import EARLY_REPLY
+from runtime.cluster.transport.direct.wire.frames import MAX_PAYLOAD, Kind, pack_failure
 
 Handler = Callable[[bytes, int], Awaitable[bytes]]
 """Takes a request and its slot, and returns the reply."""
@@ -111,6 +114,7 @@ class Inbox:
 
     async def _run(self, number: int, raw: bytes, slot: int) -> None:
         kind = Kind.REPLY
+        EARLY_REPLY.set(partial(self._reply_early, number))
         try:
             payload = await self._handler(raw, slot)
             if len(payload) > self._max_message_bytes:
@@ -123,6 +127,10 @@ class Inbox:
             kind, payload = Kind.FAILED, pack_failure(type(error).__name__, error_text(error))
         del self._running[number]
         self._reply(kind, number, payload)
+
+    def _reply_early(self, number: int, payload: bytes) -> None:
+        if self.connection is not None and number not in self._unwanted and len(payload) <= MAX_PAYLOAD:
+            self.connection.write_reply(Kind.EARLY, number, payload)
 
     def _reply(self, kind: Kind, number: int, payload: bytes) -> None:
         if self._is_forgotten:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from actors.interfaces.transport import EARLY_REPLY
 from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError
 from runtime.cluster.transport.direct.wire.frames import MAX_PAYLOAD, MAX_SLOT
 from tests.support.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer, until
@@ -195,3 +196,45 @@ async def test_statistics_count_connections_and_bytes(direct: DirectFixture) -> 
     await connections.close()
     assert connections.statistics().connections == 0
     assert connections.statistics().read_bytes == figures.read_bytes
+
+
+async def test_replies_before_the_last_one_arrive_before_it_and_only_where_they_are_wanted(direct: DirectFixture) -> None:
+    async def handler(raw: bytes, slot: int) -> bytes:
+        reply = EARLY_REPLY.get()
+        assert reply is not None
+        reply(b"begun " + raw)
+        reply(bytes(MAX_PAYLOAD + 1))
+        await may_end.wait()
+        return b"ended " + raw
+
+    may_end = asyncio.Event()
+    channel = direct.channel(await direct.serve(handler))
+    early: list[bytes] = []
+    with channel.call(b"one", 0, early.append) as one, channel.call(b"two") as two:
+        replies = asyncio.gather(*[one.reply(), two.reply()])
+        await until(lambda: early)
+        assert not replies.done()
+        may_end.set()
+        assert await replies == [b"ended one", b"ended two"]
+    # What is too long for one frame is left out.
+    assert early == [b"begun one"]
+
+
+async def test_code_that_fails_at_an_early_reply_harms_no_other_request(direct: DirectFixture) -> None:
+    async def handler(raw: bytes, slot: int) -> bytes:
+        reply = EARLY_REPLY.get()
+        assert reply is not None
+        reply(raw)
+        return raw
+
+    def fail(raw: bytes) -> None:
+        raise ValueError("of the caller")
+
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(str(context["exception"])))
+    channel = direct.channel(await direct.serve(handler))
+    with channel.call(b"one", 0, fail) as call:
+        assert await call.reply() == b"one"
+    assert await channel.request(b"two") == b"two"
+    assert told == ["of the caller"]
+    assert channel.is_connected

@@ -26,7 +26,8 @@ class Kind(IntEnum):
     PIECE: a part of a long message. BEAT: the peer lives; it may come at any time.
     From the client: REQUEST. ACK: these replies are not needed any more. WANTED: after a connection was made again, the requests
     that wait for replies; number 0 marks the last such frame. BYE: the client leaves and wants no replies.
-    From the server: REPLY. FAILED: the handler raised an error.
+    From the server: REPLY. FAILED: the handler raised an error. EARLY: a reply of a handler that goes on; it is not kept, nor
+    acknowledged.
     """
 
     PIECE = 1
@@ -37,6 +38,7 @@ class Kind(IntEnum):
     WANTED = 6
     BYE = 7
     BEAT = 8
+    EARLY = 9
 
 
 HEADER = struct.Struct(">IBQ")

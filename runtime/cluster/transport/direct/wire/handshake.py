@@ -21,7 +21,7 @@ from enum import IntEnum
 from runtime.cluster.transport.direct.endpoint import BOOT_BYTES
 from runtime.cluster.transport.direct.errors import ProtocolError
 
-VERSION = 1
+VERSION = 2
 """Of the frames that follow the handshake."""
 
 CLIENT_BYTES = 16

@@ -1,0 +1,182 @@
+"""An agent begins while the user's message is being stored, and nothing of it is left when that cannot be stored."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from actors import LlmAgent
+from actors.errors import ActorRestartsError, StoreError
+from actors.interfaces.records import AddEvent, Write
+from actors.messages import protocol as p
+from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
+from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
+from actors.testing import ScriptedModel
+from runtime.engine.local import LocalLink
+from tests.support.direct_fixture import until
+from tests.support.runner_fixture import RunnerFixture
+from tests.support.session_fixture import KEY, settled
+
+Build = Callable[..., RunnerFixture]
+
+
+class HeldCommits:
+    """Holds the commits of events of a fixture's store, until they are let go or are to fail."""
+
+    def __init__(self, fixture: RunnerFixture) -> None:
+        self._commit = fixture.store.commit
+        self._may_go_on = threading.Event()
+        self._fails = False
+        fixture.store.commit = self._held  # type: ignore[method-assign]
+
+    def let_go(self, *, fails: bool = False) -> None:
+        self._fails = fails
+        self._may_go_on.set()
+
+    def mend(self) -> None:
+        self._fails = False
+
+    def _held(self, writes: Sequence[Write]) -> None:
+        if any(isinstance(write, AddEvent) for write in writes):
+            self._may_go_on.wait(20)
+            if self._fails:
+                raise StoreError("the disk is full")
+        self._commit(writes)
+
+
+async def test_the_model_is_asked_before_the_message_is_on_disk_and_its_answer_is_stored_behind_it(build: Build) -> None:
+    model = ScriptedModel(["one", "two"])
+    fixture = build(LlmAgent(name="root", model=model))
+    await fixture.run()
+    held = HeldCommits(fixture)
+    starting = asyncio.create_task(fixture.start(turn="held"))
+    await until(lambda: len(model.requests) == 2)
+    assert not starting.done()
+    held.let_go()
+    assert await starting == "held"
+    events, outcome = await fixture.end("held")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["two"]
+    assert [event.text for event in await fixture.log()] == ["hi", "one", "hi", "two"]
+
+
+async def test_an_agent_that_has_to_read_the_log_finds_the_message_in_it(build: Build) -> None:
+    model = ScriptedModel(["one", "two"])
+    fixture = build(LlmAgent(name="root", model=model))
+    await fixture.run("first")
+    await fixture.restart_session()
+    fixture.directory._links.clear()
+    held = HeldCommits(fixture)
+    starting = asyncio.create_task(fixture.start("second", turn="held"))
+    await asyncio.sleep(0.05)
+    assert len(model.requests) == 1
+    held.let_go()
+    await starting
+    assert isinstance((await fixture.end("held"))[1], p.Finished)
+    assert [content.text for content in model.requests[1].contents] == ["first", "one", "second"]
+
+
+async def test_nothing_is_left_of_a_turn_whose_message_cannot_be_stored(build: Build) -> None:
+    model = ScriptedModel(["one", "lost", "kept"])
+    fixture = build(LlmAgent(name="root", model=model))
+    await fixture.run()
+    held = HeldCommits(fixture)
+    starting = asyncio.create_task(fixture.start("lost", turn="held"))
+    await until(lambda: len(model.requests) == 2)
+    held.let_go(fails=True)
+    with pytest.raises(StoreError, match="disk is full"):
+        await starting
+    held.mend()
+    async with asyncio.timeout(20):
+        # Nothing tells that a turn is given up.
+        while (await fixture.runner.statistics()).counts["running"]:
+            await settled()
+    events, outcome = await fixture.run("again")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["kept"]
+    assert [event.text for event in await fixture.log()] == ["hi", "one", "again", "kept"]
+
+
+class LostWhileStoring(SessionRef):
+    """A client of a Session actor that is lost while it stores a message, and started again.
+
+    Attributes:
+        epochs: in which turns were to begin.
+        is_back: it has been started again.
+    """
+
+    def __init__(self, link: LocalLink) -> None:
+        super().__init__(link)
+        self.epochs: list[int] = []
+        self.is_back = asyncio.Event()
+
+    async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
+        self.epochs.append(message.epoch)
+        if len(self.epochs) == 1:
+            assert early is not None
+            early(p.TurnBegun(epoch=message.epoch, seq=1, generation="", state=b"\x80"))
+            await self.is_back.wait()
+            raise ActorRestartsError("session", "it was lost")
+        return await super().open_turn(message, early)
+
+
+def losing(fixture: RunnerFixture) -> LostWhileStoring:
+    """Give the fixture a Runner whose Session actor is lost."""
+    session = LostWhileStoring(fixture._session_link)
+    fixture.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts))))
+    fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
+    return session
+
+
+async def test_a_turn_that_was_lost_while_it_was_stored_begins_again_in_another_epoch(build: Build) -> None:
+    model = ScriptedModel(["lost", "kept"])
+    fixture = build(LlmAgent(name="root", model=model))
+    session = losing(fixture)
+    starting = asyncio.create_task(fixture.start(turn="e-1"))
+    await until(lambda: model.requests)
+    session.is_back.set()
+    await starting
+    events, outcome = await fixture.end("e-1")
+    assert isinstance(outcome, p.Finished)
+    assert session.epochs == [1, 2]
+    assert [event.text for event in events] == ["kept"]
+    assert [event.text for event in await fixture.log()] == ["hi", "kept"]
+
+
+async def test_one_that_was_cancelled_meanwhile_stays_so(build: Build) -> None:
+    model = ScriptedModel(["lost", "kept"])
+    fixture = build(LlmAgent(name="root", model=model))
+    session = losing(fixture)
+    starting = asyncio.create_task(fixture.start(turn="e-1"))
+    await until(lambda: len(session.epochs))
+    cancelling = asyncio.create_task(fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1")))
+    await asyncio.sleep(0.05)
+    session.is_back.set()
+    await starting
+    await cancelling
+    events, outcome = await fixture.end("e-1")
+    assert isinstance(outcome, p.Cancelled)
+    assert events == []
+    assert session.epochs == [1, 2]
+
+
+async def test_a_request_that_is_repeated_meanwhile_waits_for_the_message_too(build: Build) -> None:
+    model = ScriptedModel(["one", "two", "three"])
+    fixture = build(LlmAgent(name="root", model=model))
+    await fixture.run()
+    held = HeldCommits(fixture)
+    starting = asyncio.create_task(fixture.start(turn="held", event_id="m-1"))
+    await until(lambda: len(model.requests) == 2)
+    repeated = asyncio.create_task(fixture.start(turn="held", event_id="m-1", repeatable=True))
+    await asyncio.sleep(0.05)
+    assert not repeated.done()
+    held.let_go()
+    assert [await starting, await repeated] == ["held", "held"]
+    assert isinstance((await fixture.end("held"))[1], p.Finished)
+    assert [event.text for event in await fixture.log()] == ["hi", "one", "hi", "two"]
