@@ -15,6 +15,7 @@ import ray
 import typer
 from rich.console import Console
 
+from runtime.cluster.local.local_ray import light_ray
 from runtime.settings import Settings
 from tests.benchmarks import (
     activation,
@@ -161,7 +162,8 @@ class Run:
 def _start_ray() -> None:
     # "local": not one that happens to be on this machine.
     namespace = Settings().namespace
-    ray.init("local", namespace=namespace, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    with light_ray():
+        ray.init("local", namespace=namespace, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 
 def _command() -> str:
