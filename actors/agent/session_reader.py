@@ -41,8 +41,9 @@ class SessionReader:
     async def begin(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
+        self._view.begin_run(message.turn)
         if message.fresh and self._compiles and self._view.can_follow(message.user_event, message.turn.generation):
-            self._view.follow(message.user_event, message.state)
+            self._view.follow(message.user_event, message.state, message.turn)
             self.state = self._view.state
         elif message.fresh:
             self._is_stale = True
@@ -93,6 +94,7 @@ class SessionReader:
             changed: what it changes of the state, `temp:` keys included.
             before_seq: the place of the last change of state before it.
         """
+        self._view.settle()
         self.state.update(changed)
         if changed:
             self._view.changed_state(event.seq, before_seq)

@@ -51,6 +51,8 @@ class SessionView:
         # The turn and its epoch in which the state was read, and the last change that is in it.
         self._state_of: tuple[str, int] | None = None
         self._state_seq = 0
+        # The turn and its epoch whose message was followed, and may not be on disk.
+        self._followed: tuple[str, int] | None = None
 
     def skip_before(self, stored: StoredEvent, generation: str) -> None:
         """Leave out everything before an event."""
@@ -59,9 +61,17 @@ class SessionView:
 
     def begin_again(self) -> None:
         """Forget everything, so that the log is read again, and keep all of it until the run is over."""
-        self._clear()
-        self.seq = self._begins_after
+        self._forget()
         self._keeps_all = True
+
+    def begin_run(self, turn: TurnRef) -> None:
+        """Forget everything if it ends with the message of another turn, or epoch, that nothing says was stored."""
+        if self._followed not in (None, (turn.invocation_id, turn.epoch)):
+            self._forget()
+
+    def settle(self) -> None:
+        """The message that was followed is on disk."""
+        self._followed = None
 
     def end_run(self) -> None:
         """Keep only what the next run will need."""
@@ -75,6 +85,7 @@ class SessionView:
 
     def take_in(self, fetched: Fetched) -> None:
         """Take in a page of new events; after a rewind, everything from the log's start."""
+        self.settle()
         if fetched.generation != self.generation:
             self._clear()
             self.generation = fetched.generation
@@ -92,10 +103,15 @@ class SessionView:
         """True if the event is the next one."""
         return self.seq == stored.seq - 1 and self.generation == generation
 
-    def follow(self, stored: StoredEvent, state: bytes) -> None:
-        """Take in the next event, and the encoded state as it is after it."""
+    def follow(self, stored: StoredEvent, state: bytes, turn: TurnRef) -> None:
+        """Take in the message of a turn, which is the next event and may still be on its way to the disk.
+
+        Args:
+            state: the encoded state as it is after it.
+        """
         self._add(stored)
         self.state = decode(state, dict)
+        self._followed = (turn.invocation_id, turn.epoch)
 
     def add_own(self, event: Event, size: int) -> bool:
         """Take in an event of the agent's own, of `size` bytes; False if it is not the next one."""
@@ -143,6 +159,11 @@ class SessionView:
             # Which of the entries were the large ones is not known.
             self._size = self._size * len(self.history) // entries
 
+    def _forget(self) -> None:
+        self._clear()
+        self.seq = self._begins_after
+
     def _clear(self) -> None:
         self.history = self._make(self._agent, self._branch, logger.warning)
         self._size = 0
+        self._followed = None

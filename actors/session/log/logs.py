@@ -180,7 +180,7 @@ class SessionLogs:
     async def opened(self, log: SessionLog) -> None:
         """Wait until the message that opened the session's turn is on disk. Raises StoreError when it cannot be stored."""
         if log.is_opening:
-            await self._access.commits.submit(log.key, ())
+            await self._access.commits.written(log.key)
 
     def _keep(self, log: SessionLog) -> None:
         self._logs[log.key] = log

@@ -63,6 +63,13 @@ class GroupCommit:
             if request.key not in self._failed:
                 yield from request.writes
 
+    async def written(self, key: SessionKey) -> None:
+        """Wait until what was submitted of a session so far is on disk. Raises the store's error when it is not."""
+        newest = next((each for each in (*reversed(self._waiting), *reversed(self._under_way)) if each.key == key), None)
+        if newest is not None:
+            # Who waits may be cancelled, the write may not.
+            await asyncio.shield(newest.done)
+
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
         self._failed.pop(key, None)

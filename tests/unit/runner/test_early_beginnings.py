@@ -101,6 +101,7 @@ async def test_nothing_is_left_of_a_turn_whose_message_cannot_be_stored(build: B
     assert isinstance(outcome, p.Finished)
     assert [event.text for event in events] == ["kept"]
     assert [event.text for event in await fixture.log()] == ["hi", "one", "again", "kept"]
+    assert [content.text for content in model.requests[2].contents] == ["hi", "one", "again"]
 
 
 class LostWhileStoring(SessionRef):
