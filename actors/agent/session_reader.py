@@ -42,7 +42,7 @@ class SessionReader:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
         self._view.begin_run(message.turn)
-        if message.fresh and self._compiles and self._view.can_follow(message.user_event, message.turn.generation):
+        if message.fresh and self._compiles and await self._follows(message.user_event):
             self._view.follow(message.user_event, message.state, message.turn)
             self.state = self._view.state
         elif message.fresh:
@@ -52,6 +52,14 @@ class SessionReader:
             await self._catch_up()
         else:
             await self.refresh_state(message.state_seq)
+
+    async def _follows(self, stored: p.StoredEvent) -> bool:
+        """Take in what is before the turn's message, which may not be on disk yet. False if the log went another way since."""
+        if self._view.can_follow(stored, self._message.turn.generation):
+            return True
+        async for fetched in self._pages(self._view.seq, self._view.generation, before_seq=stored.seq):
+            self._view.take_in(fetched)
+        return self._view.can_follow(stored, self._message.turn.generation)
 
     async def view(self, answered: Iterable[str | None]) -> History:
         """Return the compiled log.
@@ -138,10 +146,12 @@ class SessionReader:
             self.state.update(decode(fetched.state, dict))
         return text
 
-    async def _pages(self, after_seq: int, generation: str) -> AsyncIterator[p.Fetched]:
-        more = True
+    async def _pages(self, after_seq: int, generation: str, before_seq: int = 0) -> AsyncIterator[p.Fetched]:
+        key, more = self._message.turn.key, True
         while more:
-            fetched = await self._session.fetch(p.Fetch(key=self._message.turn.key, after_seq=after_seq, generation=generation))
+            fetched = await self._session.fetch(
+                p.Fetch(key=key, after_seq=after_seq, before_seq=before_seq, generation=generation)
+            )
             yield fetched
             generation, more = fetched.generation, fetched.more
             after_seq = fetched.events[-1].seq if fetched.events else after_seq

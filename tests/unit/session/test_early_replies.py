@@ -55,11 +55,15 @@ async def test_what_is_told_and_read_meanwhile_comes_after_the_message(session: 
     partial = p.TellPartial(turn=ref, events=[encode(answer)], first=0)
     partials = asyncio.create_task(session.ref.tell_partial(partial))
     reading = asyncio.create_task(session.ref.fetch(p.Fetch(key=KEY, after_seq=2, generation=early.generation)))
+    before = await session.ref.fetch(p.Fetch(key=KEY, before_seq=early.seq, generation=early.generation))
+    assert [stored.seq for stored in before.events] == [1, 2]
+    assert not before.more
     await settled()
     assert not any(task.done() for task in (opening, partials, reading))
     may_store.set()
     await partials
     assert decode_event((await reading).events[0].raw, 3).text == "hi"
+    assert (await session.ref.fetch(p.Fetch(key=KEY, before_seq=early.seq, generation=early.generation))).events == before.events
     assert (await session.ref.append(p.Append(turn=ref, events=[encode(answer)]))).first_seq == 4
     assert (await session.news("d"))[1] == [(0, "two"), (4, "two")]
 
