@@ -31,6 +31,8 @@ class PartialEvents:
             if self._sender is not None:
                 self._sender.result()
             self._sender = asyncio.create_task(self._send_all())
+            # A run that fails does not wait for it.
+            self._sender.add_done_callback(lambda sender: sender.cancelled() or sender.exception())
         # Let the sender begin: a model that never waits would otherwise keep the first event back.
         await asyncio.sleep(0)
 

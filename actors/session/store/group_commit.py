@@ -63,12 +63,10 @@ class GroupCommit:
             if request.key not in self._failed:
                 yield from request.writes
 
-    async def written(self, key: SessionKey) -> None:
-        """Wait until what was submitted of a session so far is on disk. Raises the store's error when it is not."""
-        newest = next((each for each in (*reversed(self._waiting), *reversed(self._under_way)) if each.key == key), None)
-        if newest is not None:
-            # Who waits may be cancelled, the write may not.
-            await asyncio.shield(newest.done)
+    def next_of(self, key: SessionKey) -> asyncio.Future[None] | None:
+        """Of what was submitted of a session and is not on disk, the first; None if all is."""
+        requests = (each for each in (*self._under_way, *self._waiting) if each.key == key and not each.done.done())
+        return next((each.done for each in requests), None)
 
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""

@@ -74,7 +74,8 @@ class TurnWriter:
         if log.is_opening:
             # Its subscribers hear of no turn that is not stored.
             await self._logs.opened(log)
-            _, turn = await self._lookup.current(message.turn)
+            if not log.is_open(message.turn):
+                raise FencedError(message.turn.invocation_id, message.turn.epoch)
         partials = [p.StoredEvent(0, raw) for raw in message.events]
         answer = AnswerId(message.turn.epoch, message.turn.run, message.answer)
         # Drivers may have the beginning of an attempt that was lost together with the Session actor before.

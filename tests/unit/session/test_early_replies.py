@@ -74,14 +74,17 @@ async def test_what_is_written_meanwhile_is_stored_behind_the_message(session: S
     ref = p.TurnRef(KEY, "e-2", early.epoch, generation=early.generation)
     answer = session.event("root", "two", turn="e-2")
     append = p.Append(turn=ref, events=[encode(answer)], selected="root", outcome=p.Finished(agent="root"))
+    partials = asyncio.create_task(session.ref.tell_partial(p.TellPartial(turn=ref, events=[encode(answer)], first=0)))
     writing = asyncio.create_task(session.ref.append(append))
     await settled()
     assert not writing.done()
     may_store.set()
+    # The turn ends with what was sent behind the partial, which is told before that.
+    assert isinstance(await partials, p.Ack)
     assert (await writing).first_seq == 4
     assert await opening == early
     assert session.positions() == [1, 2, 3, 4]
-    assert (await session.news("d"))[1:] == ([(4, "two")], ["Finished"])
+    assert (await session.news("d"))[1:] == ([(0, "two"), (4, "two")], ["Finished"])
 
 
 @pytest.mark.usefixtures("told")
