@@ -13,6 +13,7 @@ from actors.messages.config import RunConfig
 from actors.messages.event import USER, now_s
 from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
+from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.rules.prompt.branches import state_key, tool_root
 from actors.session.log.event_scan import EventScan
@@ -89,6 +90,10 @@ class OpenTurn:
         """The turn of a record. Its events have to be noted."""
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
         return cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
+
+    def is_written_by(self, turn: TurnRef) -> bool:
+        """True when the fencing token names it, in its epoch, and a run that was not abandoned."""
+        return self.row.invocation_id == turn.invocation_id and self.row.epoch == turn.epoch and turn.run not in self.lost
 
     def forget(self) -> None:
         """Forget its events: they have to be noted again, from the first."""

@@ -179,14 +179,9 @@ class SessionLog:
 
     def is_current(self, turn: TurnRef) -> bool:
         """True when writes with this fencing token are accepted."""
-        return self.turn is not None and not self.turn.is_ending and self.is_open(turn)
-
-    def is_open(self, turn: TurnRef) -> bool:
-        """True when the turn of this fencing token is open, though its end may be on the way to the disk."""
         return (
             self.turn is not None
-            and self.turn.row.invocation_id == turn.invocation_id
-            and self.turn.row.epoch == turn.epoch
+            and not self.turn.is_ending
             and self.generation == turn.generation
-            and turn.run not in self.turn.lost
+            and self.turn.is_written_by(turn)
         )

@@ -74,7 +74,7 @@ class TurnWriter:
         if log.is_opening:
             # Its subscribers hear of no turn that is not stored.
             await self._logs.opened(log)
-            if not log.is_open(message.turn):
+            if log.turn is not turn or not turn.is_written_by(message.turn):
                 raise FencedError(message.turn.invocation_id, message.turn.epoch)
         partials = [p.StoredEvent(0, raw) for raw in message.events]
         answer = AnswerId(message.turn.epoch, message.turn.run, message.answer)
