@@ -57,8 +57,7 @@ class SessionReader:
         """Take in what is before the turn's message, which may not be on disk yet. False if the log went another way since."""
         if self._view.can_follow(stored, self._message.turn.generation):
             return True
-        async for fetched in self._pages(self._view.seq, self._view.generation, before_seq=stored.seq):
-            self._view.take_in(fetched)
+        await self._catch_up(before_seq=stored.seq)
         return self._view.can_follow(stored, self._message.turn.generation)
 
     async def view(self, answered: Iterable[str | None]) -> History:
@@ -74,9 +73,9 @@ class SessionReader:
             await self._catch_up()
         return self._view.history
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, before_seq: int = 0) -> None:
         self._is_stale = False
-        async for fetched in self._pages(self._view.seq, self._view.generation):
+        async for fetched in self._pages(self._view.seq, self._view.generation, before_seq):
             self._view.take_in(fetched)
         self.state = self._view.state
 

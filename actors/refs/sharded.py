@@ -16,6 +16,7 @@ from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
+from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.statistics import total
@@ -24,7 +25,24 @@ from actors.rules.capacity.sharding import shard_of
 M = TypeVar("M", bound=p.Message)
 
 
-class ShardedSessionRef(SessionRef):
+class _ShardedRef(Ref):
+    """A client of several actors, which has one of them answer a message about a session."""
+
+    def _shard(self, message: p.Message) -> Ref:
+        raise NotImplementedError
+
+    async def _ask(
+        self,
+        message: p.Message,
+        reply_type: type[M] | tuple[type[M], ...],
+        *,
+        once: bool = False,
+        early: Callable[[p.Message], None] | None = None,
+    ) -> M:
+        return await self._shard(message)._ask(message, reply_type, once=once, early=early)
+
+
+class ShardedSessionRef(_ShardedRef, SessionRef):
     """A client of several Session actors.
 
     A message about a session goes to the actor that serves it; a message for all of them goes to each. A subscriber is known only
@@ -46,15 +64,8 @@ class ShardedSessionRef(SessionRef):
         """A client of the actor that serves a session."""
         return self._shards[shard_of(key, len(self._shards))]
 
-    async def _ask(
-        self,
-        message: p.Message,
-        reply_type: type[M] | tuple[type[M], ...],
-        *,
-        once: bool = False,
-        early: Callable[[p.Message], None] | None = None,
-    ) -> M:
-        return await self.of(_session_of(message))._ask(message, reply_type, once=once, early=early)
+    def _shard(self, message: p.Message) -> SessionRef:
+        return self.of(_session_of(message))
 
     async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
         """List turns: any of them reads the store, and each knows its own lines."""
@@ -94,7 +105,7 @@ class ShardedSessionRef(SessionRef):
         await _all(shard.stop() for shard in self._shards)
 
 
-class ShardedRunnerRef(RunnerRef):
+class ShardedRunnerRef(_ShardedRef, RunnerRef):
     """A client of several Runners: a message about a session goes to the Runner of its shard, one for all of them to each.
 
     Args:
@@ -104,16 +115,8 @@ class ShardedRunnerRef(RunnerRef):
     def __init__(self, shards: Sequence[RunnerRef]) -> None:
         self._shards = tuple(shards)
 
-    async def _ask(
-        self,
-        message: p.Message,
-        reply_type: type[M] | tuple[type[M], ...],
-        *,
-        once: bool = False,
-        early: Callable[[p.Message], None] | None = None,
-    ) -> M:
-        key = _session_of(message)
-        return await self._shards[shard_of(key, len(self._shards))]._ask(message, reply_type, once=once, early=early)
+    def _shard(self, message: p.Message) -> RunnerRef:
+        return self._shards[shard_of(_session_of(message), len(self._shards))]
 
     async def statistics(self) -> p.Statistics:
         """Their figures, summed up, and those of every live agent."""

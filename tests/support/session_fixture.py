@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from actors import Content, Event, EventActions, FunctionCall, Part
 from actors.errors import StoreError, StoreUnavailableError
-from actors.interfaces.records import SessionRow, Write
+from actors.interfaces.records import AddEvent, SessionRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event, encode
 from actors.messages.limits import DEFAULT_LIMITS, Limits
@@ -74,6 +75,24 @@ class FailingStore(SqlSessionStore):
         """Fail, or tell."""
         self._answer()
         return super().state(app, user)
+
+
+class HeldCommits:
+    """Holds up the commits of a store that have events, until they are let go."""
+
+    def __init__(self, store: FailingStore) -> None:
+        self._commit = store.commit
+        self._may_go_on = threading.Event()
+        store.commit = self._held  # type: ignore[method-assign]
+
+    def let_go(self) -> None:
+        """Hold up none any more."""
+        self._may_go_on.set()
+
+    def _held(self, writes: Sequence[Write]) -> None:
+        if any(isinstance(write, AddEvent) for write in writes):
+            self._may_go_on.wait(20)
+        self._commit(writes)
 
 
 class Clock:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from actors import LlmAgent
 from actors.errors import ActorRestartsError, StoreError
-from actors.interfaces.records import AddEvent, Write
 from actors.messages import protocol as p
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
@@ -21,40 +19,16 @@ from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
 from tests.support.direct_fixture import until
 from tests.support.runner_fixture import RunnerFixture
-from tests.support.session_fixture import KEY, settled
+from tests.support.session_fixture import KEY, HeldCommits, settled
 
 Build = Callable[..., RunnerFixture]
-
-
-class HeldCommits:
-    """Holds the commits of events of a fixture's store, until they are let go or are to fail."""
-
-    def __init__(self, fixture: RunnerFixture) -> None:
-        self._commit = fixture.store.commit
-        self._may_go_on = threading.Event()
-        self._fails = False
-        fixture.store.commit = self._held  # type: ignore[method-assign]
-
-    def let_go(self, *, fails: bool = False) -> None:
-        self._fails = fails
-        self._may_go_on.set()
-
-    def mend(self) -> None:
-        self._fails = False
-
-    def _held(self, writes: Sequence[Write]) -> None:
-        if any(isinstance(write, AddEvent) for write in writes):
-            self._may_go_on.wait(20)
-            if self._fails:
-                raise StoreError("the disk is full")
-        self._commit(writes)
 
 
 async def test_the_model_is_asked_before_the_message_is_on_disk_and_its_answer_is_stored_behind_it(build: Build) -> None:
     model = ScriptedModel(["one", "two"])
     fixture = build(LlmAgent(name="root", model=model))
     await fixture.run()
-    held = HeldCommits(fixture)
+    held = HeldCommits(fixture.store)
     starting = asyncio.create_task(fixture.start(turn="held"))
     await until(lambda: len(model.requests) == 2)
     assert not starting.done()
@@ -72,7 +46,7 @@ async def test_an_agent_that_has_to_read_the_log_reads_what_is_before_the_messag
     await fixture.run("first")
     # Another actor of the agent, which knows nothing of the session.
     fixture.directory._links.clear()
-    held = HeldCommits(fixture)
+    held = HeldCommits(fixture.store)
     starting = asyncio.create_task(fixture.start("second", turn="held"))
     await until(lambda: len(model.requests) == 2)
     assert not starting.done()
@@ -86,13 +60,14 @@ async def test_nothing_is_left_of_a_turn_whose_message_cannot_be_stored(build: B
     model = ScriptedModel(["one", "lost", "kept"])
     fixture = build(LlmAgent(name="root", model=model))
     await fixture.run()
-    held = HeldCommits(fixture)
+    held = HeldCommits(fixture.store)
     starting = asyncio.create_task(fixture.start("lost", turn="held"))
     await until(lambda: len(model.requests) == 2)
-    held.let_go(fails=True)
+    fixture.store.failures = 10
+    held.let_go()
     with pytest.raises(StoreError, match="disk is full"):
         await starting
-    held.mend()
+    fixture.store.failures = 0
     async with asyncio.timeout(20):
         # Nothing tells that a turn is given up.
         while (await fixture.runner.statistics()).counts["running"]:
@@ -171,7 +146,7 @@ async def test_a_request_that_is_repeated_meanwhile_waits_for_the_message_too(bu
     model = ScriptedModel(["one", "two", "three"])
     fixture = build(LlmAgent(name="root", model=model))
     await fixture.run()
-    held = HeldCommits(fixture)
+    held = HeldCommits(fixture.store)
     starting = asyncio.create_task(fixture.start(turn="held", event_id="m-1"))
     await until(lambda: len(model.requests) == 2)
     repeated = asyncio.create_task(fixture.start(turn="held", event_id="m-1", repeatable=True))
