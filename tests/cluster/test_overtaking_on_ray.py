@@ -12,30 +12,25 @@ import pytest
 from actors import CallbackContext, FunctionTool, LlmAgent, SequentialAgent, ToolContext
 from actors.testing import PatternModel
 from runtime import Runtime
+from tests.support.polling import until
+from tests.support.processes import is_running, stop
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.workflow_agents import stored
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-def is_running(pid: int) -> bool:
-    """False for a process that has ended, also when its parent has not noticed that yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        # The second: it ended between opening the file and reading it.
-        return False
-
-
 class KillsTheSessionActor:
-    """The supervisor is about to have its child begin. Acts once, as soon as `session.pid` is there."""
+    """The supervisor is about to have its child begin. Acts once, in the turn that pays, as soon as `session.pid` is there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def __call__(self, context: CallbackContext) -> None:
         session, own = self.folder / "session.pid", self.folder / "root.pid"
-        if session.exists() and not own.exists():
+        if context.user_content.text == "pay" and not own.exists():
+            # Its message is stored by then. Before that the turn would begin anew, in another epoch, and this run be stopped.
+            until(session.exists)
             own.write_text(str(os.getpid()))
             pid = int(session.read_text())
             os.kill(pid, signal.SIGKILL)
@@ -84,12 +79,16 @@ def test_a_child_that_has_finished_is_not_run_again(tmp_path: Path) -> None:
         # Both agents have their processes after this, so the child is asked before the Session actor is back.
         run_turn(rt, "hi")
         begun = runner_counts(rt)["invocations"]
-        (tmp_path / "session.pid").write_text(str(rt.statistics().session.pid))
+        session = str(rt.statistics().session.pid)
         turn = rt.run(user_id="ada", session_id="s1", message="pay")
+        assert turn.agent == "root"
+        written = tmp_path / "written.pid"
+        written.write_text(session)
+        written.rename(tmp_path / "session.pid")
         wait_for_the_child(rt, begun)
         # The supervisor has asked for the child, and has no Session actor yet for its note. From now on it tries no more.
         supervisor = int((tmp_path / "root.pid").read_text())
-        os.kill(supervisor, signal.SIGSTOP)
+        stop(supervisor)
         # Figures do not wait for a process that is stopped.
         assert runner_counts(rt)["silent"] == 1
         while not has_paid(rt):

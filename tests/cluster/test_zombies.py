@@ -14,6 +14,7 @@ from actors.messages.codec import encode
 from actors.messages.event import new_event_id, now_s
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
+from tests.support.processes import stop
 from tests.support.runtimes import Deploy, author_texts
 from tests.support.waiting_model import GatedModel
 
@@ -41,7 +42,7 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
         turn = rt.run(user_id="ada", session_id="s1", message="go")
         model.wait_until_called()
         zombie = rt.statistics().agents["root"].pid
-        os.kill(zombie, signal.SIGSTOP)
+        stop(zombie)
         try:
             rt._client.run(take_over(rt._client.session, SessionKey("test", "ada", "s1"), turn.invocation_id))
             assert author_texts(list(turn)) == [("root", "said in time")]

@@ -34,10 +34,10 @@ class HostedActors(dict[int, AgentActor]):
     """The actors of the agents in a process, by slot.
 
     Attributes:
-        new_title: how the process is to be titled; "" when it is.
+        title: the process's, which names them; "" before the first is there.
     """
 
-    new_title = ""
+    title = ""
 
     def figures(self) -> Iterator[Figure]:
         """The figures of the agents that live in the process."""
@@ -45,9 +45,9 @@ class HostedActors(dict[int, AgentActor]):
 
     async def receive(self, raw: bytes, slot: int) -> bytes:
         """Hand a message to an actor and return its reply."""
-        if self.new_title:
-            put_up_title(self.new_title)
-            self.new_title = ""
+        if self.title:
+            # With each message, since calls of Ray's may end at any time: see AgentHost._show_names.
+            put_up_title(self.title)
         actor = self.get(slot)
         if actor is None:
             return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
@@ -137,13 +137,13 @@ class AgentHost:
     def _show_names(self) -> None:
         """Name the class by its agents: Ray titles the process, as `ps` and `top` show it, by the class of its actor.
 
-        Ray does that when a call of its own ends, with the name from when the call began; so the next message does it again.
+        Ray does that when a call of its own ends, with the name from when the call began; so the next message corrects it.
         """
         first, *others = list(self._names.values()) or ["no agent"]
         shown = ", ".join([first, *others[: SHOWN_NAMES - 1]])
         more = f" and {len(others) + 1 - SHOWN_NAMES} more" if len(others) >= SHOWN_NAMES else ""
         type(self).__name__ = f"{AgentHost.__name__}[{shown}{more}]"
-        self._actors.new_title = f"ray::{type(self).__name__}"
+        self._actors.title = f"ray::{type(self).__name__}"
 
     def _ask_for_replacement(self) -> None:
         (runner,) = self._core.runners

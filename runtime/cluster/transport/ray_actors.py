@@ -77,9 +77,9 @@ def is_restarted() -> bool:
 
 
 def put_up_title(title: str) -> None:
-    """Have `ps` and `top` show this process by a title, as far as this version of Ray can."""
-    put_up = getattr(ray._raylet, "setproctitle", None)
-    if put_up is not None:
+    """Have `ps` and `top` show this process by a title, unless they do, as far as this version of Ray can."""
+    shown, put_up = getattr(ray._raylet, "getproctitle", None), getattr(ray._raylet, "setproctitle", None)
+    if shown is not None and put_up is not None and shown() != title:
         put_up(title)
 
 

@@ -16,7 +16,6 @@ from actors.definitions.tree import AgentTree
 from actors.refs.agent import AgentRef
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree
-from runtime.cluster.processes import agent_host
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.ray_process import RayProcess
 from runtime.cluster.transport import wires
@@ -68,8 +67,9 @@ def options(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 async def test_it_is_not_asked_for_that_and_is_titled_by_its_agent(
     options: WireOptions, over_ray: dict[str, int], is_prepared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    titles: list[str] = []
-    monkeypatch.setattr(agent_host, "put_up_title", titles.append)
+    titles = [""]
+    monkeypatch.setattr(ray._raylet, "getproctitle", lambda: titles[-1])
+    monkeypatch.setattr(ray._raylet, "setproctitle", titles.append)
     tree = AgentTree(LlmAgent(name="root", model=PatternModel([], default="hello")))
     environment = AgentEnvironment(*cast(Any, (None,) * 4))
     host = Host(lambda *_: environment, "host", CoreHandles((), (), None, options), 1)
@@ -84,7 +84,11 @@ async def test_it_is_not_asked_for_that_and_is_titled_by_its_agent(
     root = AgentRef(process.link("root", 0))
     assert [(await root.statistics()).agent for _ in range(3)] == ["root"] * 3
     assert handle.calls == {**({"prepare": 1} if is_prepared else {}), "activate": 1, **over_ray}
-    assert titles == ["ray::AgentHost[root]"]
+    assert titles == ["", "ray::AgentHost[root]"]
+    # Another call of Ray's ends, which began before the agent was there.
+    titles.append("ray::AgentHost")
+    await root.statistics()
+    assert titles[-1] == "ray::AgentHost[root]"
     await runners.close()
     if (server := host._listener._server) is not None:
         await server.close()

@@ -15,6 +15,7 @@ import pytest
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.direct.errors import ConnectionLostError, Loss
 from tests.support.direct_fixture import DEFAULTS, DirectFixture, descriptors, until
+from tests.support.processes import stop
 
 ROOT = Path(__file__).parents[4]
 
@@ -34,8 +35,12 @@ class OtherProcess:
         async with asyncio.timeout(20):
             return (await self._process.stdout.readline()).decode().strip()
 
-    def send_signal(self, number: int) -> None:
-        self._process.send_signal(number)
+    def stop(self) -> None:
+        """Return when nothing of it runs."""
+        stop(self._process.pid)
+
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     async def kill(self) -> None:
         if self._process.returncode is None:
@@ -61,7 +66,7 @@ async def test_a_process_that_is_stopped_goes_on_with_the_same_requests(direct: 
     channel = direct.channel(other.endpoint, QUICK)
     await channel.request(b"before")
     open_before = descriptors()
-    other.send_signal(signal.SIGSTOP)
+    other.stop()
     with channel.call(b"meanwhile") as call, channel.call(b"another") as another:
         waits = asyncio.create_task(another.reply())
         for _ in range(3):
@@ -73,7 +78,7 @@ async def test_a_process_that_is_stopped_goes_on_with_the_same_requests(direct: 
             await waits
         # No attempt has left its socket behind.
         await until(lambda: descriptors() <= open_before)
-        other.send_signal(signal.SIGCONT)
+        other.go_on()
         async with asyncio.timeout(20):
             assert await call.reply() == b"re: meanwhile"
             assert await another.reply() == b"re: another"
@@ -84,10 +89,10 @@ async def test_a_process_that_is_stopped_goes_on_with_the_same_requests(direct: 
 async def test_a_short_stop_is_not_noticed(direct: DirectFixture, other: OtherProcess) -> None:
     channel = direct.channel(other.endpoint)
     await channel.request(b"before")
-    other.send_signal(signal.SIGSTOP)
+    other.stop()
     task = asyncio.create_task(channel.request(b"meanwhile"))
     await asyncio.sleep(0)
-    other.send_signal(signal.SIGCONT)
+    other.go_on()
     assert await task == b"re: meanwhile"
     assert channel.reconnects == 0
 
@@ -95,7 +100,7 @@ async def test_a_short_stop_is_not_noticed(direct: DirectFixture, other: OtherPr
 async def test_the_death_of_a_process_is_noticed_at_once(direct: DirectFixture, other: OtherProcess) -> None:
     channel = direct.channel(other.endpoint)
     await channel.request(b"before")
-    other.send_signal(signal.SIGSTOP)
+    other.stop()
     task = asyncio.create_task(channel.request(b"meanwhile"))
     await asyncio.sleep(0)
     await other.kill()

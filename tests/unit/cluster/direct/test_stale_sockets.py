@@ -19,6 +19,7 @@ import pytest
 from runtime.cluster.transport.direct.endpoint import Endpoint, new_boot
 from runtime.cluster.transport.direct.stale_sockets import MAX_TRIED, remove_stale, socket_name
 from tests.support.direct_fixture import DirectFixture, Recorder, answer
+from tests.support.processes import stop
 
 ROOT = Path(__file__).parents[4]
 
@@ -70,7 +71,7 @@ async def test_a_process_removes_the_socket_of_one_that_was_killed(unix: DirectF
 
 async def test_a_process_that_is_stopped_keeps_its_socket(unix: DirectFixture) -> None:
     stopped = await start(unix.folder)
-    stopped.process.send_signal(signal.SIGSTOP)
+    stop(stopped.process.pid)
     await unix.serve(Recorder())
     stopped.process.send_signal(signal.SIGCONT)
     assert await unix.channel(stopped.endpoint).request(b"hi") == answer(b"hi")
