@@ -220,10 +220,33 @@ def test_a_place_that_somebody_else_has_taken_meanwhile_is_a_conflict(path: Path
     store.close()
 
 
-def test_a_conflict_at_the_first_try_is_nobody_elses_doubt(store: SqlSessionStore) -> None:
+def test_what_the_process_before_has_stored_meanwhile_is_stored_once_and_the_later_record_counts(
+    store: SqlSessionStore,
+) -> None:
     fill_sessions(store, S1, length=1)
+    message = event(S1, 2)
+    store.commit([message, turn(S1, epoch=1)])
+    Transaction(store, [message, turn(S1, epoch=2), PutState(S1, {"k": 1})])()
+    found, row = store.session(S1), store.turn(S1, turn(S1).row.invocation_id)
+    assert found is not None
+    assert row is not None
+    assert (seqs(store.events(S1)), found.state, row.epoch) == ([1, 2], {"k": 1}, 2)
+
+
+def test_what_others_have_gone_on_from_is_a_conflict(store: SqlSessionStore) -> None:
+    fill_sessions(store, S1, length=1)
+    message = event(S1, 2)
+    store.commit([message, event(S1, 3)])
     with pytest.raises(StoreConflictError):
-        Transaction(store, [event(S1, 1)])()
+        Transaction(store, [message, turn(S1, epoch=2)])()
+    assert store.turn(S1, turn(S1).row.invocation_id) is None
+
+
+def test_another_event_with_the_same_id_is_a_conflict(store: SqlSessionStore) -> None:
+    fill_sessions(store, S1, length=1)
+    store.commit([event(S1, 2, id="one", raw=b"theirs")])
+    with pytest.raises(StoreConflictError):
+        Transaction(store, [event(S1, 2, id="one", raw=b"ours")])()
 
 
 def test_a_fault_that_does_not_pass_is_an_ordinary_store_error(path: Path) -> None:

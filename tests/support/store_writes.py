@@ -55,11 +55,12 @@ def turn(
     at_s: float = 0,
     begun_s: float = 0,
     last_seq: int = 0,
+    epoch: int = 1,
 ) -> PutTurn:
     row = TurnRow(
         invocation_id=invocation_id,
         status=status,
-        epoch=1,
+        epoch=epoch,
         first_seq=first_seq,
         opened_seq=first_seq,
         agent="root",

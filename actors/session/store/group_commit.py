@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import msgspec
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreUnavailableError
-from actors.interfaces.records import AddEvent, CreateSession, Write
+from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
 
@@ -128,37 +128,45 @@ class GroupCommit:
 
 
 class Transaction:
-    """Writes that are stored all or none, and once, however often it is called until it succeeds.
+    """Writes that are stored all or none, and once, however often it is called until it succeeds, and by two processes, too.
 
-    A connection that breaks during a commit leaves open whether it was done. Writing a record or a state again does no harm; but
-    an event that is stored already is in conflict with itself, by its position and its id.
+    Writing a record or a state again does no harm; but an event that is stored already is in conflict with itself, by its
+    position and its id. That happens in two ways:
+
+    - A connection that breaks during a commit leaves open whether it was done.
+    - The process that this one has replaced lived on for a moment, with the same message, and has stored it after this one had
+      read the log. What it wrote beside the events may be of another epoch, so that is written again.
     """
 
     def __init__(self, store: SessionStore, writes: Sequence[Write]) -> None:
         self._store = store
         self._writes = writes
-        self._may_be_stored = False
 
     def __call__(self) -> None:
         """Store them, in the store's thread. Raises what `SessionStore.commit` raises."""
         try:
             self._store.commit(self._writes)
-        except StoreUnavailableError:
-            self._may_be_stored = True
-            raise
         except (StoreConflictError, SessionExistsError):
-            if not self._may_be_stored or not is_stored(self._store, self._writes):
+            if not is_stored(self._store, self._writes):
                 raise
+            self._store.commit([write for write in self._writes if isinstance(write, PutState | PutTurn)])
 
 
 def is_stored(store: SessionStore, writes: Sequence[Write]) -> bool:
-    """True when these writes were stored together: their events are at their positions, their new sessions are there."""
-    return all(_is_there(store, write) for write in writes if isinstance(write, AddEvent | CreateSession))
+    """True when these writes were stored together, and nothing after them: new sessions are there, events end their logs.
+
+    Writes without events and new sessions have nothing by which they can be known: True, too.
+    """
+    logs: dict[SessionKey, list[tuple[int, bytes]]] = {}
+    for write in writes:
+        if isinstance(write, AddEvent):
+            logs.setdefault(write.key, []).append((write.row.seq, write.row.raw))
+    created = (write for write in writes if isinstance(write, CreateSession))
+    return all(_is_created(store, write) for write in created) and all(
+        store.events(key, after_seq=events[0][0] - 1, limit=len(events) + 1) == events for key, events in logs.items()
+    )
 
 
-def _is_there(store: SessionStore, write: AddEvent | CreateSession) -> bool:
-    if isinstance(write, CreateSession):
-        found = store.session(write.key)
-        return found is not None and found.created_s == write.created_s
-    row = write.row
-    return store.events(write.key, after_seq=row.seq - 1, limit=1) == [(row.seq, row.raw)]
+def _is_created(store: SessionStore, write: CreateSession) -> bool:
+    found = store.session(write.key)
+    return found is not None and found.created_s == write.created_s

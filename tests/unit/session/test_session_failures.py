@@ -185,3 +185,37 @@ async def test_a_turn_ends_and_its_driver_is_told_also_while_the_store_is_down(
     session.store.down = False
     await session.turn("e-3", "three")
     assert session.positions() == [1, 2, 3, 4]
+
+
+async def heir_of(session: SessionFixture) -> SessionFixture:
+    """The actor that takes this one's place, and has read the log, while this one lives on for a moment."""
+    heir = SessionFixture(session.folder)
+    heir._events = session._events
+    heir._generations = dict(session._generations)
+    await heir.state()
+    return heir
+
+
+async def test_a_message_that_the_actor_before_has_stored_after_all_opens_its_turn_once(session: SessionFixture) -> None:
+    await session.turn("e-1", "one")
+    heir = await heir_of(session)
+    await session.open("e-2", state_delta={"a": 1})
+    begun = await heir.open("e-2", state_delta={"a": 1}, epoch=2)
+    assert (begun.seq, begun.epoch) == (3, 2)
+    await heir.say(heir.event("root", "two", turn="e-2"), turn="e-2", epoch=2)
+    await heir.close("e-2", epoch=2)
+    assert await heir.log() == [(1, "user", "e-1?"), (2, "root", "one"), (3, "user", "hi"), (4, "root", "two")]
+    assert await heir.state() == {"a": 1}
+    await heir.ref.stop()
+
+
+async def test_an_event_that_the_actor_before_has_stored_after_all_is_there_once(session: SessionFixture) -> None:
+    await session.open()
+    heir = await heir_of(session)
+    event = session.event("root", "one", state_delta={"a": 1})
+    assert await session.say(event) == 2
+    assert await heir.say(event) == 2
+    await heir.close()
+    assert await heir.log() == [(1, "user", "hi"), (2, "root", "one")]
+    assert await heir.state() == {"a": 1}
+    await heir.ref.stop()
