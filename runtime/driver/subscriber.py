@@ -99,11 +99,15 @@ class Subscriber:
             if not self._starting:
                 self._unclaimed.clear()
 
-    def rename(self, turn: TurnState, invocation_id: str) -> None:
-        """Give a turn the id under which it continues, and the news of it that have come already."""
+    def rename(self, turn: TurnState, invocation_id: str, opened_seq: int) -> None:
+        """Give a turn the id under which it continues, and the news of it that have come already.
+
+        Args:
+            opened_seq: see TurnState.
+        """
         is_missing = turn.turn_key in self._missing
         self.remove(turn)
-        turn.invocation_id = invocation_id
+        turn.invocation_id, turn.opened_seq = invocation_id, opened_seq
         self.add(turn)
         if is_missing:
             # The Session actor that knew this subscriber was lost since, and was asked for the other id only.
@@ -138,8 +142,10 @@ class Subscriber:
         if turns and seqs:
             self._heads[key] = max(seqs[-1], self._heads.get(key, 0))
         for turn in turns:
-            turn.feed(news.events, news.outcome, news.answers)
-            if news.outcome is not None:
+            # The end of the pause before an answer may come late, or twice: it is not that of the answer.
+            outcome = news.outcome if not 0 < news.opened_seq < turn.opened_seq else None
+            turn.feed(news.events, outcome, news.answers)
+            if outcome is not None:
                 self.remove(turn)
 
     async def _subscribe_again(self) -> None:

@@ -46,6 +46,7 @@ class TurnOutbox:
         max_bytes: what it may hold.
 
     Attributes:
+        outcome, opened_seq: how the turn has ended, and behind which event: see TurnNews.
         wants_answers: the subscriber does not have the beginnings of the answers under way. It gets them when it has all complete
             events, and no partials before.
     """
@@ -54,6 +55,7 @@ class TurnOutbox:
         self.turn = turn
         self.buffer = EventBuffer(after_seq, max_bytes)
         self.outcome: AnyOutcome | None = None
+        self.opened_seq = 0
         self.wants_answers = False
 
     def has_news(self, answers: AnswersUnderWay | None) -> bool:
@@ -81,7 +83,14 @@ class TurnOutbox:
             if answers is not None:
                 beginnings = answers.partials()
                 self.buffer.begin_anew(beginnings, answers.cut_off())
-        return TurnNews(key=key, invocation_id=invocation_id, events=self.buffer.take(), outcome=outcome, answers=beginnings)
+        return TurnNews(
+            key=key,
+            invocation_id=invocation_id,
+            events=self.buffer.take(),
+            outcome=outcome,
+            opened_seq=self.opened_seq,
+            answers=beginnings,
+        )
 
 
 class Outbox:
@@ -167,11 +176,12 @@ class Outbox:
             box.wants_answers = True
             self._sort(box)
 
-    def end(self, turn: TurnKey, outcome: AnyOutcome) -> None:
-        """Add the end of a turn."""
+    def end(self, turn: TurnKey, outcome: AnyOutcome, opened_seq: int = 0) -> None:
+        """Add the end of a turn. `opened_seq`: see TurnNews."""
         box = self._turns.get(turn)
         if box is not None:
             box.outcome = outcome
+            box.opened_seq = opened_seq
             self._sort(box)
 
     def _sort(self, box: TurnOutbox) -> None:

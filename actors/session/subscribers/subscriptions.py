@@ -52,12 +52,19 @@ class Subscriptions:
             self._outbox(subscriber).follow((key, invocation_id), after_seq, head_seq)
 
     def add_ended(
-        self, subscriber: str, key: SessionKey, invocation_id: str, after_seq: int, head_seq: int, outcome: AnyOutcome
+        self,
+        subscriber: str,
+        key: SessionKey,
+        invocation_id: str,
+        after_seq: int,
+        head_seq: int,
+        outcome: AnyOutcome,
+        opened_seq: int,
     ) -> None:
-        """Deliver a turn that has ended to a subscriber: see `add`."""
+        """Deliver a turn that has ended to a subscriber: see `add`, and TurnNews for `opened_seq`."""
         outbox = self._outbox(subscriber)
         outbox.follow((key, invocation_id), after_seq, head_seq)
-        outbox.end((key, invocation_id), outcome)
+        outbox.end((key, invocation_id), outcome, opened_seq)
 
     def has(self, subscriber: str, key: SessionKey, invocation_id: str) -> bool:
         """True when the subscriber follows the turn, which has not ended."""
@@ -108,11 +115,11 @@ class Subscriptions:
             for subscriber in self._of_turn.get(turn, ()):
                 self._outbox(subscriber).put_answers(turn)
 
-    def publish_end(self, key: SessionKey, invocation_id: str, outcome: AnyOutcome) -> None:
-        """Deliver the end of a turn to its subscribers, which follow it no longer."""
+    def publish_end(self, key: SessionKey, invocation_id: str, outcome: AnyOutcome, opened_seq: int = 0) -> None:
+        """Deliver the end of a turn to its subscribers, which follow it no longer. `opened_seq`: see TurnNews."""
         turn = (key, invocation_id)
         for subscriber in self._of_turn.pop(turn, ()):
-            self._outbox(subscriber).end(turn, outcome)
+            self._outbox(subscriber).end(turn, outcome, opened_seq)
 
     async def poll(self, message: Poll) -> News:
         """The news of a subscriber, as soon as there is some. A subscriber that was not known gets that at once: see News."""

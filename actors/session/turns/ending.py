@@ -66,7 +66,7 @@ class TurnEnder:
         """Tell the subscribers, and let the next turn begin, unless that was done before."""
         if log.turn is not turn:
             return
-        self._subscriptions.publish_end(log.key, turn.row.invocation_id, outcome)
+        self._subscriptions.publish_end(log.key, turn.row.invocation_id, outcome, turn.row.opened_seq)
         self._subscriptions.forget_answers(log.key)
         log.turn = None
         log.queue.start_next()

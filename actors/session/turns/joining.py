@@ -55,7 +55,9 @@ class TurnJoiner:
             row = await self._reader.turn(log.key, invocation_id)
         if row is not None and row.outcome:
             outcome = p.decode_outcome(row.outcome)
-            self._subscriptions.add_ended(subscriber, log.key, invocation_id, after_seq, log.committed_seq, outcome)
+            self._subscriptions.add_ended(
+                subscriber, log.key, invocation_id, after_seq, log.committed_seq, outcome, row.opened_seq
+            )
 
 
 def _status(log: SessionLog, invocation_id: str) -> p.TurnStatus:

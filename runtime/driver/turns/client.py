@@ -120,7 +120,7 @@ class TurnClient:
                 turn.fail(error)
                 return
             if started.invocation_id != turn.invocation_id:
-                subscriber.rename(turn, started.invocation_id)
+                subscriber.rename(turn, started.invocation_id, started.seq)
             turn.is_repeated = started.attached
             turn.mark_started(started.agent, started.seq)
         if turn.is_cancelled:

@@ -36,6 +36,7 @@ class TurnState:
         key: the turn's session.
         invocation_id: the turn's id; that of an answer changes when the turn is open.
         is_answer: the turn answers a long-running call, and continues under the id of the turn that made the call.
+        opened_seq: the position of the answer in the log; 0 when that is not known, or the turn answers nothing.
         is_repeated: the turn was there before this driver has asked for it; False while that is not known.
         agent: the agent selected for the turn; "" before the turn is open, and when it could not start.
         outcome: how the turn ended; None before.
@@ -51,6 +52,7 @@ class TurnState:
         self.key = key
         self.invocation_id = invocation_id
         self.is_answer = is_answer
+        self.opened_seq = 0
         self.is_repeated = False
         self.agent = ""
         self.outcome: AnyOutcome | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from actors.refs.session import SessionRef
 from runtime.driver.subscriber import Subscriber
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import Turn
+from runtime.engine.local import LocalLink
 from tests.support.restarting_link import Restarting
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
 
@@ -74,3 +76,52 @@ async def test_news_name_their_mailbox_and_another_one_says_that_it_is_another(d
     assert not other.known
     assert other.outbox != news.outbox
     await again.ref.stop()
+
+
+class LateNews(SessionRef):
+    """A client whose news take as long as the test wants.
+
+    Attributes:
+        may_come: set while they come at once.
+    """
+
+    def __init__(self, desk: SessionFixture) -> None:
+        super().__init__(LocalLink(desk.actor))
+        self.may_come = asyncio.Event()
+        self.may_come.set()
+
+    async def poll(self, message: p.Poll) -> p.News:
+        news = await super().poll(message)
+        await self.may_come.wait()
+        return news
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+async def test_the_end_of_a_pause_that_is_told_again_is_not_that_of_the_answer(desk: SessionFixture, is_early: bool) -> None:
+    session = LateNews(desk)
+    subscriber = Subscriber(session, "d", is_permanent=True)
+    asked = TurnState(KEY, "e-1")
+    subscriber.add(asked)
+    await desk.open("e-1", subscriber="d")
+    await desk.say(desk.event("root", "may I?", call="c1"))
+    await desk.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    assert await texts_at_end(asked) == ["may I?"]
+    answer = TurnState(KEY, "e-2", is_answer=True)
+    subscriber.add(answer)
+    with subscriber.starting():
+        if not is_early:
+            session.may_come.clear()
+        # The driver has asked for the turn as well, since the Session actor did not know it, and that was on its way for long.
+        await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=asked.after_seq))
+        await settled()
+        begun = await desk.open("e-1", "yes", answers=("c1",), subscriber="d")
+        subscriber.rename(answer, "e-1", begun.seq)
+        answer.mark_started("root", begun.seq)
+    session.may_come.set()
+    await settled()
+    assert not answer.is_over
+    await desk.say(desk.event("root", "thanks"), epoch=2)
+    await desk.close(epoch=2)
+    assert await texts_at_end(answer) == ["thanks"]
+    await subscriber.close(RuntimeError("closed"))
+    await desk.ref.stop()
