@@ -239,9 +239,8 @@ def test_a_session_is_copied_taken_back_and_deleted_through_the_app_that_runs(fo
 def test_a_deployment_of_another_namespace_is_told_with_its_namespace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     namespace = Settings().namespace
     monkeypatch.setenv("RAYGROVE_NAMESPACE", "elsewhere")
-    with pytest.raises(
-        DeploymentNotFoundError, match=f"It runs in namespace {namespace!r}: set RAYGROVE_NAMESPACE={namespace!r}"
-    ):
+    # In another namespace of the same Ray, another run of these tests may have deployed an app of that name.
+    with pytest.raises(DeploymentNotFoundError, match=f"It runs in .*{namespace!r}.*: set RAYGROVE_NAMESPACE"):
         raygrove("turns", NAME)
     assert NAME not in raygrove("ps")
 

@@ -41,7 +41,7 @@ def find_deployment(name: str, address: str | None) -> Runtime:
     running = _apps(actors)
     here = sorted(each.app for each in running if each.namespace == settings.namespace)
     if name not in here:
-        elsewhere = [each.namespace for each in running if each.app == name]
+        elsewhere = sorted({each.namespace for each in running if each.app == name})
         raise DeploymentNotFoundError(name, settings.namespace, f"The Ray is the one at {where}. {_hint(name, here, elsewhere)}")
     return Runtime.connect(name, address=where, settings=settings)
 
@@ -115,8 +115,11 @@ def _apps(actors: list[NamedActor]) -> list[NamedActor]:
 
 
 def _hint(name: str, here: list[str], elsewhere: list[str]) -> str:
-    if elsewhere:
-        return f"It runs in namespace {elsewhere[0]!r}: set RAYGROVE_NAMESPACE={elsewhere[0]!r}"
+    match elsewhere:
+        case [namespace]:
+            return f"It runs in namespace {namespace!r}: set RAYGROVE_NAMESPACE={namespace!r}"
+        case [_, *_]:
+            return f"It runs in the namespaces {', '.join(map(repr, elsewhere))}: set RAYGROVE_NAMESPACE to one of them"
     if not here:
         return "No app is: `raygrove start PATH` starts one from its code"
     return f"Apps that are: {', '.join(here)}.{did_you_mean(name, here)}"
