@@ -130,10 +130,14 @@ class SessionFixture:
     async def restarted(self) -> SessionFixture:
         """Another actor over the same store; this one is stopped."""
         await self.ref.stop()
-        again = SessionFixture(self.folder)
-        again._events = self._events
-        again._generations = self._generations
-        return again
+        return self.heir()
+
+    def heir(self) -> SessionFixture:
+        """Another actor over the same store; this one lives on. What both are to store next are the same events."""
+        heir = SessionFixture(self.folder)
+        heir._events = self._events
+        heir._generations = dict(self._generations)
+        return heir
 
     def event(self, author: str, text: str = "", *, turn: str = "e-1", **actions: Any) -> Event:
         """An event with an id of its own; `call` makes it a function call with that id."""

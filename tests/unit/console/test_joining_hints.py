@@ -17,4 +17,4 @@ from runtime.console.deployments.joining import _hint
     ],
 )
 def test_it_says_where_the_app_is_or_which_apps_are_here(here: list[str], elsewhere: list[str], says: str) -> None:
-    assert _hint("deks", here, elsewhere).strip() == says
+    assert _hint("deks", here, elsewhere) == says

@@ -189,9 +189,7 @@ async def test_a_turn_ends_and_its_driver_is_told_also_while_the_store_is_down(
 
 async def heir_of(session: SessionFixture) -> SessionFixture:
     """The actor that takes this one's place, and has read the log, while this one lives on for a moment."""
-    heir = SessionFixture(session.folder)
-    heir._events = session._events
-    heir._generations = dict(session._generations)
+    heir = session.heir()
     await heir.state()
     return heir
 
