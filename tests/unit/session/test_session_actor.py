@@ -20,7 +20,7 @@ from actors.errors import (
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from tests.support.log_events import resp
-from tests.support.session_fixture import KEY, OTHER, TREE, SessionFixture, settled
+from tests.support.session_fixture import KEY, OTHER, TREE, HeldCommits, SessionFixture, settled
 
 
 async def test_it_tells_the_parent_map(session: SessionFixture) -> None:
@@ -268,6 +268,20 @@ async def test_who_follows_a_turn_in_line_is_told_when_it_is_cancelled(session: 
 
 async def test_cancelling_a_turn_that_is_not_there_is_no_error(session: SessionFixture) -> None:
     await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+
+
+async def test_while_the_calls_of_a_cancelled_turn_are_answered_nobody_else_answers_them(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(session.event("root", call="c1"))
+    held = HeldCommits(session.store)
+    closing = asyncio.create_task(session.close(outcome=p.Cancelled(agent="root")))
+    await settled()
+    with pytest.raises(FencedError):
+        await session.say(session.event("root", "the answer of the agent"))
+    assert not closing.done()
+    held.let_go()
+    await closing
+    assert session.positions() == [1, 2, 3]
 
 
 async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(session: SessionFixture) -> None:
