@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors import AgentTool, BaseAgent, CallbackContext, Event, LlmAgent, LongRunningFunctionTool, RunConfig, ToolContext
-from actors.testing import PatternModel
+from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.failing_agents import SKIP, agent_failing_first, decisions_in, restart
 from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
@@ -222,6 +222,21 @@ def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, 
             assert said == expected, (at, before, engine.lost)
             lost.update(engine.lost)
     assert lost
+
+
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_whoever_is_lost_at_whichever_message_the_model_is_asked_once_more_at_most(who: Victim) -> None:
+    def asked(*losses: Loss) -> tuple[int, int]:
+        model = ScriptedModel(["hi"] * 9)
+        with TemporaryDirectory() as folder:
+            rt, engine = lossy_runtime(LlmAgent(name="root", model=model), Path(folder), losses)
+            play(rt)
+            return len(model.requests), engine.messages
+
+    undisturbed_asks, messages = asked()
+    for at in range(messages):
+        for before in (True, False):
+            assert asked(Loss(at, who, before))[0] <= undisturbed_asks + 1, (at, before)
 
 
 @pytest.mark.parametrize("name", ["supervised", "supervised_side_by_side"])

@@ -15,6 +15,9 @@ from actors.runner.turns.running_turn import OpeningMessage, RunningTurn, TurnKe
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
 
+OPENING_S = 5.0
+"""A request that takes longer to open a turn which was lost is not waited for."""
+
 
 class TurnRecovery:
     """Resumes turns that are open in the log.
@@ -59,8 +62,17 @@ class TurnRecovery:
         message = p.ListOpenTurns(app=self._app, runner=self._runner_id, shard=self._shard)
         while isinstance(listed := await session.list_open_turns(message), p.AnnounceFirst):
             await self.announce(session, listed)
-        for key, invocation_id in listed.turns:
-            await self.resume((key, invocation_id))
+        # A request that is sent again takes its turn up itself: twice resumed, its agents would do everything twice.
+        asked_for = []
+        for turn in listed.turns:
+            if self._table.is_opening(turn):
+                asked_for.append(turn)
+            else:
+                await self.resume(turn)
+        for turn in asked_for:
+            await self._table.opened(turn, OPENING_S)
+            if self._table.get(turn) is None:
+                await self.resume(turn)
 
     async def announce(self, session: SessionRef, asked: p.AnnounceFirst) -> None:
         """Tell a Session actor, which takes another Runner for the living one, that it is this one."""

@@ -99,6 +99,7 @@ class TurnStarter:
         found, content, actions = prepared
         invocation_id = found.invocation_id or message.invocation_id
         key = (message.key, invocation_id)
+        await self._table.resumed(key)
         running = self._table.get(key)
         if running is not None and running.is_stored and message.event_id and running.message.event.id == message.event_id:
             # The request is repeated: the turn was opened with this very event.

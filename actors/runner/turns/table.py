@@ -142,6 +142,13 @@ class TurnTable:
             entry.resumers -= 1
             self._drop(turn, entry)
 
+    async def resumed(self, turn: TurnKey) -> None:
+        """Wait until the requests that resume the turn now are over."""
+        entry = self._entries.get(turn)
+        if entry is not None and entry.resumers:
+            async with self.resuming(turn):
+                pass
+
     def _entry(self, turn: TurnKey) -> _Entry:
         entry = self._entries.get(turn)
         if entry is None:

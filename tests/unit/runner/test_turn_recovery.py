@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors import BaseAgent, CallbackContext, Content, CustomAgent, InvocationContext, LlmAgent, Plugin, SequentialAgent
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
+from actors.interfaces.transport import Link
 from actors.messages import protocol as p
-from actors.messages.codec import encode_event
+from actors.messages.codec import encode, encode_event
 from actors.messages.event import USER, Event, EventActions
 from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel, ScriptedModel
 from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from tests.support.runner_fixture import RunnerFixture
-from tests.support.separate_actors import Ways
-from tests.support.session_fixture import KEY
+from tests.support.separate_actors import Gate, Ways
+from tests.support.session_fixture import KEY, settled
 
 
 class Greeting(Plugin):
@@ -152,4 +156,67 @@ async def test_an_agent_begins_as_it_would_when_only_a_hook_has_written_before_t
     assert await fixture.state() == {"begun": True, "agent": "begun"}
     gate.open()
     await runner.stop()
+    await fixture.close()
+
+
+class LateReplies(SessionRef):
+    """A client of the Session actor that gets the first reply to each of some messages only when it may.
+
+    Args:
+        kinds: of the messages.
+    """
+
+    def __init__(self, link: Link, kinds: Sequence[type[p.Message]]) -> None:
+        super().__init__(link)
+        self._gates = {kind: Gate() for kind in kinds}
+
+    async def _ask(self, message: p.Message, *args: Any, **options: Any) -> Any:
+        reply = await super()._ask(message, *args, **options)
+        gate = self._gates.get(type(message))
+        if gate is not None and not isinstance(reply, p.AnnounceFirst):
+            await gate.let_pass()
+        return reply
+
+    async def until_sent(self, kind: type[p.Message]) -> None:
+        """Wait until the reply is on its way, and everything else goes no further without it."""
+        await self._gates[kind].reached.wait()
+        await settled()
+
+    def let_come(self, kind: type[p.Message]) -> None:
+        """Let the reply arrive."""
+        self._gates[kind].open()
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param([p.ResumeTurn], id="asked for while it is resumed"),
+        pytest.param([p.ListOpenTurns, p.OpenTurn], id="resumed while it is asked for"),
+    ],
+)
+async def test_one_that_is_asked_for_again_while_its_runner_takes_it_up_runs_once(
+    tmp_path: Path, late: Sequence[type[p.Message]]
+) -> None:
+    fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="I run")), tmp_path)
+    asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
+    await fixture.session.open_turn(
+        p.OpenTurn(key=KEY, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
+    )
+    session = LateReplies(fixture.session._link, late)
+    runner = RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts), app=KEY.app)
+    fixture.runner = RunnerRef(LocalLink(runner))
+    fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
+    recovering = asyncio.create_task(runner.receive(encode(p.RecoverTurns())))
+    await session.until_sent(late[0])
+    starting = asyncio.create_task(fixture.start(turn="e-1", event_id="m-1", repeatable=True))
+    await session.until_sent(late[-1])
+    for kind in late:
+        session.let_come(kind)
+        await settled()
+    assert await starting == "e-1"
+    await recovering
+    while (await fixture.runner.statistics()).counts["running"]:
+        await settled()
+    assert [event.text for event in await fixture.log()] == ["hi", "I run"]
+    assert (await fixture.runner.statistics()).counts["turns"] == 1
     await fixture.close()
