@@ -10,9 +10,13 @@ import time
 from typing import Any
 
 from actors.errors import RequestError
+from actors.session.store.worker import Job
 
 PATIENCE_S = 2.0
 """How long a call in a thread is waited for before the time goes on without it: a tool may never return."""
+
+_WAIT_FOR_THREADS = (asyncio.wrap_future.__code__, Job.__init__.__code__)
+"""What makes futures for calls in threads: of executors, and of the thread of a store."""
 
 
 class FrozenClock:
@@ -122,9 +126,9 @@ class _FrozenLoop(asyncio.SelectorEventLoop):
         super().run_forever()
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future. One that wraps a call in a thread is kept until the call is back: meanwhile the loop only seems idle."""
+        """A future. One that stands for a call in a thread is kept until the call is back: meanwhile the loop only seems idle."""
         future = super().create_future()
-        if sys._getframe(1).f_code is asyncio.wrap_future.__code__:
+        if sys._getframe(1).f_code in _WAIT_FOR_THREADS:
             self._in_threads[future] = False
             future.add_done_callback(lambda done: self._in_threads.pop(done, None))
         return future

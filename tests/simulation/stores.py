@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import cache
 from typing import Any
 
 from actors.errors import StoreUnavailableError
 from actors.interfaces.records import RemoveSession, Write
 from actors.messages.session import SessionKey
+from actors.session.store.worker import Job
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.simulation.virtual_loop import PROCESS, SimProcess, VirtualLoop, outside
 
@@ -88,7 +88,7 @@ class DiskStore:
 
 
 class StoreCalls:
-    """Stands in for the thread pool of the store's one thread: makes the calls on the loop, in order, each after a moment.
+    """Stands in for the store's thread: makes the calls on the loop, in order, each after a moment.
 
     Args:
         chance: how long each takes, and whether one under way is still made when the caller's process is lost.
@@ -97,40 +97,29 @@ class StoreCalls:
     def __init__(self, loop: VirtualLoop, chance: random.Random) -> None:
         self._loop = loop
         self._chance = chance
-        self._waiting: deque[tuple[SimProcess | None, Future[Any], Callable[[], Any]]] = deque()
+        self._waiting: deque[tuple[SimProcess | None, Job]] = deque()
         self._free_s = 0.0
 
-    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+    def begin(self, function: Callable[..., Any], *args: Any) -> Job:
         """Make a call."""
-        done: Future[Any] = Future()
-        self._waiting.append((PROCESS.get(), done, lambda: function(*args)))
+        job = Job(function, args)
+        self._waiting.append((PROCESS.get(), job))
         self._free_s = max(self._free_s, self._loop.time()) + self._chance.uniform(0, COMMIT_S)
         outside(self._loop.call_at, self._free_s, self._call_next)
-        return done
+        return job
 
     def lose(self, process: SimProcess) -> None:
         """The caller's process is lost: what it was about to call is made yet, or not."""
         made = self._chance.randrange(3)
         waiting, self._waiting = self._waiting, deque()
-        for of, done, call in waiting:
+        for of, job in waiting:
             if of is not process:
-                self._waiting.append((of, done, call))
+                self._waiting.append((of, job))
             elif made:
                 made -= 1
-                outside(_call, done, call)
+                outside(job.make)
 
     def _call_next(self) -> None:
         if self._waiting:
-            _, done, call = self._waiting.popleft()
-            _call(done, call)
-
-
-def _call(done: Future[Any], call: Callable[[], Any]) -> None:
-    if not done.set_running_or_notify_cancel():
-        return
-    try:
-        result = call()
-    except BaseException as error:
-        done.set_exception(error)
-    else:
-        done.set_result(result)
+            _, job = self._waiting.popleft()
+            job.make()

@@ -70,7 +70,7 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
         patches.enter_context(mock.patch("uuid.uuid4", side_effect=lambda: UUID(int=ids.getrandbits(128), version=4)))
         patches.enter_context(mock.patch("os.getpid", return_value=1))
         patches.enter_context(mock.patch.object(event_module, "time", clock))
-        patches.enter_context(mock.patch.object(store_thread, "ThreadPoolExecutor", return_value=calls))
+        patches.enter_context(mock.patch.object(store_thread, "Worker", return_value=calls))
         yield calls
 
 

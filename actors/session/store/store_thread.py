@@ -6,12 +6,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from actors.rules.recovery import store_outage as outages
+from actors.session.store.worker import Job, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +59,12 @@ class StoreThread:
         self._timeout_s = timeout_s
         self._patience_s = patience_s or max(timeout_s, MIN_PATIENCE_S)
         self._pause = pause
-        self._new_thread = partial(ThreadPoolExecutor, 1, thread_name_prefix=name)
+        self._new_thread = partial(Worker, name)
         self._thread = self._new_thread()
         self._in_use = threading.Lock()
         self._is_open = False
         self._outage: outages.Outage | None = None
-        self._overdue: Future[Any] | None = None
+        self._overdue: Job | None = None
         self._is_closing = False
 
     async def open(self) -> None:
@@ -117,7 +117,7 @@ class StoreThread:
             except StoreError as error:
                 logger.error("%s could not be closed: %s", self._store, error)
         # A call that does not return keeps its thread.
-        self._thread.shutdown(wait=False)
+        self._thread.end()
         self._thread = self._new_thread()
 
     def _close(self) -> None:
@@ -125,25 +125,30 @@ class StoreThread:
         self._is_open = False
 
     async def _once(self, function: Callable[..., T], *args: Any) -> T:
-        if self._overdue is not None and not self._overdue.done():
+        if self._overdue is not None and not self._overdue.has_ended:
             raise StoreUnavailableError(str(self._store), f"it has not answered for more than {self._patience_s:g} s")
-        doing = self._thread.submit(self._do, function, *args)
+        doing = self._thread.begin(self._do, function, *args)
+        timer = asyncio.get_running_loop().call_later(self._patience_s, self._give_up, doing)
         try:
-            async with asyncio.timeout(self._patience_s) as limit:
-                return await asyncio.wrap_future(doing)
-        except TimeoutError as error:
-            if not limit.expired():
-                raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
-            if not doing.cancel():
-                # The call goes on and blocks the thread until it ends; calls made meanwhile fail at once.
-                self._overdue = doing
-            raise StoreUnavailableError(str(self._store), f"no answer within {self._patience_s:g} s") from None
+            return cast(T, await doing.answer)
+        except asyncio.CancelledError:
+            doing.cancel()
+            raise
         except RaygroveError:
             raise
         except Exception as error:
             # A store may be user code, and raise anything.
             logger.exception("%s failed", self._store)
             raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
+        finally:
+            timer.cancel()
+
+    def _give_up(self, doing: Job) -> None:
+        if not doing.answer.done():
+            if not doing.cancel():
+                # The call goes on and blocks the thread until it ends; calls made meanwhile fail at once.
+                self._overdue = doing
+            doing.answer.set_exception(StoreUnavailableError(str(self._store), f"no answer within {self._patience_s:g} s"))
 
     def _do(self, function: Callable[..., T], *args: Any) -> T:
         # What came while the store was being closed is still done in the thread before.
