@@ -17,8 +17,33 @@ SEEK_S = 0.5
 SEEK_TIMES = 60
 """After so many attempts such a turn is given up, unless it is still being started."""
 
+REST_S = 0.002
+"""How long a program that has followed its last turn to the end may take to start the next one before it polls again."""
+
 UNSUBSCRIBE_S = 2.0
 """How long to wait for a Session actor that may have ended, or is being restarted."""
+
+
+class Rest:
+    """A short wait, which ends early when there is something to do."""
+
+    def __init__(self) -> None:
+        self._over: asyncio.Future[None] | None = None
+
+    async def take(self, seconds: float) -> None:
+        """Wait for so long, or until `end`."""
+        loop = asyncio.get_running_loop()
+        self._over = loop.create_future()
+        timer = loop.call_later(seconds, self.end)
+        try:
+            await self._over
+        finally:
+            timer.cancel()
+
+    def end(self) -> None:
+        """End the wait, if there is one."""
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
 
 
 class Subscriber:
@@ -27,8 +52,8 @@ class Subscriber:
     Args:
         session: the Session actor.
         name: the subscriber's, by which the Session actor knows it.
-        is_permanent: keep a poll waiting while no turn runs, so that the next turn need not begin with one. Otherwise the
-            subscriber ends with its last turn.
+        is_permanent: keep a poll waiting while no turn runs, so that the next turn need not begin with one; only a turn that
+            follows at once does, when it is on its way. Otherwise the subscriber ends with its last turn.
     """
 
     def __init__(self, session: SessionRef, name: str, *, is_permanent: bool) -> None:
@@ -38,6 +63,7 @@ class Subscriber:
         self._turns: dict[TurnKey, list[TurnState]] = {}
         self._starting = 0
         self._unclaimed: dict[TurnKey, list[p.TurnNews]] = {}
+        self._rest = Rest()
         # The last event of each turn that has come.
         self._heads: dict[TurnKey, int] = {}
         self._poller: asyncio.Task[None] | None = None
@@ -50,6 +76,7 @@ class Subscriber:
     def add(self, turn: TurnState) -> None:
         """Feed a turn with its news."""
         self._turns.setdefault(turn.turn_key, []).append(turn)
+        self._rest.end()
         if self._poller is None or self._poller.done():
             self._poller = asyncio.ensure_future(self._poll())
 
@@ -129,6 +156,9 @@ class Subscriber:
                 if not news.known or news.outbox != self._outbox:
                     self._outbox = news.outbox
                     await self._subscribe_again()
+                if not self._turns and self._is_permanent:
+                    # The processor is for who waits for the end. The next turn is begun first, and then polled for.
+                    await self._rest.take(REST_S)
             await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
         except RaygroveError as error:
             self.fail(error)

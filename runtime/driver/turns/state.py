@@ -141,7 +141,7 @@ class TurnState:
     def wait_until_started(self) -> None:
         """Wait until the turn is open, or could not start."""
         self._home.check()
-        self._changed.wait_for(lambda: self.is_started or None)
+        self._changed.wait_for(lambda: self.is_started or None, until_started=True)
 
     async def wait_until_started_async(self) -> None:
         """Wait until the turn is open, or could not start, on the running event loop."""
@@ -199,29 +199,27 @@ class Changed:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._bells: list[Bell] = []
-        self._wakeups: set[Wakeup] = set()
+        self._readers = _Sleepers()
         # Apart from the readers, to which the start alone brings no event.
-        self._starting: set[Wakeup] = set()
+        self._starters = _Sleepers()
 
     def notify_started(self) -> None:
-        """Wake the threads that wait, and the coroutines that wait for the start. The caller has the lock."""
-        while self._bells:
-            self._bells.pop().ring()
-        while self._starting:
-            self._starting.pop().wake()
+        """Wake what waits for the start. The caller has the lock."""
+        self._starters.wake()
 
     def notify_all(self) -> None:
         """Wake everything that waits. The caller has the lock."""
-        self.notify_started()
-        while self._wakeups:
-            self._wakeups.pop().wake()
+        self._starters.wake()
+        self._readers.wake()
 
     def add(self, wakeup: Wakeup, *, until_started: bool = False) -> None:
         """Wake a coroutine at the next change, or at the start. The caller has the lock."""
-        (self._starting if until_started else self._wakeups).add(wakeup)
+        self._sleepers(until_started).wakeups.add(wakeup)
 
-    def wait_for(self, look: Callable[[], T | None]) -> T:
+    def _sleepers(self, until_started: bool) -> _Sleepers:
+        return self._starters if until_started else self._readers
+
+    def wait_for(self, look: Callable[[], T | None], *, until_started: bool = False) -> T:
         """Wait until `look`, which is called with the lock, returns something. The caller does not have the lock."""
         while True:
             with self.lock:
@@ -229,7 +227,7 @@ class Changed:
                 if found is not None:
                     return found
                 bell = Bell()
-                self._bells.append(bell)
+                self._sleepers(until_started).bells.append(bell)
             bell.wait()
 
     async def wait_for_async(self, is_so: Callable[[], bool], *, until_started: bool = False) -> None:
@@ -241,6 +239,20 @@ class Changed:
                     return
                 self.add(wakeup, until_started=until_started)
             await wakeup.wait()
+
+
+class _Sleepers:
+    """Threads and coroutines that wait for the same."""
+
+    def __init__(self) -> None:
+        self.bells: list[Bell] = []
+        self.wakeups: set[Wakeup] = set()
+
+    def wake(self) -> None:
+        while self.bells:
+            self.bells.pop().ring()
+        while self.wakeups:
+            self.wakeups.pop().wake()
 
 
 class Wakeup:

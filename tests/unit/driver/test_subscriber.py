@@ -125,3 +125,46 @@ async def test_the_end_of_a_pause_that_is_told_again_is_not_that_of_the_answer(d
     assert await texts_at_end(answer) == ["thanks"]
     await subscriber.close(RuntimeError("closed"))
     await desk.ref.stop()
+
+
+class Polls(LateNews):
+    """Counts the polls."""
+
+    def __init__(self, desk: SessionFixture) -> None:
+        super().__init__(desk)
+        self.count = 0
+
+    async def poll(self, message: p.Poll) -> p.News:
+        self.count += 1
+        return await super().poll(message)
+
+
+async def ended_turn(desk: SessionFixture, subscriber: Subscriber, turn_id: str) -> None:
+    turn = TurnState(KEY, turn_id)
+    subscriber.add(turn)
+    await settled()
+    await desk.open(turn_id, subscriber="d")
+    await desk.say(desk.event("root", "said", turn=turn_id), turn=turn_id)
+    await desk.close(turn=turn_id)
+    assert await texts_at_end(turn) == ["said"]
+
+
+async def test_between_two_turns_it_polls_when_the_next_one_begins_or_a_moment_later(
+    desk: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.driver.subscriber.REST_S", 0.3)
+    session = Polls(desk)
+    subscriber = Subscriber(session, "d", is_permanent=True)
+    await ended_turn(desk, subscriber, "e-1")
+    await settled()
+    before = session.count
+    subscriber.add(TurnState(KEY, "e-2"))
+    await settled()
+    assert session.count == before + 1
+    await ended_turn(desk, subscriber, "e-2")
+    await settled()
+    before = session.count
+    await asyncio.sleep(0.6)
+    assert session.count == before + 1
+    await subscriber.close(RuntimeError("closed"))
+    await desk.ref.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -85,6 +86,26 @@ def test_whoever_waits_for_the_start_is_woken_also_when_the_turn_cannot_start() 
         turn.fail(RuntimeClosedError("desk"))
         assert [each.result(10) for each in waiting] == [None, None]
     assert (turn.agent, turn.is_over) == ("", True)
+
+
+def test_the_start_alone_wakes_no_reader() -> None:
+    turn = TurnState(KEY, "e-1")
+    looks: list[bool] = []
+
+    def look() -> bool | None:
+        looks.append(turn.is_started)
+        return turn.is_over or None
+
+    with ThreadPoolExecutor(2) as threads:
+        reader, starter = threads.submit(turn._changed.wait_for, look), threads.submit(turn.wait_until_started)
+        while not (looks and turn._changed._starters.bells):
+            time.sleep(0.001)
+        turn.mark_started("a")
+        assert starter.result(10) is None
+        time.sleep(0.05)
+        turn.feed([], p.Finished())
+        assert reader.result(10) is True
+    assert looks == [False, True]
 
 
 async def test_coroutines_of_several_loops_and_threads_are_woken_by_each_change() -> None:
