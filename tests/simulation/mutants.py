@@ -15,8 +15,6 @@ from actors.messages.content import Content
 from actors.messages.protocol.base import TurnRef
 from actors.refs.session import SessionRef
 from actors.rules.prompt.history import History
-from actors.runner.turns.running_turn import RunningTurn
-from actors.runner.turns.table import TurnTable
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.session_log import SessionLog
@@ -146,17 +144,6 @@ def a_yes_counts_for_later_runs() -> Iterator[None]:
         yield
 
 
-def late_replies_run_turns_again() -> AbstractContextManager[object]:
-    """A turn is launched with an epoch that is over: its opening was answered late."""
-    add: Any = TurnTable.add
-
-    def forgetful(self: TurnTable, running: RunningTurn) -> bool:
-        self._entry(running.key).epochs.clear()
-        return bool(add(self, running))
-
-    return mock.patch.object(TurnTable, "add", forgetful)
-
-
 def turns_begin_again_in_the_same_epoch() -> AbstractContextManager[object]:
     """A turn that has begun, and was lost with the Session actor before it was stored, begins once more as if it had not."""
     asked: Any = SessionRef._ask
@@ -183,13 +170,12 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "abandoned_runs_write_on": (abandoned_runs_write_on, 491),
     "polls_acknowledge_too_early": (polls_acknowledge_too_early, 583),
     "lost_runners_keep_their_place_in_line": (lost_runners_keep_their_place_in_line, 9150),
-    "lost_runners_are_listened_to": (lost_runners_are_listened_to, 13911),
+    "lost_runners_are_listened_to": (lost_runners_are_listened_to, 4216),
     "views_take_events_twice": (views_take_events_twice, 1699),
     "experts_are_asked_anew": (experts_are_asked_anew, 1070),
     "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2367),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
-    "late_replies_run_turns_again": (late_replies_run_turns_again, 5212),
-    "turns_begin_again_in_the_same_epoch": (turns_begin_again_in_the_same_epoch, 8),
+    "turns_begin_again_in_the_same_epoch": (turns_begin_again_in_the_same_epoch, 2953),
     "logs_are_read_while_a_message_is_stored": (logs_are_read_while_a_message_is_stored, 20),
 }
 """Each with a seed that finds it."""

@@ -198,6 +198,7 @@ class TurnStarter:
             message,
             Answered(begun.progress) if begun.progress is not None else New(),
             state=begun.state,
+            before=begun.before,
             traceparent=begun.traceparent,
             answerer=caller if begun.progress is not None else "",
         )
