@@ -328,7 +328,8 @@ class _Request:
         if turn is not None:
             return Open(
                 turn.row.invocation_id,
-                is_live=turn.runner == self.message.runner,
+                # One whose end is being stored cannot be resumed, and needs not: what waits for it begins then.
+                is_live=turn.is_ending or turn.runner == self.message.runner,
                 began_with_event=turn.stored.get(self.event.id) == turn.row.opened_seq,
             )
         if self.holds_session:
