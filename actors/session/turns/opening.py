@@ -244,7 +244,6 @@ class TurnOpener:
         log.turn = turn
         turn.temp.update(temp)
         record = log.put_turn(turn.record())
-        before = log.unheard()
 
         def opened() -> None:
             # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
@@ -259,9 +258,8 @@ class TurnOpener:
             seq=turn.row.opened_seq,
             generation=log.generation,
             authors=self._parts.deciding(log.authors()),
-            state=encode(log.merged_state(temp=True)),
+            state=encode(log.merged_state()),
             traceparent=turn.traceparent,
-            before=before,
         )
         if early:
             reply_early(begun)
@@ -328,8 +326,7 @@ class _Request:
         if turn is not None:
             return Open(
                 turn.row.invocation_id,
-                # One whose end is being stored cannot be resumed, and needs not: what waits for it begins then.
-                is_live=turn.is_ending or turn.runner == self.message.runner,
+                is_live=turn.runner == self.message.runner,
                 began_with_event=turn.stored.get(self.event.id) == turn.row.opened_seq,
             )
         if self.holds_session:
