@@ -25,7 +25,9 @@ from runtime import Runtime
 from runtime.driver.event_loop import Portal
 from runtime.driver.statistics import RuntimeStatistics
 from runtime.settings import Settings
+from tests.support.polling import until
 from tests.support.postgres_server import NoPostgresError, postgres
+from tests.support.processes import is_running, parent
 from tests.support.two_nodes_program import NO_POSTGRES, QUICK
 
 SHARDS, RUNNERS = 4, 2
@@ -106,7 +108,7 @@ class Load:
 def by_node(statistics: Iterable[Statistics], nodes: Sequence[Any]) -> list[int]:
     """How many of these actors live on each node. Ray starts their processes by that of the node."""
     raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
-    parents = Counter(int(Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split()[1]) for each in statistics)
+    parents = Counter(parent(each.pid) for each in statistics)
     return [parents[raylet] for raylet in raylets]
 
 
@@ -127,9 +129,13 @@ def change_nodes(rt: Runtime, cluster: Cluster, nodes: list[Any], load: Load) ->
     load.goes_on()
     # Not the first, which is the cluster's head and the driver's own; and one that a Runner lives on.
     lost = max(nodes[1:3], key=lambda node: by_node(seen.runner.parts, [node]))
+    doomed = [each.pid for each in all_actors(seen) if by_node([each], [lost]) == [1]]
     nodes.remove(lost)
     began_s = time.monotonic()
     cluster.remove_node(lost, allow_graceful=False)
+    # Its actors notice that only a moment later, and still answer until then.
+    until(lambda: not any(is_running(pid) for pid in doomed))
+    print(f"its {len(doomed)} actors have ended after {time.monotonic() - began_s:.1f} s", file=sys.stderr)
     load.goes_on()
     print(f"all sessions have gone on {time.monotonic() - began_s:.1f} s after the loss", file=sys.stderr)
 
