@@ -124,6 +124,8 @@ class AgentActor(Actor):
             run.telemetry.end()
         if isinstance(outcome, p.Finished):
             outcome = msgspec.structs.replace(outcome, closed=run.writer.has_closed)
+        elif isinstance(outcome, p.Transfer):
+            outcome = msgspec.structs.replace(outcome, events=run.writer.along.events)
         return msgspec.structs.replace(
             outcome,
             # A supervisor returns the outcome of the child that failed below it: its name is what the driver reports.

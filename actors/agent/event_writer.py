@@ -25,6 +25,7 @@ from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.checks.state_values import stored_delta
+from actors.rules.delivery.events_along import EventsAlong
 
 _KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow")
 """Fields that a plugin's replacement of an event cannot change."""
@@ -45,6 +46,7 @@ class EventWriter:
         has_closed: the run's last event has closed the turn.
         is_stopped: the run is being stopped, and can write nothing more.
         state_seq: the place of the run's last event that changed the state, 0 without one.
+        along: the run's events, for an agent to which it transfers.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class EventWriter:
         self.has_closed = False
         self.is_stopped = False
         self.state_seq = 0
+        self.along = EventsAlong()
 
     def recall(self, done: Sequence[Event]) -> None:
         """Take in what the run had stored before it was lost."""
@@ -99,9 +102,9 @@ class EventWriter:
         await self._partials.flush()
         raws = [encoded(event, self._spec.limits) for event in events]
         appended = await self._append(p.Append(turn=self._turn, events=raws, notes=self._notes))
-        self._stored(events[0], appended, {}, len(raws[0]))
+        self._stored(events[0], raws[0], appended, {})
         after_first = msgspec.structs.replace(appended, first_seq=appended.first_seq + 1)
-        return self._stored(events[1], after_first, {}, len(raws[1]))
+        return self._stored(events[1], raws[1], after_first, {})
 
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event that plugins do not see: otherwise like `emit`."""
@@ -127,7 +130,7 @@ class EventWriter:
             selected=self._closes,
             notes=self._notes,
         )
-        return self._stored(event, await self._append(append), changed, len(raw))
+        return self._stored(event, raw, await self._append(append), changed)
 
     async def ask(self, branch: str, content: Content) -> p.StoredEvent:
         """Store the user's message to an agent that is run as a tool on a branch of its own."""
@@ -188,13 +191,14 @@ class EventWriter:
             flow=event.flow or self._mark,
         )
 
-    def _stored(self, event: Event, appended: p.Appended, changed: StateDelta, size: int) -> Event:
+    def _stored(self, event: Event, raw: bytes, appended: p.Appended, changed: StateDelta) -> Event:
         stored = msgspec.structs.replace(event, seq=appended.first_seq)
         self._counts["events"] += 1
         self.has_escalated = self.has_escalated or bool(event.actions.escalate)
         if changed:
             self.state_seq = stored.seq
-        self._reader.add_own(stored, size, changed, appended.state_seq)
+        self._reader.add_own(stored, len(raw), changed, appended.state_seq)
+        self.along.add(p.StoredEvent(stored.seq, raw), changes_state=bool(changed))
         return stored
 
 

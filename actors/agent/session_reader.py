@@ -42,8 +42,7 @@ class SessionReader:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
         self._view.begin_run(message.turn)
-        if message.fresh and self._compiles and await self._follows(message.user_event):
-            self._view.follow(message.user_event, message.state, message.turn)
+        if message.fresh and self._compiles and await self._follows():
             self.state = self._view.state
         elif message.fresh:
             self._is_stale = True
@@ -53,12 +52,14 @@ class SessionReader:
         else:
             await self.refresh_state(message.state_seq)
 
-    async def _follows(self, stored: p.StoredEvent) -> bool:
-        """Take in what is before the turn's message, which may not be on disk yet. False if the log went another way since."""
-        if self._view.can_follow(stored, self._message.turn.generation):
+    async def _follows(self) -> bool:
+        """Take in the turn's message, and what is before and after it. False if the log went another way since."""
+        message = self._message
+        if self._view.follow(message):
             return True
-        await self._catch_up(before_seq=stored.seq)
-        return self._view.can_follow(stored, self._message.turn.generation)
+        # Without an event after it, the message may not be on disk yet.
+        await self._catch_up(before_seq=0 if message.after else message.user_event.seq)
+        return bool(message.after) or self._view.follow(message)
 
     async def view(self, answered: Iterable[str | None]) -> History:
         """Return the compiled log.

@@ -10,6 +10,8 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.log import Fetched
+from actors.messages.protocol.runs import Invoke
+from actors.rules.delivery.events_along import following
 from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
 
@@ -99,19 +101,22 @@ class SessionView:
             self._drop_unseen()
         self.state = decode(fetched.state, dict)
 
-    def can_follow(self, stored: StoredEvent, generation: str) -> bool:
-        """True if the event is the next one."""
-        return self.seq == stored.seq - 1 and self.generation == generation
+    def follow(self, message: Invoke) -> bool:
+        """Take in all that a message which is fresh brings of the log, and the state. False when something is missing before it.
 
-    def follow(self, stored: StoredEvent, state: bytes, turn: TurnRef) -> None:
-        """Take in the message of a turn, which is the next event and may still be on its way to the disk.
-
-        Args:
-            state: the encoded state as it is after it.
+        The message of the turn may still be on its way to the disk, as long as there is nothing after it.
         """
-        self._add(stored)
-        self.state = decode(state, dict)
-        self._followed = (turn.invocation_id, turn.epoch)
+        turn = message.turn
+        is_new = not (self.seq or self.generation)
+        events = following([*message.before, message.user_event, *message.after], self.seq)
+        if events is None or not (is_new or self.generation == turn.generation):
+            return False
+        self.generation = turn.generation
+        for stored in events:
+            self._add(stored)
+        self.state = decode(message.state, dict)
+        self._followed = None if message.after else (turn.invocation_id, turn.epoch)
+        return True
 
     def add_own(self, event: Event, size: int) -> bool:
         """Take in an event of the agent's own, of `size` bytes; False if it is not the next one."""

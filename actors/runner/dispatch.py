@@ -114,6 +114,8 @@ class Dispatch:
             refusal = self._routing.refusal(turn, outcome, scope)
             if refusal is not None:
                 return await self._events.fail(turn, run.agent, refusal, run.branch)
+            if run.parent is None:
+                turn.follow(outcome)
             turn.transfers += 1
             self._counts["transfers"] += 1
             run = run.transferred(outcome.to, outcome.seq)

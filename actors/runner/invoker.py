@@ -128,7 +128,8 @@ class Invoker:
 
     def _message(self, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
         is_fresh, turn.is_fresh = turn.is_fresh, False
-        is_custom = self._routing.topology[run.agent].kind == CUSTOM
+        node = self._routing.topology[run.agent]
+        is_custom = node.kind == CUSTOM
         after_seq = turn.after_seq(run) if order.resume else 0
         progress_seq, progress = turn.agent_state(run, after_seq) if order.resume or order.resume_at else (0, {})
         if turn.message.flow and run.agent == CONTROLLER:
@@ -141,6 +142,8 @@ class Invoker:
             as_tool=run.is_tool,
             user_event=run.user_event,
             fresh=is_fresh,
+            before=turn.before if is_fresh and node.is_llm else (),
+            after=turn.after if is_fresh else (),
             state=turn.state if is_fresh else b"",
             state_seq=turn.state_seq,
             config=turn.config,

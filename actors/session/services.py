@@ -145,4 +145,4 @@ def _gone(key: SessionKey) -> p.Failed:
 
 
 def _info(log: SessionLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
-    return p.SessionInfo(key=log.key, state=log.lasting_state(), events=events, updated_s=log.updated_s)
+    return p.SessionInfo(key=log.key, state=log.merged_state(temp=False), events=events, updated_s=log.updated_s)

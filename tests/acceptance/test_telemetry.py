@@ -344,7 +344,7 @@ def test_a_turn_is_one_tree_whatever_is_lost(tree: Any, tmp_path: Path) -> None:
     spans, messages = told(tree(), tmp_path / "whole", [])
     whole = SpanTree(spans, CALLER)
     for number, who in enumerate(("agents", "session", "runner", "sender")):
-        at = (2 + 3 * number) * messages // 14
+        at = (1 + number) * messages // 5
         spans, _ = told(tree(), tmp_path / who, [Loss(at, who, before=True)])  # type: ignore[arg-type]
         # A Runner that takes a turn up cannot know which runs its predecessor has told of.
         after = SpanTree(spans, CALLER, may_repeat=who in ("runner", "sender"))

@@ -31,21 +31,6 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     assert failed == {}, f"tell and shrink one with: python -m tests.simulation {next(iter(failed))}"
 
 
-def test_a_message_to_a_runner_that_is_lost_fails_silently_once_its_sender_has_another_reply() -> None:
-    # The Runner that is started again asks itself twice for its turns, gets the first reply, and is lost before the second.
-    assert run_seed(6032) == []
-
-
-def test_no_agent_answers_a_call_that_was_sealed_since_its_turn_is_cancelled() -> None:
-    # The agent's answer comes while the seal is on its way to the disk.
-    assert run_seed(949) == []
-
-
-def test_a_message_of_a_lost_runner_takes_no_turn_from_its_successor() -> None:
-    # The successor has opened the turn when the request of the lost Runner comes to open it.
-    assert run_seed(13911) == []
-
-
 def digests(seeds: range) -> list[int]:
     return [check(case(seed), reference(seed // PLANS)[1])[2].digest() for seed in seeds]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages.flow import FlowMark
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.shown import Shown
 
 
@@ -40,10 +40,17 @@ class Finished(Outcome, frozen=True, kw_only=True):
 
 
 class Transfer(Outcome, frozen=True, kw_only=True):
-    """The run transferred the turn to the agent `to`, with the event at `seq`."""
+    """The run transferred the turn to the agent `to`, with the event at `seq`.
+
+    Attributes:
+        events: all that the run has stored, the transfer last, if that is little and leaves the state as it was; else nothing.
+    """
+
+    unshown: ClassVar[frozenset[str]] = Outcome.unshown | {"events"}
 
     to: str
     seq: int = 0
+    events: Sequence[StoredEvent] = ()
 
 
 class Paused(Outcome, frozen=True, kw_only=True):

@@ -25,7 +25,9 @@ class Invoke(Message, frozen=True, kw_only=True):
         branch: the parallel branch it runs on.
         as_tool: it is asked as a tool, so it may transfer to its own children only.
         user_event: what the agent is asked: the user's event of this turn, or the request of the agent that has it as a tool.
-        fresh: `user_event` is the newest event of the log, and `state` is current.
+        fresh: the log ends with `user_event` and `after`, and `state` is current.
+        before: the events before `user_event` that the agent may have missed; not all that it has, if these are many.
+        after: with `fresh`, all events after `user_event`: those of the runs that have transferred the turn.
         state: the session's state, all scopes, encoded; empty unless `fresh`.
         state_seq: the seq of the newest change of state that a run of this turn has reported to the Runner.
         config: the options of the turn.
@@ -47,6 +49,8 @@ class Invoke(Message, frozen=True, kw_only=True):
     as_tool: bool = False
     user_event: StoredEvent
     fresh: bool = False
+    before: Sequence[StoredEvent] = ()
+    after: Sequence[StoredEvent] = ()
     state: bytes = b""
     state_seq: int = 0
     config: RunConfig = RunConfig()

@@ -9,7 +9,7 @@ import msgspec
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import Progress, StateDelta
-from actors.messages.protocol.base import Message, Note, TurnRef
+from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
@@ -192,6 +192,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
         state: the session's state, all scopes, encoded.
         progress: of a turn that continues after a pause; None for a new one.
         traceparent: the one with which the turn began.
+        before: the events before the message that some agent has missed, if they are few.
     """
 
     epoch: int
@@ -201,6 +202,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
     state: bytes = b""
     progress: TurnProgress | None = None
     traceparent: str = ""
+    before: Sequence[StoredEvent] = ()
 
 
 class TurnJoined(Message, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ Rules of this file, in the order in which they are tried:
 1. The open turn began with the event of the request: the request was sent again because its reply was lost. Resume that turn.
 2. The turn asked for is known: join it. So no id ever has two turns.
 3. The session is free, or was kept for this request while it waited: begin. So no session ever has two open turns.
-4. The Runner that asks does not run the open turn, so no live Runner does: that turn is resumed first.
+4. The Runner that asks does not run the open turn, so no live Runner does: that turn is resumed first, unless it is about to end.
 5. `on_concurrent_turn` is "reject": refuse. "interrupt": the open turn is cancelled first. "enqueue": wait.
 
 "interrupt" waits, too: while the Runner cancels the open turn, and while the session is taken without an open turn. Then there is
@@ -41,7 +41,7 @@ class Open:
 
     Attributes:
         invocation_id: the turn.
-        is_live: the Runner that asks runs it.
+        is_live: the Runner that asks runs it, or its end is being stored.
         began_with_event: the event that opened it is the event of this request.
     """
 

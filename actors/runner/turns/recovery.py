@@ -62,17 +62,9 @@ class TurnRecovery:
         message = p.ListOpenTurns(app=self._app, runner=self._runner_id, shard=self._shard)
         while isinstance(listed := await session.list_open_turns(message), p.AnnounceFirst):
             await self.announce(session, listed)
-        # A request that is sent again takes its turn up itself: twice resumed, its agents would do everything twice.
-        asked_for = []
-        for turn in listed.turns:
-            if self._table.is_opening(turn):
-                asked_for.append(turn)
-            else:
-                await self.resume(turn)
-        for turn in asked_for:
-            await self._table.opened(turn, OPENING_S)
-            if self._table.get(turn) is None:
-                await self.resume(turn)
+        # Those that are being opened come last, since they may take longer.
+        for turn in sorted(listed.turns, key=self._table.is_opening):
+            await self.take_up(turn)
 
     async def announce(self, session: SessionRef, asked: p.AnnounceFirst) -> None:
         """Tell a Session actor, which takes another Runner for the living one, that it is this one."""
@@ -85,6 +77,12 @@ class TurnRecovery:
         if not self._table.is_opening(key):
             await self.resume(key)
         return p.Ack()
+
+    async def take_up(self, turn: TurnKey) -> None:
+        """See that a turn runs that is open in the log."""
+        # A request that is sent again may be about to run it: resumed as well, its agents would do everything twice.
+        await self._table.opened(turn, OPENING_S)
+        await self.resume(turn)
 
     async def resume(self, key: TurnKey) -> None:
         """Run a turn that is open in the log. Tell the Session actor so if it runs here already."""

@@ -58,8 +58,10 @@ class RunningTurn:
         message: the message that opened it.
         origin: how it came to run here.
         state: the session's state when it was opened, encoded.
+        before: the events before the message that some agent has missed, if they are few.
+        after: the events after the message, if all of them are known.
         state_seq: the seq of the newest change of state that a run has reported.
-        is_fresh: the log has nothing new after the user's event, and `state` is current.
+        is_fresh: the log ends with the message and `after`, and `state` is current.
         progress: what the log had of it when the Runner last asked; None when it began here and has lost no run.
         callers: the agents whose calls the message answers, as far as they have not been resumed yet.
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
@@ -83,6 +85,7 @@ class RunningTurn:
         origin: Origin,
         *,
         state: bytes = b"",
+        before: Sequence[p.StoredEvent] = (),
         callers: Sequence[str] = (),
         traceparent: str = "",
         answerer: str = "",
@@ -92,6 +95,8 @@ class RunningTurn:
         self.message = message
         self.origin = origin
         self.state = state
+        self.before = before
+        self.after: list[p.StoredEvent] = []
         self.state_seq = 0
         self.is_fresh = not isinstance(origin, Recovered)
         self.progress = origin.progress if not isinstance(origin, New) else None
@@ -183,6 +188,16 @@ class RunningTurn:
             # An agent that was answered goes on, though it had transferred the turn before it paused.
             after_seq = max(after_seq, self.progress.opened_seq)
         return resumption.next_transfer(self.progress, run.agent, run.branch, after_seq)
+
+    def follow(self, transfer: p.Transfer) -> None:
+        """Take in the events of a run that nothing else ran beside, if they are all that is new in the log."""
+        events = transfer.events
+        known_seq = self.after[-1].seq if self.after else self.message.stored.seq
+        # A turn that was taken up does not know the state.
+        knows_state = not isinstance(self.origin, Recovered)
+        if knows_state and events and transfer.seq == known_seq + len(events):
+            self.after += events
+            self.is_fresh = True
 
     def agent_state(self, run: Run, after_seq: int) -> tuple[int, Progress]:
         """What the run's agent stored last after `after_seq`, with its seq."""

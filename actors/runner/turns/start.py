@@ -166,7 +166,7 @@ class TurnStarter:
                 case p.InterruptFirst():
                     request = msgspec.structs.replace(request, interrupting=opened.invocation_id)
                 case p.ResumeFirst():
-                    await self._recovery.resume((request.key, opened.invocation_id))
+                    await self._recovery.take_up((request.key, opened.invocation_id))
                 case p.AnnounceFirst():
                     await self._recovery.announce(self._session.of(request.key), opened)
                 case _:
@@ -198,6 +198,7 @@ class TurnStarter:
             message,
             Answered(begun.progress) if begun.progress is not None else New(),
             state=begun.state,
+            before=begun.before,
             traceparent=begun.traceparent,
             answerer=caller if begun.progress is not None else "",
         )

@@ -29,14 +29,16 @@ class LogQueries:
         if not message.before_seq:
             await self._logs.opened(log)
         if message.state_only:
-            return p.Fetched(events=(), generation=log.generation, state=encode(log.merged_state()), state_seq=log.state_seq)
+            return p.Fetched(
+                events=(), generation=log.generation, state=encode(log.merged_state(temp=True)), state_seq=log.state_seq
+            )
         generation = log.generation
         after_seq = message.after_seq if message.generation == generation else 0
         events, more = await self._page(log, after_seq, PAGE)
         if message.before_seq:
             before = [stored for stored in events if stored.seq < message.before_seq]
             events, more = before, more and len(before) == len(events)
-        state = encode(log.merged_state())
+        state = encode(log.merged_state(temp=True))
         return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=log.state_seq)
 
     async def read_log(self, message: p.ReadLog) -> p.LogPart:

@@ -11,6 +11,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
+from actors.rules.delivery import events_along
 from actors.rules.prompt.branches import speaker
 from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import EventScan
@@ -62,7 +63,7 @@ class SessionLog:
         self._measure_state()
         self.app_state = app_state
         self.user_state = user_state
-        self._authors = dict.fromkeys(author for author, _ in reversed(row.authors))
+        self._authors = dict(reversed(row.authors))
         self._tail.clear()
         self._tail_size = 0
         self._tail_after = self.head_seq
@@ -81,20 +82,27 @@ class SessionLog:
         """The agents that have spoken to the user, the most recent first."""
         return selectable(reversed(self._authors))
 
-    def merged_state(self) -> JsonObject:
-        """All scopes by prefixed keys, with the open turn's `temp:`."""
-        temp = self.turn.temp if self.turn is not None else {}
-        return scopes.merge(scopes.Scopes(self.state, self.user_state, self.app_state, temp))
+    def merged_state(self, *, temp: bool) -> JsonObject:
+        """All scopes by prefixed keys.
 
-    def lasting_state(self) -> JsonObject:
-        """The same without `temp:`, which only the open turn may see."""
-        return scopes.merge(scopes.Scopes(self.state, self.user_state, self.app_state, {}))
+        Args:
+            temp: with the open turn's `temp:`, which only that may see.
+        """
+        of_turn = self.turn.temp if temp and self.turn is not None else {}
+        return scopes.merge(scopes.Scopes(self.state, self.user_state, self.app_state, of_turn))
 
     def events_after(self, seq: int) -> list[StoredEvent] | None:
         """The stored events after a position, or None when they are not all in memory."""
         if seq < self._tail_after:
             return None
         return [event for event in self._tail if event.seq > seq]
+
+    def unheard(self) -> list[StoredEvent]:
+        """The newest events, as far as some agent has missed them, if they are few."""
+        if len(self._authors) <= 2:
+            # The user, and an agent that has heard everything.
+            return []
+        return events_along.unheard(reversed(self._tail), (self._authors[agent] for agent in self.authors()))
 
     @property
     def committed_seq(self) -> int:
@@ -122,7 +130,7 @@ class SessionLog:
         self.updated_s = event.timestamp
         author = speaker(event.author, event.branch)
         self._authors.pop(author, None)
-        self._authors[author] = None
+        self._authors[author] = seq
         delta = scopes.split(event.actions.state_delta) if event.actions.state_delta else None
         undo = encode(scopes.overwritten(self.state, delta.session)) if delta is not None and delta.session else b""
         head = EventHead(id=event.id, invocation_id=event.invocation_id, author=author, timestamp=event.timestamp)

@@ -244,6 +244,7 @@ class TurnOpener:
         log.turn = turn
         turn.temp.update(temp)
         record = log.put_turn(turn.record())
+        before = log.unheard()
 
         def opened() -> None:
             # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
@@ -258,8 +259,9 @@ class TurnOpener:
             seq=turn.row.opened_seq,
             generation=log.generation,
             authors=self._parts.deciding(log.authors()),
-            state=encode(log.merged_state()),
+            state=encode(log.merged_state(temp=True)),
             traceparent=turn.traceparent,
+            before=before,
         )
         if early:
             reply_early(begun)
@@ -326,7 +328,8 @@ class _Request:
         if turn is not None:
             return Open(
                 turn.row.invocation_id,
-                is_live=turn.runner == self.message.runner,
+                # One whose end is being stored cannot be resumed, and needs not: what waits for it begins then.
+                is_live=turn.is_ending or turn.runner == self.message.runner,
                 began_with_event=turn.stored.get(self.event.id) == turn.row.opened_seq,
             )
         if self.holds_session:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 
 from actors import Event
 from actors.agent.session_view import EVENT_OVERHEAD, SessionView
+from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.log import Fetched
 from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, resp, said
+from tests.support.session_fixture import KEY
 
 PAGES = [
     [event("user", said("may I?"), turn="e-0"), event("me", call("c"), turn="e-0", lro=["c"])],
@@ -65,3 +68,54 @@ def test_an_event_that_two_runs_take_in_is_kept_once() -> None:
     assert view.add_own(msgspec.structs.replace(said_so, seq=2), 10)
     view.take_in(Fetched(events=news, generation="g", state=encode({})))
     assert (len(view.history), view.seq) == (3, 3)
+
+
+def fresh(seq: int, *, before: int = 0, after: int = 0, turn: str = "e-1", epoch: int = 1, generation: str = "g") -> p.Invoke:
+    """The message of a turn at `seq`, with so many events around it."""
+    events = [StoredEvent(place, encode(event("user", said(str(place))))) for place in range(seq - before, seq + after + 1)]
+    return p.Invoke(
+        turn=p.TurnRef(KEY, turn, epoch, generation=generation),
+        agent="me",
+        user_event=events[before],
+        before=events[:before],
+        after=events[before + 1 :],
+        fresh=True,
+        state=encode({"seq": seq}),
+    )
+
+
+def texts(view: SessionView) -> list[str]:
+    return [part.text or "" for content in view.history.contents() for part in content.parts]
+
+
+def test_a_new_view_follows_a_log_from_its_first_event_on() -> None:
+    view = SessionView("me", None)
+    assert not view.follow(fresh(3, before=1))
+    assert view.follow(fresh(3, before=2, after=1))
+    assert (texts(view), view.seq, view.generation, view.state) == (["1", "2", "3", "4"], 4, "g", {"seq": 3})
+
+
+def test_what_a_view_has_already_is_not_taken_in_again_and_what_is_missing_is_not_left_out() -> None:
+    view = SessionView("me", None)
+    assert view.follow(fresh(2, before=1))
+    assert not view.follow(fresh(5, before=1))
+    assert view.follow(fresh(5, before=4))
+    assert texts(view) == ["1", "2", "3", "4", "5"]
+    # What it knows beyond that was written since the message was sent.
+    assert not view.follow(fresh(3, before=2))
+    assert view.seq == 5
+
+
+def test_a_log_that_was_rewound_is_not_followed() -> None:
+    view = SessionView("me", None)
+    assert view.follow(fresh(1))
+    assert not view.follow(fresh(2, before=1, generation="rewound"))
+    assert texts(view) == ["1"]
+
+
+@pytest.mark.parametrize(("after", "kept"), [(0, 0), (1, 2)])
+def test_a_message_is_on_disk_only_if_there_is_something_after_it(after: int, kept: int) -> None:
+    view = SessionView("me", None)
+    assert view.follow(fresh(1, after=after))
+    view.begin_run(p.TurnRef(KEY, "e-1", 2))
+    assert len(view.history) == kept

@@ -18,6 +18,7 @@ from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
+from tests.support.direct_fixture import until
 from tests.support.runner_fixture import RunnerFixture
 from tests.support.session_fixture import KEY, settled
 
@@ -29,16 +30,19 @@ class LateReplies(SessionRef):
 
     Attributes:
         only: of this subscriber's requests; None: of all.
+        replies: all so far.
     """
 
     def __init__(self, link: Any) -> None:
         super().__init__(link)
         self.only: str | None = None
+        self.replies: list[p.OpenTurnReply] = []
         self.is_open = asyncio.Event()
         self.may_hear = asyncio.Event()
 
     async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
         opened = await super().open_turn(message)
+        self.replies.append(opened)
         if self.only not in (None, message.subscriber):
             return opened
         self.is_open.set()
@@ -152,6 +156,25 @@ async def test_one_that_was_resumed_and_has_ended_meanwhile_does_not_run_again(b
     await starting
     statistics = await fixture.runner.statistics()
     assert (statistics.counts["turns"], statistics.counts["running"], len(model.requests)) == (1, 0, 1)
+
+
+async def test_one_that_is_in_the_way_of_another_is_not_resumed_while_its_own_request_is_about_to_run_it(build: Build) -> None:
+    model = ScriptedModel(["one", "two", "three"])
+    fixture = build(LlmAgent(name="root", model=model))
+    session = late(fixture)
+    session.only = "slow"
+    starting = asyncio.create_task(fixture.start(turn="e-1", subscriber="slow"))
+    await session.is_open.wait()
+    await fixture.restart_session()
+    next_one = asyncio.create_task(fixture.start(turn="e-2", subscriber="quick"))
+    await until(lambda: any(isinstance(reply, p.ResumeFirst) for reply in session.replies))
+    await settled()
+    session.may_hear.set()
+    await asyncio.gather(starting, next_one)
+    events, outcome = await fixture.end("quick")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["two"]
+    assert (await fixture.runner.statistics()).counts["turns"] == len(model.requests) == 2
 
 
 async def test_an_answer_that_has_ended_meanwhile_is_not_worked_on_again(build: Build) -> None:

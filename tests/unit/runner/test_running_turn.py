@@ -85,6 +85,36 @@ def test_a_run_has_ended_with_the_first_transfer_after_its_beginning() -> None:
     assert turn().recorded_transfer(run("root")) is None
 
 
+def transfer(*seqs: int, at: int = 0) -> p.Transfer:
+    return p.Transfer(to="a", seq=at or seqs[-1], events=[p.StoredEvent(seq, b"") for seq in seqs])
+
+
+def test_a_turn_follows_the_log_through_its_transfers() -> None:
+    begun = turn()
+    for seqs in ((6, 7), (8,)):
+        begun.is_fresh = False
+        begun.follow(transfer(*seqs))
+        assert begun.is_fresh
+    assert [stored.seq for stored in begun.after] == [6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("origin", "told"),
+    [
+        pytest.param(New(), p.Transfer(to="a", seq=7), id="too much to travel along"),
+        pytest.param(New(), transfer(7, 8), id="something before it"),
+        pytest.param(New(), transfer(6, 8), id="something between"),
+        pytest.param(New(), transfer(6, at=7), id="something before the transfer"),
+        pytest.param(Recovered(progress(head_seq=6), is_answered=False), transfer(6, 7), id="a state that is not known"),
+    ],
+)
+def test_what_is_not_all_of_the_log_is_not_followed(origin: Origin, told: p.Transfer) -> None:
+    begun = turn(origin)
+    begun.is_fresh = False
+    begun.follow(told)
+    assert (begun.is_fresh, begun.after) == (False, [])
+
+
 def test_model_calls_in_the_log_count_at_least_and_what_was_counted_stays() -> None:
     counted = turn(config=RunConfig(max_llm_calls=5))
     counted.llm_calls = 2

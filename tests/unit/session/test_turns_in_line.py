@@ -10,7 +10,7 @@ import pytest
 from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
-from tests.support.session_fixture import KEY, SessionFixture, settled
+from tests.support.session_fixture import KEY, HeldCommits, SessionFixture, settled
 
 LOST, NEXT = "runner/1", "runner/2"
 """A Runner, and the one that was started in its place."""
@@ -161,3 +161,18 @@ async def test_turns_of_a_session_that_is_still_being_created_begin_in_the_order
         assert begun == {opening}
         await session.close(f"e-{number}")
     assert [text for _, _, text in await session.log()] == [str(number) for number in range(11)]
+
+
+async def test_a_turn_whose_end_is_being_stored_is_waited_for_and_not_resumed_first(session: SessionFixture) -> None:
+    await session.open("e-1", runner=LOST)
+    # Its agent has lost its Runner, and is about to end the turn.
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    held = HeldCommits(session.store)
+    ending = asyncio.create_task(session.say(session.event("root", "over"), outcome=p.Finished(agent="root")))
+    await settled()
+    asking = asyncio.create_task(session.ask_to_open("e-2", runner=NEXT))
+    await settled()
+    assert not asking.done()
+    held.let_go()
+    await ending
+    assert isinstance(await asking, p.TurnBegun)
