@@ -105,10 +105,11 @@ class TurnState:
             self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """End the turn for this driver: it could not start, or can no longer be followed."""
+        """End the turn for this driver, unless it has ended: it could not start, or can no longer be followed."""
         with self._changed.lock:
             self.is_started = True
-            self.error = error
+            if self.outcome is None:
+                self.error = error
             self._changed.notify_all()
 
     def detach(self) -> None:
@@ -172,20 +173,16 @@ class TurnState:
             self._readers.catch_up(buffer, page, head_seq)
 
     def wait_for_end(self) -> None:
-        """Wait until the turn is over."""
+        """Wait until the turn is over, and all is known of it: the reply to its start may come after its end."""
         self._home.check()
         self._changed.wait_for(lambda: self.is_over or None)
+        self.wait_until_started()
 
-    async def wait_for_end_async(self, *, knows_start: bool = False) -> None:
-        """Wait until the turn is over, on the running event loop.
-
-        Args:
-            knows_start: wait for the reply to its start as well, which may come after its end.
-        """
+    async def wait_for_end_async(self) -> None:
+        """Wait on the running event loop: see `wait_for_end`."""
         self._home.check()
-        if knows_start:
-            await self.wait_until_started_async()
         await self._changed.wait_for_async(lambda: self.is_over)
+        await self.wait_until_started_async()
 
 
 class Changed:

@@ -307,7 +307,7 @@ class AsyncTurn:
     async def is_repeated(self) -> bool:
         """Whether the turn was there before: see `Turn.is_repeated`. It waits for the turn's end."""
         state = self._turn._state
-        await state.wait_for_end_async(knows_start=True)
+        await state.wait_for_end_async()
         return state.is_repeated
 
     async def result(self) -> TurnResult:

@@ -19,6 +19,7 @@ LOST = ActorLostError("agent 'writer'", "its process was lost")
 
 def raised(outcome: Failed, client: Any = None) -> RaygroveError:
     state = TurnState(SessionKey("app", "ada", "s1"), "e-1")
+    state.mark_started("writer")
     state.feed([], outcome)
     given: TurnClient = client
     with pytest.raises(RaygroveError) as caught:

@@ -144,6 +144,7 @@ class Conversation:
         subscriber.add(turn)
         self.readers.append(Reader(turn, turn.open_reader(), len(self.answers), self.attempts[-1], []))
         await self.session.subscribe(p.Subscribe(subscriber=subscriber.name, key=KEY, invocation_id="e-1"))
+        turn.mark_started("")
 
     async def end(self) -> None:
         if self.under_way:

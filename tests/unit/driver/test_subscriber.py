@@ -28,6 +28,8 @@ async def desk(tmp_path: Path) -> SessionFixture:
 
 async def texts_at_end(turn: TurnState) -> list[str]:
     """The texts of a turn's events, once it has ended."""
+    # As the reply to its start does.
+    turn.mark_started("root")
     return [event.text for event in (await Turn(NOBODY, turn, {})).events]
 
 

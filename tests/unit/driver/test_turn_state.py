@@ -88,6 +88,30 @@ def test_whoever_waits_for_the_start_is_woken_also_when_the_turn_cannot_start() 
     assert (turn.agent, turn.is_over) == ("", True)
 
 
+async def test_a_result_waits_for_the_reply_to_the_start_which_names_the_agent() -> None:
+    turn = TurnState(KEY, "e-1")
+    with ThreadPoolExecutor(1) as threads:
+        in_thread = threads.submit(turn.wait_for_end)
+        on_loop = asyncio.ensure_future(turn.wait_for_end_async())
+        await settled()
+        turn.feed([], p.Finished(agent="a"))
+        await settled()
+        await asyncio.sleep(0.05)
+        assert (in_thread.done(), on_loop.done()) == (False, False)
+        turn.mark_started("a")
+        await on_loop
+        await asyncio.wrap_future(in_thread)
+    assert turn.agent == "a"
+
+
+def test_a_start_that_fails_after_the_end_leaves_the_end() -> None:
+    turn = TurnState(KEY, "e-1")
+    turn.feed([], p.Finished(agent="a"))
+    turn.fail(RuntimeClosedError("desk"))
+    turn.wait_for_end()
+    assert (turn.outcome, turn.error) == (p.Finished(agent="a"), None)
+
+
 def test_the_start_alone_wakes_no_reader() -> None:
     turn = TurnState(KEY, "e-1")
     looks: list[bool] = []
@@ -125,6 +149,7 @@ async def test_coroutines_of_several_loops_and_threads_are_woken_by_each_change(
         end = asyncio.ensure_future(turn.wait_for_end_async())
         elsewhere = threads.submit(heard_in_thread)
         await settled()
+        turn.mark_started("a")
         for seq in (1, 2, 3):
             turn.feed([stored(seq)], p.Finished() if seq == 3 else None)
             await settled()

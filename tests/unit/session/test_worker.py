@@ -91,7 +91,6 @@ async def test_the_thread_ends_with_the_calls_before_its_end_or_when_it_is_forgo
 
 async def test_of_two_that_take_a_call_at_once_one_has_it() -> None:
     # The thread and the loop reach for the same job at about the same time.
-    outcomes = set()
     for _ in range(300):
         made: list[int] = []
         worker = Worker("shelf")
@@ -100,6 +99,4 @@ async def test_of_two_that_take_a_call_at_once_one_has_it() -> None:
         was_cancelled = job.cancel()
         await worker.begin(len, "").answer
         assert len(made) == (0 if was_cancelled else 1)
-        outcomes.add(was_cancelled)
         worker.end()
-    assert outcomes
