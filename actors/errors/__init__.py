@@ -55,6 +55,7 @@ from actors.errors.tree import (
     UnknownAgentError,
     UnknownFunctionCallError,
     UnknownModelError,
+    WriterReplacedError,
 )
 
 __all__ = [
@@ -111,6 +112,7 @@ __all__ = [
     "UnknownAgentError",
     "UnknownFunctionCallError",
     "UnknownModelError",
+    "WriterReplacedError",
     "name_and_args",
     "rebuild",
 ]

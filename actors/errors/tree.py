@@ -40,6 +40,7 @@
     ├── StoreError                   the session, artifact or memory store failed
     │   ├── StoreUnavailableError
     │   ├── StoreConflictError
+    │   ├── WriterReplacedError
     │   ├── SchemaVersionError
     │   ├── ArtifactError
     │   └── NoMemoryError
@@ -312,15 +313,16 @@ class StoreConflictError(StoreError):
     sentence = "session {0!r} was changed in the store by somebody else ({1}): only one deployment may serve it"
 
 
+class WriterReplacedError(StoreError):
+    """A process wrote to the store although another one had taken its place. Arguments: the writer."""
+
+    sentence = "another process has taken the place of {0!r} in the store: this one may not write any more"
+
+
 class SchemaVersionError(StoreError):
-    """The store's tables are newer than this program.
+    """The store's tables are too new. Arguments: schema version found, newest one known, the raygrove that made them."""
 
-    Arguments: schema version found, newest version known, the version of raygrove that made the tables.
-    """
-
-    sentence = (
-        "the store has schema version {0}, made by raygrove {2}, this program knows up to {1}: upgrade it, or use another store"
-    )
+    sentence = "the store has version {0}, made by raygrove {2}, this program knows up to {1}: upgrade it, or use another store"
 
 
 class ArtifactError(StoreError):

@@ -37,6 +37,7 @@ class SessionStore(Protocol):
         Raises:
             SessionExistsError: a session to create exists already.
             StoreConflictError: an event's position in its log is taken, so another deployment writes the session.
+            WriterReplacedError: see FencesWriters. None of the writes is stored.
             TooLargeError: a state that several Session actors write would exceed its limit. None of the writes is stored.
             StoreUnavailableError: the store is away, locked or full. None of the writes is stored; or all of them are, if the
                 connection was lost at the end.
@@ -116,6 +117,31 @@ class SessionStore(Protocol):
 
     def close(self) -> None:
         """Close all connections and files."""
+        ...
+
+
+@runtime_checkable
+class FencesWriters(Protocol):
+    """What a SessionStore may have besides, so that a process which was replaced, and lives on, writes nothing more."""
+
+    def claim(self, writer: str) -> None:
+        """Take a writer's place. Called once, after the first `open`, and before anything is read.
+
+        From now on `commit` of every other store that has claimed the same place raises WriterReplacedError. What that was
+        committing is done when this returns, or never.
+
+        Raises:
+            StoreUnavailableError: the store is away or locked.
+            StoreError: the store failed.
+        """
+        ...
+
+    def give_up_claim(self) -> None:
+        """Leave the place: what was claimed is forgotten.
+
+        Raises:
+            StoreError: the store failed.
+        """
         ...
 
 

@@ -53,7 +53,9 @@ class SessionActor(Actor):
         limits, clock = environment.limits, environment.clock
         self._topology = environment.topology
         self._counts = counts = Counter(turns=0, events=0, partials=0)
-        self._access = access = StoreAccess(environment.store, environment.store_timeout_s)
+        self._access = access = StoreAccess(
+            environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced
+        )
         reader, shared = LogReader(access), SharedStates(access, has_other_writers=shard.of > 1)
         user_holds = UserHolds(clock)
         self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)

@@ -21,6 +21,8 @@ class SessionEnvironment:
         store_timeout_s: how long either store may be away before requests that need it fail with StoreUnavailableError.
         limits: sizes that the actor admits, and the room that it has.
         clock: seconds that only go forward; None: those of the event loop.
+        writer: its place in the store, which the process takes that is started in its place; "": none will be.
+        on_replaced: called when another process has taken that place.
     """
 
     store: SessionStore
@@ -29,3 +31,5 @@ class SessionEnvironment:
     store_timeout_s: float = 30.0
     limits: Limits = DEFAULT_LIMITS
     clock: Callable[[], float] | None = None
+    writer: str = ""
+    on_replaced: Callable[[], None] = lambda: None

@@ -26,8 +26,8 @@ _SQLITE = frozenset(
 _POSTGRES_CLASSES = ("08", "40", "53", "57", "58")
 """Classes of SQLSTATE: connection lost, serialization failure or deadlock, no resources, shutdown, error outside the server."""
 
-_POSTGRES = frozenset({"55P03", "25006"})
-"""SQLSTATEs: a lock timeout; a read-only server, as during a failover."""
+_POSTGRES = frozenset({"55P03", "25006", "25P03"})
+"""SQLSTATEs: a lock timeout; a read-only server, as during a failover; a transaction that stood still for too long."""
 
 _SQLITE_REQUEST = frozenset(
     {

@@ -31,7 +31,7 @@ class FailingStore(SqlSessionStore):
     """A store whose next commits fail, as many as `failures` says; those of `broken` fail always, all while `down`.
 
     It is not available while `away`. The connection breaks behind a commit as often as `breaks` says; with `leaves` the store
-    is away from then on.
+    is away from then on. Of its claims fail as many as `claims_refused` says.
     """
 
     failures = 0
@@ -41,6 +41,7 @@ class FailingStore(SqlSessionStore):
     breaks = 0
     leaves = False
     commits = 0
+    claims_refused = 0
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Fail, or do it."""
@@ -54,6 +55,13 @@ class FailingStore(SqlSessionStore):
             self.breaks -= 1
             self.away = self.leaves
             raise StoreUnavailableError(str(self), "the connection broke")
+
+    def claim(self, writer: str) -> None:
+        """Fail, or take the place."""
+        if self.claims_refused > 0:
+            self.claims_refused -= 1
+            raise StoreUnavailableError(str(self), "it is locked")
+        super().claim(writer)
 
     def _answer(self) -> None:
         if self.away:
@@ -107,7 +115,11 @@ class Clock:
 
 
 class SessionFixture:
-    """A Session actor with short ways to use it."""
+    """A Session actor with short ways to use it.
+
+    Attributes:
+        replaced: how often it was told that another one has its place in the store.
+    """
 
     def __init__(
         self,
@@ -117,11 +129,22 @@ class SessionFixture:
         *,
         store: type[FailingStore] = FailingStore,
         shard: Shard = ONLY_SHARD,
+        writer: str = "",
     ) -> None:
         self.folder = folder
         self.store = store(f"sqlite:///{folder}/sessions.db")
         self.clock = Clock()
-        environment = SessionEnvironment(self.store, TREE, store_timeout_s=store_timeout_s, limits=limits, clock=self.clock)
+        self.writer = writer
+        self.replaced = 0
+        environment = SessionEnvironment(
+            self.store,
+            TREE,
+            store_timeout_s=store_timeout_s,
+            limits=limits,
+            clock=self.clock,
+            writer=writer,
+            on_replaced=self._count_replaced,
+        )
         self.actor = SessionActor(environment, shard=shard)
         self.ref = SessionRef(LocalLink(self.actor))
         self._events = 0
@@ -134,10 +157,13 @@ class SessionFixture:
 
     def heir(self) -> SessionFixture:
         """Another actor over the same store; this one lives on. What both are to store next are the same events."""
-        heir = SessionFixture(self.folder)
+        heir = SessionFixture(self.folder, writer=self.writer)
         heir._events = self._events
         heir._generations = dict(self._generations)
         return heir
+
+    def _count_replaced(self) -> None:
+        self.replaced += 1
 
     def event(self, author: str, text: str = "", *, turn: str = "e-1", **actions: Any) -> Event:
         """An event with an id of its own; `call` makes it a function call with that id."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from actors.errors import WriterReplacedError
 from actors.interfaces.records import Write
 from actors.interfaces.stores import SessionStore
+from actors.session.store.claimed_store import ClaimedStore
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.pending_turn_ends import PendingTurnEnds
 from actors.session.store.store_thread import StoreThread
@@ -20,15 +22,20 @@ class StoreAccess:
     Args:
         store: where logs last.
         timeout_s: how long it may be away: see `StoreThread`. Calls that fail then raise StoreUnavailableError.
+        writer: the place that is taken in it: see `ClaimedStore`.
+        on_replaced: called when another process has taken that place.
 
     Attributes:
         commits: takes the writes of logs.
         pending_ends: takes the ends of turns that could not be written.
     """
 
-    def __init__(self, store: SessionStore, timeout_s: float) -> None:
+    def __init__(
+        self, store: SessionStore, timeout_s: float, writer: str = "", on_replaced: Callable[[], None] = lambda: None
+    ) -> None:
         self.store = store
-        self._thread = StoreThread(store, "store", timeout_s)
+        self._on_replaced = on_replaced
+        self._thread = StoreThread(ClaimedStore(store, writer), "store", timeout_s)
         self.commits = GroupCommit(self._commit)
         self.pending_ends = PendingTurnEnds(store, self._thread)
 
@@ -48,4 +55,8 @@ class StoreAccess:
         await self._thread.close()
 
     async def _commit(self, writes: Sequence[Write]) -> None:
-        await self._thread.call(Transaction(self.store, writes), writing=True)
+        try:
+            await self._thread.call(Transaction(self.store, writes), writing=True)
+        except WriterReplacedError:
+            self._on_replaced()
+            raise

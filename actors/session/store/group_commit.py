@@ -134,8 +134,9 @@ class Transaction:
     position and its id. That happens in two ways:
 
     - A connection that breaks during a commit leaves open whether it was done.
-    - The process that this one has replaced lived on for a moment, with the same message, and has stored it after this one had
-      read the log. What it wrote beside the events may be of another epoch, so that is written again.
+    - In a store that does not fence writers, the process that this one has replaced lived on for a moment, with the same message,
+      and has stored it after this one had read the log. What it wrote beside the events may be of another epoch, so that is
+      written again.
     """
 
     def __init__(self, store: SessionStore, writes: Sequence[Write]) -> None:

@@ -151,7 +151,7 @@ class RayEngine(DeployedEngine):
         deployment, settings = self._deployment, self._settings
         topology = encode(deployment.tree.topology)
         stores = deployment.session_store, deployment.memory_store
-        spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings)
+        spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings, secrets.token_hex(8))
         # Programs that join are given no keys.
         public = settings.model_copy(update={"env": {}})
         info = DeploymentInfo(public, deployment.artifact_store, deployment.auto_create_session, self._logs, self._reached_by)

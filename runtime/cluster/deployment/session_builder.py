@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 
 from actors.actor import Actor
@@ -26,6 +28,7 @@ class SessionSpec:
     Attributes:
         session_store, memory_store: URLs or stores.
         topology: the parent map, encoded.
+        nonce: tells this deployment from any other that uses the session store.
     """
 
     app_name: str
@@ -34,6 +37,7 @@ class SessionSpec:
     memory_store: str | MemoryStore | None
     topology: bytes
     settings: Settings
+    nonce: str
 
     @property
     def name(self) -> str:
@@ -49,8 +53,16 @@ def build_session(spec: SessionSpec) -> Actor:
         memory=open_memory_store(spec.memory_store, spec.settings),
         store_timeout_s=spec.settings.store_timeout_s,
         limits=spec.settings.limits,
+        writer=f"{spec.name} {spec.nonce}",
+        on_replaced=_leave,
     )
     session = SessionActor(environment, spec.name, spec.shard)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
     metrics.start(lambda: of_counts("session", session.figures().counts))
     return session
+
+
+def _leave() -> None:
+    """End this process, which Ray has given up: who still speaks to it learns so from Ray, and asks the new one."""
+    print("this Session actor was replaced, so its process ends", file=sys.__stderr__, flush=True)
+    os._exit(1)

@@ -43,7 +43,7 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 
-VERSION = 3
+VERSION = 4
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
 UNKNOWN = "of an unknown version"
@@ -186,6 +186,13 @@ shared_state = Table(
     PrimaryKeyConstraint("app", "user", "key"),
 )
 
+writers = Table(
+    "raygrove_writers",
+    metadata,
+    Column("writer", _TEXT, primary_key=True),
+    Column("holder", Text, nullable=False),
+)
+
 
 def add_release(connection: Connection, table: str) -> None:
     """Migration from version 1: the version table gets the release."""
@@ -223,7 +230,13 @@ def _from_version_2(connection: Connection) -> None:
         connection.exec_driver_sql(f"CREATE INDEX raygrove_turns_{status} ON raygrove_turns (begun_s) WHERE status = '{status}'")
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _from_version_1, 2: _from_version_2}
+def _from_version_3(connection: Connection) -> None:
+    """Migration from version 3: adds the writers' places."""
+    kind = 'TEXT COLLATE "C"' if connection.dialect.name == "postgresql" else "TEXT"
+    connection.exec_driver_sql(f"CREATE TABLE raygrove_writers (writer {kind} NOT NULL PRIMARY KEY, holder TEXT NOT NULL)")
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
 """Migrations by the version from which they lead to the next."""
 
 

@@ -17,11 +17,11 @@ from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import MAX_SIDS, Batch, Sids
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
-from runtime.stores.sql.store import SqlStore
+from runtime.stores.sql.writers import FencedSqlStore
 
 
-class SqlSessionStore(SqlStore):
-    """Implements `SessionStore` on SQLite or PostgreSQL.
+class SqlSessionStore(FencedSqlStore):
+    """Implements `SessionStore` and `FencesWriters` on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
     replaced at the next call.
@@ -52,6 +52,7 @@ class SqlSessionStore(SqlStore):
             SessionExistsError: a session to create exists.
             StoreConflictError: the seq or id of an event is taken, or the session does not exist.
             NotEncodableError: a value of the state cannot be encoded.
+            WriterReplacedError: another store has claimed the place of this one.
             TooLargeError: the state of a user or of the app would become too large.
             StoreUnavailableError: the database cannot do it now. None of the writes is stored, unless the connection broke
                 while the database was committing: then all may be.
@@ -61,6 +62,7 @@ class SqlSessionStore(SqlStore):
             return
         try:
             with self._database.transaction() as connection:
+                self._check_claim(connection)
                 Batch(connection, self._sids, self._max_shared_bytes).write(writes)
         except BaseException as error:
             # The sids of sessions that this transaction has created are void.

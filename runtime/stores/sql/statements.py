@@ -1,4 +1,4 @@
-"""Statements that find nothing, sent past SQLAlchemy where that pays: those of a commit, which are always the same.
+"""Statements sent past SQLAlchemy where that pays: those of a commit, which are always the same, and find nothing or one value.
 
 `Connection.exec_driver_sql` makes a context and a result for each statement. In a small commit to SQLite that takes more time
 than the database's own work without the disk. With PostgreSQL each statement waits for the network, so SQLAlchemy sends it.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, StatementError
 
 
 def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> None:
@@ -30,4 +30,24 @@ def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> No
         else:
             driver.execute(sql, rows[0])
     except sqlite3.Error as error:
-        raise DBAPIError.instance(sql, None, error, sqlite3.Error, dialect=connection.dialect) from error
+        raise _dbapi_error(error, sql, connection) from error
+
+
+def value(connection: Connection, sql: str, name: str) -> Any:
+    """The one value that a query finds by a name, for which it has the placeholder of the database's driver; None without one.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: what `exec_driver_sql` raises.
+    """
+    driver = connection.connection.dbapi_connection
+    if not isinstance(driver, sqlite3.Connection):
+        return connection.exec_driver_sql(sql, (name,)).scalar()
+    try:
+        found = driver.execute(sql, (name,)).fetchone()
+    except sqlite3.Error as error:
+        raise _dbapi_error(error, sql, connection) from error
+    return found[0] if found is not None else None
+
+
+def _dbapi_error(error: sqlite3.Error, sql: str, connection: Connection) -> StatementError:
+    return DBAPIError.instance(sql, None, error, sqlite3.Error, dialect=connection.dialect)
