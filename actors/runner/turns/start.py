@@ -159,12 +159,14 @@ class TurnStarter:
             try:
                 opened = await self._ask_to_open(request, early)
             except ActorRestartsError:
-                # A turn that has begun, and was not stored, may still be writing: its epoch is not used again.
-                request = msgspec.structs.replace(request, epoch=request.epoch + 1)
+                # A turn that has begun, and was not stored, may still be writing: its epoch is not used again. One that was
+                # stored may have ended, and is joined then.
+                request = msgspec.structs.replace(request, epoch=request.epoch + 1, repeatable=True)
                 continue
             match opened:
                 case p.InterruptFirst():
-                    request = msgspec.structs.replace(request, interrupting=opened.invocation_id)
+                    # Sent again, should the Session actor be lost, when it may have begun and ended.
+                    request = msgspec.structs.replace(request, interrupting=opened.invocation_id, repeatable=True)
                 case p.ResumeFirst():
                     await self._recovery.take_up((request.key, opened.invocation_id))
                 case p.AnnounceFirst():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
-from actors.errors import TurnCancelledError
+from actors.errors import ActorRestartsError, TurnCancelledError
 from actors.messages import protocol as p
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
@@ -175,6 +175,41 @@ async def test_one_that_is_in_the_way_of_another_is_not_resumed_while_its_own_re
     assert isinstance(outcome, p.Finished)
     assert [event.text for event in events] == ["two"]
     assert (await fixture.runner.statistics()).counts["turns"] == len(model.requests) == 2
+
+
+class LostLastReply(SessionRef):
+    """A client of the Session actor that loses the last reply to its first OpenTurn, with the actor, once the turn is over."""
+
+    def __init__(self, fixture: RunnerFixture) -> None:
+        super().__init__(fixture.session._link)
+        self._fixture = fixture
+        self.is_lost = False
+
+    async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
+        opened = await super().open_turn(message, early)
+        if not self.is_lost:
+            self.is_lost = True
+            while [event.text for event in await self._fixture.log()] != ["hi", "once"]:
+                await settled()
+            await self._fixture.restart_session()
+            raise ActorRestartsError("session")
+        return opened
+
+
+async def test_one_that_has_ended_when_the_session_actor_is_lost_with_its_reply_is_joined(build: Build) -> None:
+    model = ScriptedModel(["once", "twice"])
+    fixture = build(LlmAgent(name="root", model=model))
+    session = LostLastReply(fixture)
+    fixture.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts))))
+    fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
+    assert await fixture.start(turn="e-1") == "e-1"
+    events, outcome = await fixture.end("e-1")
+    assert session.is_lost
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["once"]
+    assert len(model.requests) == 1
+    assert [event.text for event in await fixture.log()] == ["hi", "once"]
+    await until_none_runs(fixture)
 
 
 async def test_an_answer_that_has_ended_meanwhile_is_not_worked_on_again(build: Build) -> None:
