@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from actors.errors import ActorRestartsError, InvocationNotFoundError, SessionExistsError
 from actors.messages import protocol as p
+from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
@@ -123,7 +125,17 @@ class SessionRef(Ref):
 
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
         """Create a session. Raises SessionExistsError, StoreError."""
-        return await self._ask(message, p.SessionReply)
+        try:
+            return await self._ask(message, p.SessionReply, once=True)
+        except ActorRestartsError:
+            # It may have been created before the actor was lost.
+            try:
+                return await self._ask(message, p.SessionReply)
+            except SessionExistsError:
+                found = await self.get_session(p.GetSessionRequest(key=message.key, num_recent_events=1))
+                if found.session is None or found.session.events or not message.state.items() <= found.session.state.items():
+                    raise
+                return found
 
     async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
         """Read a session; None when there is none. Raises StoreError."""
@@ -143,7 +155,17 @@ class SessionRef(Ref):
 
     async def rewind(self, message: p.RewindRequest) -> None:
         """Hide a turn and all after it. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError."""
-        await self._ask(message, p.Ack)
+        try:
+            await self._ask(message, p.Ack, once=True)
+        except ActorRestartsError:
+            # It may have been rewound before the actor was lost.
+            try:
+                await self._ask(message, p.Ack)
+            except InvocationNotFoundError:
+                found = await self.get_session(p.GetSessionRequest(key=message.key, num_recent_events=1))
+                newest = [decode_event(each.raw, each.seq) for each in found.session.events] if found.session is not None else []
+                if [each.actions.rewind_before_invocation_id for each in newest] != [message.invocation_id]:
+                    raise
 
     async def open_store(self) -> None:
         """Open the session store. Raises StoreError when it cannot be used."""
