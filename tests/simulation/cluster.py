@@ -30,6 +30,9 @@ RESTART_TIMEOUT_S = 60.0
 DETECTED_S = 0.02
 """The longest time until a sender notices that the receiver's process is gone."""
 
+LOST = 0.5
+"""Of replies on their way, how many get lost with the process that sent them: a connection drops what was not read of it."""
+
 
 class _Tag(msgspec.Struct):
     type: str
@@ -86,6 +89,7 @@ class HostProcess(SimProcess):
     Attributes:
         actors: by the names of agents; "" in a process that has only one.
         serving: requests that it has not replied to: the senders' futures.
+        replying: those whose reply is on its way.
         can_restart: another process takes its place when it is lost.
         is_forgotten: the Runner has asked for its end, which takes a moment.
     """
@@ -94,6 +98,7 @@ class HostProcess(SimProcess):
         super().__init__(name)
         self.actors: dict[str, Actor] = {}
         self.serving: dict[asyncio.Future[bytes], Sent] = {}
+        self.replying: dict[asyncio.Future[bytes], Sent] = {}
         self.can_restart = can_restart
         self.is_forgotten = False
 
@@ -167,6 +172,7 @@ class Wires:
         self._trace = trace
         self._network = network
         self._random = random.Random(network.seed)
+        self._cuts = random.Random(f"cuts {network.seed}")
         self._counts: Counter[str] = Counter()
         self._arrival_s: dict[tuple[str, str], float] = {}
         self._early_s: dict[asyncio.Future[bytes], float] = {}
@@ -253,13 +259,14 @@ class Wires:
         if arrives:
             # After the reply before it: both come by one connection.
             reply_s = max(self._loop.time() + self.takes_s(), self._early_s.get(replied, 0.0))
-            outside(self._loop.call_at, reply_s, self._reply, replied, sent, raw)
+            receiver.replying[replied] = sent
+            outside(self._loop.call_at, reply_s, self._reply, replied, receiver, raw)
         else:
             self._trace.add(self._loop.time(), "reply lost", sent)
             self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, receiver.can_restart)
 
-    def _reply(self, replied: asyncio.Future[bytes], sent: Sent, raw: bytes) -> None:
-        if not replied.done():
+    def _reply(self, replied: asyncio.Future[bytes], receiver: HostProcess, raw: bytes) -> None:
+        if receiver.replying.pop(replied, None) is not None and not replied.done():
             replied.set_result(raw)
 
     def _fail(self, replied: asyncio.Future[bytes], sent: Sent, can_restart: bool) -> None:
@@ -270,9 +277,13 @@ class Wires:
             replied.set_exception(ActorUnavailableError("away", None) if can_restart else ActorDiedError())
 
     def died(self, process: HostProcess) -> None:
-        """A process is gone: fail what it was asked and has not replied to."""
+        """A process is gone: fail what it was asked and has not replied to. Of the replies on their way some get lost with it."""
         serving, process.serving = process.serving, {}
-        for replied, sent in serving.items():
+        lost = {replied: sent for replied, sent in process.replying.items() if self._cuts.random() < LOST}
+        for replied, sent in lost.items():
+            del process.replying[replied]
+            self._trace.add(self._loop.time(), "reply lost", sent)
+        for replied, sent in (serving | lost).items():
             self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, process.can_restart)
 
 

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from actors.agent.event_writer import EventWriter
 from actors.agent.session_reader import SessionReader
 from actors.agent.session_view import SessionView
@@ -154,6 +156,18 @@ def turns_begin_again_in_the_same_epoch() -> AbstractContextManager[object]:
     return mock.patch.object(SessionRef, "_ask", sent_again)
 
 
+def lost_openings_are_repeated_as_new_ones() -> AbstractContextManager[object]:
+    """A Runner asks again as if its turn could not be there, and over."""
+    open_turn: Any = SessionRef.open_turn
+
+    async def as_new(self: SessionRef, message: p.OpenTurn, *early: Any) -> p.OpenTurnReply:
+        known = message.repeatable and message.epoch == 1
+        reply: p.OpenTurnReply = await open_turn(self, msgspec.structs.replace(message, repeatable=known), *early)
+        return reply
+
+    return mock.patch.object(SessionRef, "open_turn", as_new)
+
+
 def logs_are_read_while_a_message_is_stored() -> AbstractContextManager[object]:
     """An agent that has begun early reads a log without the message that it is to answer."""
 
@@ -176,6 +190,7 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2367),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
     "turns_begin_again_in_the_same_epoch": (turns_begin_again_in_the_same_epoch, 2953),
+    "lost_openings_are_repeated_as_new_ones": (lost_openings_are_repeated_as_new_ones, 6),
     "logs_are_read_while_a_message_is_stored": (logs_are_read_while_a_message_is_stored, 20),
 }
 """Each with a seed that finds it."""
