@@ -22,7 +22,7 @@ class SessionEnvironment:
         limits: sizes that the actor admits, and the room that it has.
         clock: seconds that only go forward; None: those of the event loop.
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
-        on_replaced: called when another process has taken that place.
+        on_replaced: called when another process has taken that place; None: the writes just fail.
     """
 
     store: SessionStore
@@ -32,4 +32,4 @@ class SessionEnvironment:
     limits: Limits = DEFAULT_LIMITS
     clock: Callable[[], float] | None = None
     writer: str = ""
-    on_replaced: Callable[[], None] = lambda: None
+    on_replaced: Callable[[], None] | None = None

@@ -31,7 +31,7 @@ class StoreAccess:
     """
 
     def __init__(
-        self, store: SessionStore, timeout_s: float, writer: str = "", on_replaced: Callable[[], None] = lambda: None
+        self, store: SessionStore, timeout_s: float, writer: str = "", on_replaced: Callable[[], None] | None = None
     ) -> None:
         self.store = store
         self._on_replaced = on_replaced
@@ -58,5 +58,6 @@ class StoreAccess:
         try:
             await self._thread.call(Transaction(self.store, writes), writing=True)
         except WriterReplacedError:
-            self._on_replaced()
+            if self._on_replaced is not None:
+                self._on_replaced()
             raise

@@ -95,6 +95,9 @@ class Play:
             text = f"{len(self.streams[step.author][-1])}." * step.size
             self.streams[step.author][-1] += text
             event = partial(text, step.author)
+            if self.box._turns[WHERE].wants_answers:
+                # It waits for the beginnings of the answers under way, which are another part's: heard from the middle on.
+                self.joined.add((step.author, len(self.streams[step.author]) - 1))
         self.largest = max(self.largest, cost(event))
         self.box.put(WHERE, [event])
 
