@@ -11,15 +11,15 @@ import msgspec
 Phase = Literal["sent", "handled"]
 """Of a message: it is on its way; or its receiver has dealt with it, and the reply is on its way."""
 
-What = Literal["kill", "freeze", "lose reply", "slow", "store away", "store unsure"]
+What = Literal["kill", "replace", "freeze", "lose reply", "slow", "store away", "store unsure"]
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault.
 
     Attributes:
-        what: a process is killed, or stopped for a while; the reply to a message gets lost, or the message is slow; the store is
-            away, or commits and then says that it is away.
+        what: a process is killed, or stopped for a while; the Session actor is replaced, and lives on for a while; the reply to a
+            message gets lost, or the message is slow; the store is away, or commits and then says that it is away.
         who: of a kill or a freeze: "session", "runner", "agents" (all), "agent <name>", "driver", or "sender" and "receiver" of
             the message.
         kind: happens at a message of this class; "": at a time.
@@ -79,6 +79,7 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
 WHATS: Mapping[What, int] = {"kill": 60, "freeze": 14, "lose reply": 10, "slow": 10, "store away": 4, "store unsure": 2}
 """How often each happens."""
 
+
 KINDS = {
     "Append": 6,
     "RunChild": 4,
@@ -115,6 +116,16 @@ def fault_plan(seed: int, messages: Mapping[str, int], agents: Sequence[str]) ->
     for _ in range(number):
         faults.append(_fault(chance, messages, agents, follows=bool(faults)))
     return FaultPlan(network=network, faults=faults)
+
+
+def with_replacements(plan: FaultPlan) -> FaultPlan:
+    """The plan with a Session actor that lives on beside its heir, where in this one it is killed."""
+    return msgspec.structs.replace(plan, faults=[_replacement(each) for each in plan.faults])
+
+
+def _replacement(fault: Fault) -> Fault:
+    is_loss = fault.what == "kill" and fault.who == "session"
+    return msgspec.structs.replace(fault, what="replace") if is_loss else fault
 
 
 def _fault(chance: random.Random, messages: Mapping[str, int], agents: Sequence[str], *, follows: bool) -> Fault:

@@ -25,6 +25,7 @@ from actors.session.subscribers.outbox import Outbox
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
 from runtime.driver.subscriber import Subscriber
+from runtime.stores.sql.writers import Claim
 
 Mutant = Callable[[], AbstractContextManager[object]]
 
@@ -166,6 +167,15 @@ def lost_openings_are_repeated_as_new_ones() -> AbstractContextManager[object]:
         return reply
 
     return mock.patch.object(SessionRef, "open_turn", as_new)
+
+
+def writers_are_not_fenced() -> AbstractContextManager[object]:
+    """A Session actor that was replaced commits what it was asked."""
+
+    def lenient(self: Claim, connection: Any) -> None:
+        """Look at nothing."""
+
+    return mock.patch.object(Claim, "check", lenient)
 
 
 def logs_are_read_while_a_message_is_stored() -> AbstractContextManager[object]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from tests.simulation.cluster import Trace
-from tests.simulation.faults import FaultPlan, fault_plan
+from tests.simulation.faults import FaultPlan, fault_plan, with_replacements
 from tests.simulation.invariants import problems
 from tests.simulation.play import Result, play
 from tests.simulation.scenarios import Scenario, scenario
@@ -35,6 +35,12 @@ def case(seed: int) -> Case:
     """The case of a seed."""
     made, right = reference(seed // PLANS)
     return Case(seed, made, fault_plan(seed, right.messages, [node.name for node in made.root.all()]))
+
+
+def replacing(seed: int) -> Case:
+    """The case of a seed with Session actors that live on beside their heirs, where that of the seed loses them."""
+    made = case(seed)
+    return msgspec.structs.replace(made, plan=with_replacements(made.plan))
 
 
 def check(given: Case, right: Result | None = None) -> tuple[list[str], Result, Trace]:

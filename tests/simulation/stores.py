@@ -13,6 +13,7 @@ from actors.interfaces.records import RemoveSession, Write
 from actors.messages.session import SessionKey
 from actors.session.store.worker import Job
 from runtime.stores.sql.sessions import SqlSessionStore
+from runtime.stores.sql.writers import Claim
 from tests.simulation.virtual_loop import PROCESS, SimProcess, VirtualLoop, outside
 
 COMMIT_S = 0.002
@@ -38,9 +39,12 @@ class Disk:
         if self._loop.time() < self.away_until_s:
             raise StoreUnavailableError("the simulated store", "it is away")
 
-    def commit(self, writes: Sequence[Write]) -> None:
-        """Do writes."""
+    def commit(self, writes: Sequence[Write], claim: Claim | None) -> None:
+        """Do writes of the holder of a claim."""
         self.check()
+        if claim is not None:
+            with self.store._database.transaction() as connection:
+                claim.check(connection)
         self.store.commit(writes)
         if self._loop.time() < self.unsure_until_s:
             raise StoreUnavailableError("the simulated store", "the connection broke")
@@ -63,6 +67,7 @@ class DiskStore:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._claim: Claim | None = None
 
     def open(self) -> None:
         self._disk.check()
@@ -71,7 +76,15 @@ class DiskStore:
         """Nothing: the disk stays."""
 
     def commit(self, writes: Sequence[Write]) -> None:
-        self._disk.commit(writes)
+        self._disk.commit(writes, self._claim)
+
+    def claim(self, writer: str) -> None:
+        self._disk.check()
+        self._claim = Claim(writer)
+        self._disk.store._change_places(self._claim.take)
+
+    def give_up_claim(self) -> None:
+        """Nothing: another one may come."""
 
     def __getattr__(self, name: str) -> Any:
         # The reading methods.

@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.__main__ import fails, smallest
-from tests.simulation.mutants import MUTANTS, notes_travel_alone
-from tests.simulation.simulate import PLANS, case, check, reference, run_seed
+from tests.simulation.mutants import MUTANTS, notes_travel_alone, writers_are_not_fenced
+from tests.simulation.simulate import PLANS, case, check, reference, replacing, run_seed
 
 SEEDS = 300
 PART = 60
+
+UNFENCED = 80
+"""A seed whose Session actor stores something after its heir has read the log, if it may."""
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,6 +32,24 @@ SCANNED = 400
 def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     failed = {seed: problems[0] for seed in range(first, first + PART) if (problems := run_seed(seed))}
     assert failed == {}, f"tell and shrink one with: python -m tests.simulation {next(iter(failed))}"
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS // 2))
+def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(first: int) -> None:
+    failed: dict[int, str] = {}
+    for seed in range(first, first + SEEDS // 2):
+        given = replacing(seed)
+        if given != case(seed):
+            problems, _, _ = check(given, reference(seed // PLANS)[1])
+            failed |= {seed: problems[0]} if problems else {}
+    assert failed == {}
+
+
+def test_it_does_not_hold_when_that_one_may_write() -> None:
+    given, right = replacing(UNFENCED), reference(UNFENCED // PLANS)[1]
+    with writers_are_not_fenced():
+        assert check(given, right)[0]
+    assert check(given, right)[0] == []
 
 
 def digests(seeds: range) -> list[int]:

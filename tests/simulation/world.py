@@ -149,6 +149,7 @@ class World:
         self.session: HostProcess | None = None
         self.runner: HostProcess | None = None
         self.directory: SimDirectory | None = None
+        self._outlived: HostProcess | None = None
 
     @property
     def wires(self) -> Wires:
@@ -181,9 +182,23 @@ class World:
     def _start_session(self) -> None:
         process = self.session = self._process("session", can_restart=True)
         store = cast(Any, DiskStore(self.disk))
-        environment = SessionEnvironment(store, self._deployment.tree.topology, store_timeout_s=30.0)
+        environment = SessionEnvironment(
+            store,
+            self._deployment.tree.topology,
+            store_timeout_s=30.0,
+            writer="session",
+            on_replaced=lambda: outside(self.kill, process),
+        )
         process.actors[""] = process.run(SessionActor, environment)
         self.trace.add(self.loop.time(), f"{process.name} starts")
+
+    def _replace_session(self, lives_s: float) -> None:
+        """Start another Session actor beside the one that lives, which goes on with what it was asked for a while."""
+        old = self._outlived = self.session
+        assert old is not None
+        self.trace.add(self.loop.time(), f"{old.name} is given up")
+        self._start_session()
+        outside(self.loop.call_later, lives_s, self.kill, old)
 
     def _start_runner(self) -> None:
         process = self.runner = self._process("runner", can_restart=True)
@@ -252,8 +267,9 @@ class World:
         if not isinstance(process, HostProcess):
             return
         self._wires.died(process)
-        if process is self.session:
+        if process in (self.session, self._outlived):
             self._calls.lose(process)
+        if process is self.session:
             outside(self.loop.call_later, away_s, self._start_session)
         elif process is self.runner:
             assert self.directory is not None
@@ -319,6 +335,9 @@ class World:
             self.disk.away_until_s = self.loop.time() + fault.for_s
         elif fault.what == "store unsure":
             self.disk.unsure_until_s = self.loop.time() + fault.for_s
+        elif fault.what == "replace":
+            if self.session is not None and not self.session.is_dead:
+                self._replace_session(fault.for_s)
         else:
             for process in self._found(fault.who, sent):
                 if fault.what == "kill":
