@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from actors.errors import ActorRestartsError, InvocationNotFoundError, SessionExistsError
+import msgspec
+
+from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
@@ -129,13 +130,7 @@ class SessionRef(Ref):
             return await self._ask(message, p.SessionReply, once=True)
         except ActorRestartsError:
             # It may have been created before the actor was lost.
-            try:
-                return await self._ask(message, p.SessionReply)
-            except SessionExistsError:
-                found = await self.get_session(p.GetSessionRequest(key=message.key, num_recent_events=1))
-                if found.session is None or found.session.events or not message.state.items() <= found.session.state.items():
-                    raise
-                return found
+            return await self._ask(msgspec.structs.replace(message, again=True), p.SessionReply)
 
     async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
         """Read a session; None when there is none. Raises StoreError."""
@@ -159,13 +154,7 @@ class SessionRef(Ref):
             await self._ask(message, p.Ack, once=True)
         except ActorRestartsError:
             # It may have been rewound before the actor was lost.
-            try:
-                await self._ask(message, p.Ack)
-            except InvocationNotFoundError:
-                found = await self.get_session(p.GetSessionRequest(key=message.key, num_recent_events=1))
-                newest = [decode_event(each.raw, each.seq) for each in found.session.events] if found.session is not None else []
-                if [each.actions.rewind_before_invocation_id for each in newest] != [message.invocation_id]:
-                    raise
+            await self._ask(msgspec.structs.replace(message, again=True), p.Ack)
 
     async def open_store(self) -> None:
         """Open the session store. Raises StoreError when it cannot be used."""

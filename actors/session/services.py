@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.errors import InvocationNotFoundError, SessionBusyError, SessionNotFoundError, name_and_args
+from actors.errors import InvocationNotFoundError, SessionBusyError, SessionExistsError, SessionNotFoundError, name_and_args
 from actors.interfaces.records import HideEvents, PutState, RemoveSession, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -33,7 +33,15 @@ class SessionServices:
         """Create a session. Raises SessionExistsError, RequestError, StoreError."""
         await self._parts.refresh_shared_state(message.key)
         self._admission.new(message.key, message.state, *await self._parts.shared.of(message.key))
-        return p.SessionReply(session=_info(await self._logs.create(message.key, message.state)))
+        try:
+            return p.SessionReply(session=_info(await self._logs.create(message.key, message.state)))
+        except SessionExistsError:
+            if not message.again or await self._newest(message.key):
+                raise
+            found = _info(await self._logs.load(message.key))
+            if not message.state.items() <= found.state.items():
+                raise
+            return p.SessionReply(session=found)
 
     async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
         """Read a session. Raises StoreError."""
@@ -112,12 +120,22 @@ class SessionServices:
         log.queue.is_taken = True
         try:
             row = await self._reader.turn(message.key, message.invocation_id)
+            if row is None and message.again and await self._ends_with_rewind(message):
+                return p.Ack()
             if row is None:
                 raise InvocationNotFoundError(message.invocation_id, message.key.session)
             await self._rewind_to(log, row)
         finally:
             log.queue.start_next()
         return p.Ack()
+
+    async def _ends_with_rewind(self, message: p.RewindRequest) -> bool:
+        events = [decode_event(each.raw, each.seq) for each in await self._newest(message.key)]
+        return [event.actions.rewind_before_invocation_id for event in events] == [message.invocation_id]
+
+    async def _newest(self, key: SessionKey) -> Sequence[p.StoredEvent]:
+        """The last event of a log, if it has any."""
+        return await self._reader.events(key, limit=1, newest=True)
 
     async def _rewind_to(self, log: SessionLog, row: TurnRow) -> None:
         overwritten = scopes.take_back(await self._reader.undos(log.key, row.first_seq))

@@ -39,7 +39,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
-from actors.errors import RaygroveError
 from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
@@ -205,15 +204,6 @@ class SqlMemoryStore(SqlStore):
             connection.execute(
                 _INSERT_WORDS, [{"id": id, "owner": owner, "words": text} for id, text in zip(ids, words, strict=True)]
             )
-
-    def _within(self, work: Callable[[Connection], None]) -> None:
-        try:
-            with self._database.transaction() as connection:
-                work(connection)
-        except RaygroveError:
-            raise
-        except Exception as error:
-            raise self._database.failure(error) from error
 
 
 def prepare(connection: Connection) -> None:

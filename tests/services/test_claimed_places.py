@@ -22,7 +22,7 @@ from tests.support.polling import until
 from tests.support.sharded_runtimes import own_tables
 from tests.support.store_writes import S1, S2, event, fill_sessions, seqs, turn
 
-Open = Callable[..., SqlSessionStore]
+Open = Callable[[], SqlSessionStore]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -31,8 +31,8 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
     url = f"sqlite:///{tmp_path}/s.db" if request.param == "sqlite" else own_tables(request.getfixturevalue("server"))
     stores = []
 
-    def open_one(**options: Any) -> SqlSessionStore:
-        store = SqlSessionStore(url, **options)
+    def open_one() -> SqlSessionStore:
+        store = SqlSessionStore(url)
         store.open()
         stores.append(store)
         return store

@@ -79,7 +79,6 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
 WHATS: Mapping[What, int] = {"kill": 60, "freeze": 14, "lose reply": 10, "slow": 10, "store away": 4, "store unsure": 2}
 """How often each happens."""
 
-
 KINDS = {
     "Append": 6,
     "RunChild": 4,

@@ -42,15 +42,14 @@ class Disk:
     def commit(self, writes: Sequence[Write], claim: Claim | None) -> None:
         """Do writes of the holder of a claim."""
         self.check()
-        if claim is not None:
-            with self.store._database.transaction() as connection:
-                claim.check(connection)
+        self.store._claim = claim
         self.store.commit(writes)
         if self._loop.time() < self.unsure_until_s:
             raise StoreUnavailableError("the simulated store", "the connection broke")
 
     def clear(self, *keys: SessionKey) -> None:
         """Delete sessions, for the next simulation."""
+        self.store._claim = None
         self.store.commit([RemoveSession(key) for key in keys])
 
 
@@ -80,8 +79,8 @@ class DiskStore:
 
     def claim(self, writer: str) -> None:
         self._disk.check()
-        self._claim = Claim(writer)
-        self._disk.store._change_places(self._claim.take)
+        self._disk.store.claim(writer)
+        self._claim = self._disk.store._claim
 
     def give_up_claim(self) -> None:
         """Nothing: another one may come."""

@@ -21,20 +21,10 @@ def stop(pid: int) -> None:
     until(lambda: all(_state(thread) == "T" for thread in threads.iterdir()))
 
 
-def parent(pid: int) -> int:
-    """The process that has started it, or, if that has ended, the one that has inherited it; 0 when it is gone itself."""
-    return int(_fields(Path(f"/proc/{pid}"))[1])
-
-
 def _state(folder: Path) -> str:
     """That of the process or thread which has this folder in /proc, as a letter of `proc(5)`: X for one that is gone."""
-    return _fields(folder)[0]
-
-
-def _fields(folder: Path) -> list[str]:
-    """Its state and what follows that in `proc(5)`."""
     try:
-        return (folder / "stat").read_text().rsplit(")", 1)[1].split()
+        return (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         # The second: it ended between opening the file and reading it.
-        return ["X", "0"]
+        return "X"

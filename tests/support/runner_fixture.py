@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -101,6 +102,13 @@ class RunnerFixture:
         await self.session.stop()
         self.store = FailingStore(self._store_url)
         self._session_link._actor = SessionActor(SessionEnvironment(self.store, self._topology))
+
+    def use(self, session: SessionRef) -> RunnerActor:
+        """Have another Runner, which asks the Session actor through this client; its agents do not."""
+        runner = RunnerActor(RunnerEnvironment(session, self.directory, self.artifacts), app=KEY.app)
+        self.runner = RunnerRef(LocalLink(runner))
+        self.directory.environment = replace(self.directory.environment, runner=self.runner)
+        return runner
 
     async def close(self) -> None:
         """Stop all actors."""

@@ -162,6 +162,12 @@ class SessionFixture:
         heir._generations = dict(self._generations)
         return heir
 
+    async def reading_heir(self) -> SessionFixture:
+        """The heir, which has read the log."""
+        heir = self.heir()
+        await heir.state()
+        return heir
+
     def _count_replaced(self) -> None:
         self.replaced += 1
 

@@ -25,9 +25,10 @@ from runtime import Runtime
 from runtime.driver.event_loop import Portal
 from runtime.driver.statistics import RuntimeStatistics
 from runtime.settings import Settings
+from runtime.testing.processes import processes
 from tests.support.polling import until
 from tests.support.postgres_server import NoPostgresError, postgres
-from tests.support.processes import is_running, parent
+from tests.support.processes import is_running
 from tests.support.two_nodes_program import NO_POSTGRES, QUICK
 
 SHARDS, RUNNERS = 4, 2
@@ -108,8 +109,9 @@ class Load:
 def by_node(statistics: Iterable[Statistics], nodes: Sequence[Any]) -> list[int]:
     """How many of these actors live on each node. Ray starts their processes by that of the node."""
     raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
-    parents = Counter(parent(each.pid) for each in statistics)
-    return [parents[raylet] for raylet in raylets]
+    parent_pids = {process.pid: process.parent_pid for process in processes()}
+    actors = Counter(parent_pids.get(each.pid) for each in statistics)
+    return [actors[raylet] for raylet in raylets]
 
 
 def all_actors(seen: RuntimeStatistics) -> list[Statistics]:

@@ -17,10 +17,15 @@ class OpenStore(Message, frozen=True, kw_only=True):
 
 
 class CreateSessionRequest(Message, frozen=True, kw_only=True):
-    """Create a session with a state, all scopes by prefixed keys."""
+    """Create a session with a state, all scopes by prefixed keys.
+
+    Attributes:
+        again: the request may have been done before: then a session as it would be now is taken for the one that it has created.
+    """
 
     key: SessionKey
     state: StateDelta = msgspec.field(default_factory=dict)
+    again: bool = False
 
 
 class GetSessionRequest(Message, frozen=True, kw_only=True):
@@ -57,10 +62,15 @@ class AppendEventRequest(Message, frozen=True, kw_only=True):
 
 
 class RewindRequest(Message, frozen=True, kw_only=True):
-    """Hide a turn and all that followed it, and restore the state as it was before."""
+    """Hide a turn and all that followed it, and restore the state as it was before.
+
+    Attributes:
+        again: the request may have been done before: then nothing is left to do if the log ends with the rewind of that turn.
+    """
 
     key: SessionKey
     invocation_id: str
+    again: bool = False
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -22,7 +22,7 @@ class ClaimedStore:
     def __init__(self, store: SessionStore, writer: str) -> None:
         self._store = store
         self._writer = writer
-        self._fence: FencesWriters | None = None
+        self._fence = store if writer and isinstance(store, FencesWriters) else None
 
     def __str__(self) -> str:
         return str(self._store)
@@ -30,14 +30,13 @@ class ClaimedStore:
     def open(self) -> None:
         """Open the store. Raises what `SessionStore.open` and `FencesWriters.claim` raise."""
         self._store.open()
-        if not self._writer or not isinstance(self._store, FencesWriters):
+        if self._fence is None:
             return
         try:
-            self._store.claim(self._writer)
+            self._fence.claim(self._writer)
         except BaseException:
             self._store.close()
             raise
-        self._fence = self._store
 
     def close(self) -> None:
         """Close the store."""
@@ -45,5 +44,4 @@ class ClaimedStore:
             # What is left of the place does no harm.
             with suppress(StoreError):
                 self._fence.give_up_claim()
-            self._fence = None
         self._store.close()

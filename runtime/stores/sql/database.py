@@ -136,6 +136,17 @@ class Database:
             # Not only the database's errors: drivers raise many classes for values that they cannot send.
             raise self.failure(error) from error
 
+    @contextmanager
+    def store_errors(self) -> Iterator[None]:
+        """Raise what goes wrong in the block as StoreError: see `failure`."""
+        try:
+            yield
+        except RaygroveError:
+            raise
+        except Exception as error:
+            # Not only the database's errors: drivers raise many classes for values that they cannot send.
+            raise self.failure(error) from error
+
     def failure(self, error: Exception) -> StoreError:
         """A StoreError with the database's own message; a StoreUnavailableError if the error is transient."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from sqlalchemy import Connection
 
@@ -50,6 +51,11 @@ class SqlStore(ABC):
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""
         self._database.close()
+
+    def _within(self, work: Callable[[Connection], None]) -> None:
+        """Do some work in one transaction. Raises what the work raises of this project's errors, and StoreError."""
+        with self._database.store_errors(), self._database.transaction() as connection:
+            work(connection)
 
     @abstractmethod
     def _prepare(self, connection: Connection) -> None:

@@ -7,13 +7,12 @@ that is gone, so this takes seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
 from sqlalchemy import Connection, text
 
-from actors.errors import RaygroveError, WriterReplacedError
+from actors.errors import WriterReplacedError
 from runtime.stores.sql import statements
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.store import SqlStore
@@ -71,24 +70,15 @@ class FencedSqlStore(SqlStore):
     def claim(self, writer: str) -> None:
         """Take a writer's place: commits of a store that has claimed it before raise WriterReplacedError. Raises StoreError."""
         claim = Claim(writer)
-        self._change_places(claim.take)
+        self._within(claim.take)
         self._claim = claim
 
     def give_up_claim(self) -> None:
         """Leave the place. Raises StoreError."""
         if self._claim is not None:
-            self._change_places(self._claim.leave)
+            self._within(self._claim.leave)
             self._claim = None
 
     def _check_claim(self, connection: Connection) -> None:
         if self._claim is not None:
             self._claim.check(connection)
-
-    def _change_places(self, change: Callable[[Connection], None]) -> None:
-        try:
-            with self._database.transaction() as connection:
-                change(connection)
-        except RaygroveError:
-            raise
-        except Exception as error:
-            raise self._database.failure(error) from error

@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, func, insert, select, text, tuple_
 
-from actors.errors import RaygroveError, StoreError
+from actors.errors import StoreError
 from runtime.stores import memory
 from runtime.stores.memory import url_beside
 from runtime.stores.sql import schema
@@ -133,7 +133,7 @@ class WholeStore:
         def flush() -> None:
             if batch:
                 database = self._database(of)
-                with _told(database):
+                with database.store_errors():
                     _write_table(connections[database], of, batch)
                 written[of] += len(batch)
                 batch.clear()
@@ -153,7 +153,7 @@ class WholeStore:
         connections = {}
         for database in databases:
             stack.callback(database.close)
-            with _told(database):
+            with database.store_errors():
                 database.open()
                 if instead:
                     refuse_if_in_use(database, instead)
@@ -207,18 +207,6 @@ def _advance_sequences(connection: Connection) -> None:
             connection.execute(text(f"SELECT setval(pg_get_serial_sequence('{table.name}', '{column}'), ({highest}))"))
 
 
-@contextmanager
-def _told(database: Database) -> Iterator[None]:
-    """Raise the errors of a database as StoreError."""
-    try:
-        yield
-    except RaygroveError:
-        raise
-    except Exception as error:
-        # Drivers raise many classes for values that they cannot send.
-        raise database.failure(error) from error
-
-
 def _guarded(database: Database, rows: Iterator[Row]) -> Iterator[Row]:
-    with _told(database):
+    with database.store_errors():
         yield from rows

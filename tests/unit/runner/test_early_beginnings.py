@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from actors import LlmAgent
 from actors.errors import ActorRestartsError, StoreError
 from actors.messages import protocol as p
-from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.runner.actor import RunnerActor
-from actors.runner.environment import RunnerEnvironment
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
 from tests.support.direct_fixture import until
@@ -105,8 +101,7 @@ class LostWhileStoring(SessionRef):
 def losing(fixture: RunnerFixture) -> LostWhileStoring:
     """Give the fixture a Runner whose Session actor is lost."""
     session = LostWhileStoring(fixture._session_link)
-    fixture.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts))))
-    fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
+    fixture.use(session)
     return session
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,12 +11,8 @@ import pytest
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
 from actors.errors import ActorRestartsError, TurnCancelledError
 from actors.messages import protocol as p
-from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.runner.actor import RunnerActor
-from actors.runner.environment import RunnerEnvironment
 from actors.testing import ScriptedModel
-from runtime.engine.local import LocalLink
 from tests.support.direct_fixture import until
 from tests.support.runner_fixture import RunnerFixture
 from tests.support.session_fixture import KEY, settled
@@ -53,8 +48,7 @@ class LateReplies(SessionRef):
 def late(fixture: RunnerFixture) -> LateReplies:
     """Give the fixture a Runner that gets replies late."""
     session = LateReplies(fixture.session._link)
-    fixture.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts))))
-    fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
+    fixture.use(session)
     return session
 
 
@@ -200,8 +194,7 @@ async def test_one_that_has_ended_when_the_session_actor_is_lost_with_its_reply_
     model = ScriptedModel(["once", "twice"])
     fixture = build(LlmAgent(name="root", model=model))
     session = LostLastReply(fixture)
-    fixture.runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts))))
-    fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
+    fixture.use(session)
     assert await fixture.start(turn="e-1") == "e-1"
     events, outcome = await fixture.end("e-1")
     assert session.is_lost

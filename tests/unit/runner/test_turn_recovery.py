@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,9 +202,7 @@ async def test_one_that_is_asked_for_again_while_its_runner_takes_it_up_runs_onc
         p.OpenTurn(key=KEY, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
     )
     session = LateReplies(fixture.session._link, late)
-    runner = RunnerActor(RunnerEnvironment(session, fixture.directory, fixture.artifacts), app=KEY.app)
-    fixture.runner = RunnerRef(LocalLink(runner))
-    fixture.directory.environment = replace(fixture.directory.environment, runner=fixture.runner)
+    runner = fixture.use(session)
     recovering = asyncio.create_task(runner.receive(encode(p.RecoverTurns())))
     await session.until_sent(late[0])
     starting = asyncio.create_task(fixture.start(turn="e-1", event_id="m-1", repeatable=True))

@@ -13,18 +13,11 @@ from actors.errors import WriterReplacedError
 from tests.support.session_fixture import SessionFixture, settled
 
 
-async def heir_of(session: SessionFixture) -> SessionFixture:
-    """The actor in this one's place, which has read the log."""
-    heir = session.heir()
-    await heir.state()
-    return heir
-
-
 async def test_an_actor_that_was_replaced_and_lives_on_stores_nothing_more_and_is_told_so(tmp_path: Path) -> None:
     session = SessionFixture(tmp_path, writer="desk")
     await session.turn("e-1", "one")
     await session.open("e-2")
-    heir = await heir_of(session)
+    heir = await session.reading_heir()
     assert session.replaced == 0
     with pytest.raises(WriterReplacedError, match="taken the place of 'desk'"):
         await session.say(session.event("root", "too late", turn="e-2", state_delta={"user:u": 1}), turn="e-2")
@@ -67,7 +60,7 @@ async def test_a_place_that_cannot_be_taken_now_is_taken_later(tmp_path: Path) -
     session = SessionFixture(tmp_path, writer="desk")
     session.store.claims_refused = 1
     await session.turn("e-1", "one")
-    heir = await heir_of(session)
+    heir = await session.reading_heir()
     with pytest.raises(WriterReplacedError):
         await session.turn("e-2", "two")
     await session.ref.stop()

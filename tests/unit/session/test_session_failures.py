@@ -187,16 +187,9 @@ async def test_a_turn_ends_and_its_driver_is_told_also_while_the_store_is_down(
     assert session.positions() == [1, 2, 3, 4]
 
 
-async def heir_of(session: SessionFixture) -> SessionFixture:
-    """The actor that takes this one's place, and has read the log, while this one lives on for a moment."""
-    heir = session.heir()
-    await heir.state()
-    return heir
-
-
 async def test_a_message_that_the_actor_before_has_stored_after_all_opens_its_turn_once(session: SessionFixture) -> None:
     await session.turn("e-1", "one")
-    heir = await heir_of(session)
+    heir = await session.reading_heir()
     await session.open("e-2", state_delta={"a": 1})
     begun = await heir.open("e-2", state_delta={"a": 1}, epoch=2)
     assert (begun.seq, begun.epoch) == (3, 2)
@@ -209,7 +202,7 @@ async def test_a_message_that_the_actor_before_has_stored_after_all_opens_its_tu
 
 async def test_an_event_that_the_actor_before_has_stored_after_all_is_there_once(session: SessionFixture) -> None:
     await session.open()
-    heir = await heir_of(session)
+    heir = await session.reading_heir()
     event = session.event("root", "one", state_delta={"a": 1})
     assert await session.say(event) == 2
     assert await heir.say(event) == 2
