@@ -79,11 +79,12 @@ class SessionServices:
             if log.turn is None or log.turn.runner:
                 _refuse_if_busy(log)
             log.queue.is_taken = True
-            log.turn = None
+            lost, log.turn = log.open_id(), None
             try:
                 await self._logs.write(log, [RemoveSession(message.key)])
                 self._logs.evict(message.key)
-                self._parts.subscriptions.publish_end(message.key, WHOLE_SESSION, _gone(message.key))
+                for followed in (WHOLE_SESSION, lost):
+                    self._parts.subscriptions.publish_end(message.key, followed, _gone(message.key))
                 self._parts.subscriptions.forget_answers(message.key)
             finally:
                 log.queue.start_next()

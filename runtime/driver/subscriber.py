@@ -177,13 +177,20 @@ class Subscriber:
             turn.feed(news.events, outcome, news.answers)
             if outcome is not None:
                 self.remove(turn)
+        if news.is_dropped and key in self._turns:
+            self._missing[key] = 0
+            self._seek_soon()
 
     async def _subscribe_again(self) -> None:
         """Subscribe to every turn after its last event: the Session actor does not know this subscriber, or no longer does."""
         for turn in list(self._turns):
             if not await self._is_found(turn):
                 self._missing[turn] = 0
-        if self._missing and (self._seeker is None or self._seeker.done()):
+        if self._missing:
+            self._seek_soon()
+
+    def _seek_soon(self) -> None:
+        if self._seeker is None or self._seeker.done():
             self._seeker = asyncio.ensure_future(self._seek())
 
     async def _is_found(self, turn: TurnKey) -> bool:
@@ -205,7 +212,9 @@ class Subscriber:
         """Subscribe to turns as soon as the Session actor knows them.
 
         A turn that waited in line, or that was not stored yet, is not known after a loss until the Runner has asked for it again.
-        That request subscribes the driver that started the turn, and no other that has joined it.
+        That request subscribes the driver that started the turn, and no other that has joined it. It never comes where the driver
+        that started the turn was lost, too: then one that has asked for the same turn asks again, and one that only follows it
+        gets InvocationNotFoundError.
         """
         try:
             while self._missing:
@@ -215,12 +224,19 @@ class Subscriber:
                         del self._missing[turn]
                     else:
                         self._missing[turn] += 1
-                        self._give_up(turn)
+                        self._ask_again_or_give_up(turn)
         except RaygroveError as error:
             self.fail(error)
 
-    def _give_up(self, turn: TurnKey) -> None:
-        """Fail a turn that was sought often enough. One that is still being started will be opened yet."""
+    def _ask_again_or_give_up(self, turn: TurnKey) -> None:
+        """Send the request again that has joined a turn before it had begun, and fail a turn that was sought often enough.
+
+        One that is still being started will be opened yet.
+        """
+        for each in self._turns.get(turn, ()) if turn not in self._heads else ():
+            if each.ask_again is not None:
+                ask_again, each.ask_again = each.ask_again, None
+                ask_again()
         if self._missing[turn] >= SEEK_TIMES:
             for each in [each for each in self._turns.get(turn, ()) if each.is_started]:
                 self.remove(each)

@@ -55,6 +55,8 @@ class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
         answers: all that was streamed of the answers that are not complete yet, from their beginnings and merged. It comes
             after `events`, when the subscriber has begun to follow the turn; it may have a part of it already.
         outcome: set when the turn has ended; nothing follows.
+        is_dropped: the turn has left the queue and has not begun, for example since its Runner was lost. Nothing follows: the
+            subscriber has to subscribe again, and finds the turn if its request has come again.
         opened_seq: the position of the user's event behind which the turn has ended. One that goes on after a pause ends again
             behind a later event. 0 when it has not ended, or had not begun.
     """
@@ -65,6 +67,7 @@ class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     outcome: AnyOutcome | None = None
     opened_seq: int = 0
     answers: Sequence[StoredEvent] = ()
+    is_dropped: bool = False
 
 
 class News(Message, frozen=True, kw_only=True):

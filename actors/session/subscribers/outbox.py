@@ -47,6 +47,7 @@ class TurnOutbox:
 
     Attributes:
         outcome, opened_seq: how the turn has ended, and behind which event: see TurnNews.
+        is_dropped: the turn has left the queue and has not begun: see TurnNews.
         wants_answers: the subscriber does not have the beginnings of the answers under way. It gets them when it has all complete
             events, and no partials before.
     """
@@ -56,6 +57,7 @@ class TurnOutbox:
         self.buffer = EventBuffer(after_seq, max_bytes)
         self.outcome: AnyOutcome | None = None
         self.opened_seq = 0
+        self.is_dropped = False
         self.wants_answers = False
 
     def has_news(self, answers: AnswersUnderWay | None) -> bool:
@@ -71,12 +73,12 @@ class TurnOutbox:
 
     def has_ended(self) -> bool:
         """True when nothing follows, and all that was not delivered yet is held here."""
-        return self.outcome is not None and not self.buffer.is_behind
+        return (self.outcome is not None or self.is_dropped) and not self.buffer.is_behind
 
     def take(self, answers: AnswersUnderWay | None) -> TurnNews:
         """Remove and return everything that is held here; and the answers under way, if they are wanted."""
         key, invocation_id = self.turn
-        outcome = self.outcome if self.has_ended() else None
+        has_ended = self.has_ended()
         beginnings: Sequence[StoredEvent] = ()
         if self._can_take_answers():
             self.wants_answers = False
@@ -87,9 +89,10 @@ class TurnOutbox:
             key=key,
             invocation_id=invocation_id,
             events=self.buffer.take(),
-            outcome=outcome,
+            outcome=self.outcome if has_ended else None,
             opened_seq=self.opened_seq,
             answers=beginnings,
+            is_dropped=self.is_dropped and has_ended,
         )
 
 
@@ -182,6 +185,13 @@ class Outbox:
         if box is not None:
             box.outcome = outcome
             box.opened_seq = opened_seq
+            self._sort(box)
+
+    def drop(self, turn: TurnKey) -> None:
+        """Add that a turn has left the queue and has not begun."""
+        box = self._turns.get(turn)
+        if box is not None:
+            box.is_dropped = True
             self._sort(box)
 
     def _sort(self, box: TurnOutbox) -> None:

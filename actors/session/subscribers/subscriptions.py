@@ -121,6 +121,12 @@ class Subscriptions:
         for subscriber in self._of_turn.pop(turn, ()):
             self._outbox(subscriber).end(turn, outcome, opened_seq)
 
+    def publish_dropped(self, key: SessionKey, invocation_id: str) -> None:
+        """Tell the subscribers of a turn that it has left the queue and has not begun; they follow it no longer."""
+        turn = (key, invocation_id)
+        for subscriber in self._of_turn.pop(turn, ()):
+            self._outbox(subscriber).drop(turn)
+
     async def poll(self, message: Poll) -> News:
         """The news of a subscriber, as soon as there is some. A subscriber that was not known gets that at once: see News."""
         self._polls += 1

@@ -75,6 +75,9 @@ class TurnOpener:
             if request.holds_session:
                 self._let_go(request, error)
             raise
+        finally:
+            if request.has_waited:
+                self._tell_if_dropped(request)
 
     async def _log_of(self, message: p.OpenTurn) -> SessionLog:
         """The log of the session, which is created if that is wanted."""
@@ -106,6 +109,7 @@ class TurnOpener:
                     return await self._join(request, known, is_lost)
                 case Wait(at_head):
                     waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
+                    request.has_waited = True
                     request.holds_session = await log.queue.enqueue(waiter)
                 case Refuse(open_turn):
                     raise SessionBusyError(message.key.session, open_turn)
@@ -283,6 +287,12 @@ class TurnOpener:
         log.queue.start_next()
         self._subscriptions.publish_end(message.key, message.invocation_id, told)
 
+    def _tell_if_dropped(self, request: _Request) -> None:
+        """Tell the subscribers of a turn that has left the queue and has not begun: its request may never come again."""
+        log, invocation_id = request.log, request.message.invocation_id
+        if log.open_row(invocation_id) is None and not log.queue.has(invocation_id):
+            self._subscriptions.publish_dropped(log.key, invocation_id)
+
 
 class _KnownTurn(NamedTuple):
     """A turn that was asked for and is there already.
@@ -304,6 +314,7 @@ class _Request:
     Attributes:
         event: of `message.event`.
         log: the session.
+        has_waited: it was in the queue, where subscribers may have found the turn.
         holds_session: the session is taken for this request, which has to let the next one begin when it fails.
         before: the record of the turn that it continues with an answer, as it was before.
     """
@@ -311,6 +322,7 @@ class _Request:
     message: p.OpenTurn
     event: EventScan
     log: SessionLog = field(init=False)
+    has_waited: bool = False
     holds_session: bool = False
     before: TurnRow | None = None
 

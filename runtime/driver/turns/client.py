@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -20,6 +19,7 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
+from runtime.driver.subscriber import Subscriber
 from runtime.driver.subscribers import Subscribers
 from runtime.driver.turns.state import TurnKey, TurnState
 
@@ -48,7 +48,13 @@ class TurnClient:
             turn: its new state, which takes the error if it cannot start.
             plan: the flow that it carries out, if any, with the name `message.flow`.
         """
-        self._client.call_soon(lambda: self._begin(self._start(turn, partial(self._defined, message, plan))))
+
+        async def defined() -> p.StartTurn:
+            if plan is not None:
+                await self._engine.define(message.flow, plan, message.key)
+            return message
+
+        self.answer_soon(turn, defined)
 
     def answer_soon(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
         """Start a turn with a message that is still to be built, without waiting for it."""
@@ -89,11 +95,6 @@ class TurnClient:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _defined(self, message: p.StartTurn, plan: FlowPlan | None) -> p.StartTurn:
-        if plan is not None:
-            await self._engine.define(message.flow, plan, message.key)
-        return message
-
     async def _start(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
         try:
             # Turns of a session are sent in the order in which the program has started them, whatever comes before.
@@ -111,9 +112,13 @@ class TurnClient:
             # This program follows the turn already: the Session actor sends its events so far to another subscriber only.
             subscriber = self._subscribers.single(message.key)
         subscriber.add(turn)
+        await self._ask(turn, subscriber, msgspec.structs.replace(message, subscriber=subscriber.name))
+
+    async def _ask(self, turn: TurnState, subscriber: Subscriber, message: p.StartTurn) -> None:
+        """Ask the Runner for a turn that the subscriber feeds."""
         with subscriber.starting():
             try:
-                started = await self._engine.runner.start_turn(msgspec.structs.replace(message, subscriber=subscriber.name))
+                started = await self._engine.runner.start_turn(message)
             except Exception as error:
                 # The user gets whatever kept the turn from starting.
                 subscriber.remove(turn)
@@ -122,6 +127,8 @@ class TurnClient:
             if started.invocation_id != turn.invocation_id:
                 subscriber.rename(turn, started.invocation_id, started.seq)
             turn.is_repeated = started.attached
+            if started.attached and message.repeatable:
+                turn.ask_again = lambda: self._begin(self._ask(turn, subscriber, message))
             turn.mark_started(started.agent, started.seq)
         if turn.is_cancelled:
             # It was cancelled before the Runner knew it.

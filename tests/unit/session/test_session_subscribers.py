@@ -172,6 +172,15 @@ async def test_turns_of_a_runner_that_was_started_again_are_lost_until_they_are_
     assert await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another")) == p.NothingToResume()
 
 
+async def test_who_follows_a_turn_that_is_lost_is_told_when_its_session_is_deleted(session: SessionFixture) -> None:
+    await session.open(runner="runner/1")
+    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
+    await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    news = await asyncio.wait_for(session.ref.poll(p.Poll(subscriber="d")), 5)
+    assert [turn.outcome.error_code for turn in news.turns if isinstance(turn.outcome, p.Failed)] == ["SessionNotFoundError"]
+
+
 async def test_a_turn_in_line_can_be_followed(session: SessionFixture) -> None:
     await session.open("e-1")
     waiting = asyncio.create_task(session.open("e-2"))

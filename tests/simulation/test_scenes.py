@@ -1,0 +1,69 @@
+"""Turns in line whose Runner is lost, and with it the program that has started them: those that follow one are told."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.simulation.play import KEY
+from tests.simulation.scenarios import Node, Step
+from tests.simulation.scenes import attach, outcome_of, play_scene, run_turn
+from tests.simulation.world import Driver, World
+
+SLOW = Node(kind="llm", name="slow", steps=(Step(does="work", takes_s=20.0),))
+"""An agent whose turns take 20 seconds."""
+
+
+async def in_line(world: World, *, again: bool = False) -> tuple[Driver, Driver, asyncio.Task[tuple[str, list[str]]]]:
+    """The turn `second` waits for `first`. Returns its driver, one that follows it, and what that one will be told."""
+    one, two, other = Driver(world), Driver(world), Driver(world)
+    run_turn(one, "first")
+    await asyncio.sleep(1.0)
+    run_turn(two, "second")
+    await asyncio.sleep(1.0)
+    turn = run_turn(other, "second") if again else attach(other, "second")
+    told = asyncio.create_task(outcome_of(other, turn))
+    await asyncio.sleep(1.0)
+    assert not told.done()
+    return two, other, told
+
+
+def lose_runner(world: World) -> None:
+    assert world.runner is not None
+    world.kill(world.runner, 0.5)
+
+
+def test_a_driver_that_follows_a_turn_in_line_is_told_when_the_turn_is_lost_with_its_runner_and_the_driver_that_began_it() -> (
+    None
+):
+    async def script(world: World) -> tuple[str, list[str]]:
+        two, _, told = await in_line(world)
+        world.kill(two)
+        lose_runner(world)
+        return await told
+
+    assert play_scene(SLOW, script) == ("InvocationNotFoundError", [])
+
+
+def test_it_follows_the_turn_on_when_the_driver_that_began_it_lives() -> None:
+    async def script(world: World) -> tuple[str, list[str]]:
+        _, _, told = await in_line(world)
+        lose_runner(world)
+        return await told
+
+    assert play_scene(SLOW, script) == ("Finished", ["slow says 1, having seen 7"])
+
+
+def test_a_driver_that_has_asked_for_the_same_turn_asks_again_and_the_turn_begins() -> None:
+    async def script(world: World) -> tuple[tuple[str, list[str]], list[str]]:
+        two, _, told = await in_line(world, again=True)
+        world.kill(two)
+        lose_runner(world)
+        lose_again = asyncio.create_task(asyncio.sleep(6.0))
+        await lose_again
+        # What was asked again waits in line, and is lost once more.
+        lose_runner(world)
+        ended = await told
+        statuses = [row.status for _, row in world.disk.store.running(KEY.app)]
+        return ended, statuses
+
+    assert play_scene(SLOW, script) == (("Finished", ["slow says 1, having seen 7"]), [])
