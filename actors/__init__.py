@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from raygrove.shadowing import refuse_hidden_packages
+
 if TYPE_CHECKING:
     from actors.definitions.agents import (
         Agent,
@@ -213,6 +215,9 @@ _MODULES = {
     "tool": "actors.definitions.tools",
     "url_context": "actors.definitions.tools",
 }
+
+# Here, so that a program hears of its own file before a name is missing in it.
+refuse_hidden_packages()
 
 
 def __getattr__(name: str) -> object:

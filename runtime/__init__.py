@@ -8,9 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from raygrove.shadowing import refuse_hidden_packages
+
+# Before anything of `actors` is imported, which a file of the program may hide.
+refuse_hidden_packages()
+
 # `Content.to_genai` works from here on, in programs as well as in agents' processes.
-import runtime.models  # noqa: F401
-from actors.errors.tracebacks import count_as_own
+import runtime.models  # noqa: E402, F401
+from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("actors", "runtime")
+PACKAGES = ("actors", "raygrove", "runtime")
 
 MAX_MODULES = 14
 MAX_LINES = 400

@@ -15,6 +15,7 @@ import pytest
 import actors
 import actors.definitions.tools
 import actors.testing
+import raygrove
 import runtime
 import runtime.testing
 
@@ -28,7 +29,7 @@ def test_all_is_sorted_and_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "unused"), [("actors", "msgspec"), ("runtime", "pydantic"), ("runtime.testing.plugin.hooks", "pydantic")]
+    ("module", "unused"), [("actors", "msgspec"), ("runtime", "pydantic"), ("raygrove.plugin.hooks", "actors")]
 )
 def test_a_name_is_loaded_when_it_is_used(module: str, unused: str) -> None:
     done = subprocess.run([sys.executable, "-c", f"import {module}, sys; sys.exit({unused!r} in sys.modules)"], check=False)
@@ -112,3 +113,12 @@ def test_runtime_testing_has_every_name_that_it_promises_and_no_other() -> None:
     assert [name for name in runtime.testing.__all__ if not inspect.getdoc(getattr(runtime.testing, name))] == []
     with pytest.raises(AttributeError, match=r"module 'runtime.testing' has no attribute 'trajectories'"):
         runtime.testing.trajectories  # noqa: B018
+
+
+def test_raygrove_has_the_names_of_both_packages() -> None:
+    assert not set(actors.__all__) & set(runtime.__all__)
+    assert {*actors.__all__, *runtime.__all__} <= set(dir(raygrove))
+    assert raygrove.LlmAgent is actors.LlmAgent
+    assert raygrove.Runtime is runtime.Runtime
+    with pytest.raises(AttributeError, match="module 'raygrove' has no attribute 'Runtim'"):
+        raygrove.Runtim  # noqa: B018

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runtime.testing.plugin.options import Options, options_of
+from raygrove.plugin.options import Options, options_of
+from raygrove.shadowing import hidden_packages
 
 if TYPE_CHECKING:
     from actors.testing import PatternModel, ScriptedModel
@@ -44,6 +45,7 @@ def raygrove_ray(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtu
 @pytest.fixture(scope="module")
 def raygrove_engine(request: pytest.FixtureRequest) -> str:
     """The engine of the test, "local" or "ray". With Ray it sees to it that there is one."""
+    _refuse_hidden()
     if request.param == "ray":
         request.getfixturevalue("raygrove_ray")
     return str(request.param)
@@ -100,6 +102,7 @@ def runtime(raygrove_engine: str, request: pytest.FixtureRequest) -> Runtime:
 @pytest.fixture(scope="module")
 def scripted_model() -> ScriptedModel:
     """A ScriptedModel without replies, for the tree of a test or of a module. The fixture `script` gives it replies."""
+    _refuse_hidden()
     from actors.testing import ScriptedModel
 
     return ScriptedModel([])
@@ -133,6 +136,7 @@ def frozen_clock(raygrove_engine: str) -> FrozenClock:
 @pytest.fixture
 def pattern_model(request: pytest.FixtureRequest) -> PatternModel:
     """A PatternModel of what the marker says: `@pytest.mark.patterns(("invoice", "It is paid."), default="Hello!")`."""
+    _refuse_hidden()
     from actors.testing import PatternModel
 
     mark = request.node.get_closest_marker("patterns")
@@ -142,6 +146,12 @@ def pattern_model(request: pytest.FixtureRequest) -> PatternModel:
 def open_runtimes(config: pytest.Config) -> list[Runtime]:
     """The Runtimes that fixtures have started and not closed yet."""
     return [runtime for runtimes in config.stash.get(_OPEN, []) for runtime in runtimes.open]
+
+
+def _refuse_hidden() -> None:
+    """Fail the test when a file of the project is in the place of one of our packages."""
+    if hidden := hidden_packages():
+        pytest.fail("\n".join(hidden), pytrace=False)
 
 
 def _runtimes(engine: str, folder: Path, options: Options, config: pytest.Config) -> AbstractContextManager[TestRuntimes]:

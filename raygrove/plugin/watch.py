@@ -12,7 +12,7 @@ from types import FrameType
 
 import pytest
 
-from runtime.testing.plugin.fixtures import open_runtimes
+from raygrove.plugin.fixtures import open_runtimes
 
 SIGNAL = getattr(signal, "SIGVTALRM", None)
 """Wakes the main thread. Hardly any program uses it; pytest-timeout takes another one. None on Windows."""
