@@ -19,6 +19,7 @@ from runtime.cluster.local.local_ray import light_ray
 from runtime.settings import Settings
 from tests.benchmarks import (
     activation,
+    burst,
     comparison,
     depth,
     environments,
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         turns,
         throughput,
         sessions,
+        burst,
         maps,
         transfer,
         loop,

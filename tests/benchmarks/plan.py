@@ -34,6 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         sessions: that talk at once to a model which takes its time.
         model_s: how long that is.
         pause_s: how long their users take at most before they answer.
+        burst: conversations that begin in the same moment.
+        burst_model_s: how long the model takes for each of their messages.
         depth: levels below the root.
         remembered: sessions that actors have in memory.
         peer_turns: turns measured of each peer, per history.
@@ -75,6 +77,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[int, ...] = (200, 1_000)
     model_s: float = 1.0
     pause_s: float = 4.0
+    burst: int = 10_000
+    burst_model_s: float = 10.0
     depth: int = 30
     remembered: int = 500
     peer_turns: int = 20
@@ -117,6 +121,8 @@ QUICK = Plan(
     losses=2,
     sessions=(200,),
     pause_s=2.0,
+    burst=2_000,
+    burst_model_s=1.0,
     depth=5,
     remembered=200,
     peer_turns=5,
@@ -151,6 +157,8 @@ TINY = Plan(
     sessions=(2,),
     model_s=0.001,
     pause_s=0.001,
+    burst=5,
+    burst_model_s=0.001,
     depth=3,
     remembered=2,
     desks=1,

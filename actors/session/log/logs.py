@@ -180,7 +180,7 @@ class SessionLogs:
     async def opened(self, log: SessionLog) -> None:
         """Wait until the message that opened the session's turn is on disk. Raises StoreError when it cannot be stored."""
         # Not longer: what is written behind the message may end the turn.
-        while log.is_opening and (written := self._access.commits.next_of(log.key)) is not None:
+        while log.is_opening and (written := self._access.commits.pending.next_of(log.key)) is not None:
             # Who waits may be cancelled, the write may not.
             await asyncio.shield(written)
 

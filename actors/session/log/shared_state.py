@@ -6,7 +6,6 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from actors.errors import StoreError
-from actors.interfaces.records import PutState
 from actors.messages.json_types import JsonMapping
 from actors.messages.session import SessionKey
 from actors.session.store.access import StoreAccess
@@ -78,9 +77,7 @@ class SharedStates:
             known.update(stored)
             known.is_stale = False
             # Changes that are about to be written must not get lost from memory.
-            for write in self._access.commits.uncommitted():
-                if isinstance(write, PutState) and write.key == scope:
-                    known.update(write.values)
+            self._access.commits.pending.bring_up_to_date(scope, known)
         return known
 
 

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-
-import msgspec
+from collections.abc import Awaitable, Callable, Sequence
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
-
-
-class _Request(msgspec.Struct):
-    key: SessionKey
-    writes: Sequence[Write]
-    then: Callable[[], None]
-    done: asyncio.Future[None]
+from actors.session.store.pending_writes import PendingWrites, WriteRequest
 
 
 class GroupCommit:
@@ -32,15 +23,16 @@ class GroupCommit:
 
     Attributes:
         commits: transactions so far.
+        pending: what was submitted and is not known to be on disk.
     """
 
     def __init__(self, commit: Callable[[Sequence[Write]], Awaitable[None]]) -> None:
         self._commit = commit
-        self._waiting: list[_Request] = []
-        self._under_way: deque[_Request] = deque()
+        self._waiting: list[WriteRequest] = []
         self._writer: asyncio.Task[None] | None = None
         self._failed: dict[SessionKey, Exception] = {}
         self.commits = 0
+        self.pending = PendingWrites(self._failed.__contains__)
 
     def submit(self, key: SessionKey, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> asyncio.Future[None]:
         """Have `writes` of a session written, all or none.
@@ -52,21 +44,12 @@ class GroupCommit:
             Done when they are on disk; with the store's error when they are not.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Request(key, writes, then, done))
+        request = WriteRequest(key, writes, then, done)
+        self._waiting.append(request)
+        self.pending.add(request)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_all())
         return done
-
-    def uncommitted(self) -> Iterator[Write]:
-        """The writes that were submitted and are not known to be on disk, in order, failed sessions left out."""
-        for request in (*self._under_way, *self._waiting):
-            if request.key not in self._failed:
-                yield from request.writes
-
-    def next_of(self, key: SessionKey) -> asyncio.Future[None] | None:
-        """Of what was submitted of a session and is not on disk, the first; None if all is."""
-        requests = (each for each in (*self._under_way, *self._waiting) if each.key == key and not each.done.done())
-        return next((each.done for each in requests), None)
 
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
@@ -84,7 +67,6 @@ class GroupCommit:
             group = [request for request in waiting if not self._is_refused(request)]
             if not group:
                 continue
-            self._under_way.extend(group)
             try:
                 await self._write(group)
             except StoreUnavailableError as error:
@@ -95,34 +77,33 @@ class GroupCommit:
                 # Writing each request alone shows which of them cannot be written.
                 for request in group:
                     await self._write_alone(request)
-                    self._under_way.popleft()
-            finally:
-                self._under_way.clear()
 
-    async def _write_alone(self, request: _Request) -> None:
+    async def _write_alone(self, request: WriteRequest) -> None:
         if not self._is_refused(request):
             try:
                 await self._write([request])
             except Exception as error:
                 self._fail(request, error)
 
-    def _is_refused(self, request: _Request) -> bool:
+    def _is_refused(self, request: WriteRequest) -> bool:
         """True when the request fails because an earlier one of its session has failed."""
         error = self._failed.get(request.key)
         if error is not None:
             self._fail(request, error)
         return error is not None
 
-    def _fail(self, request: _Request, error: Exception) -> None:
+    def _fail(self, request: WriteRequest, error: Exception) -> None:
         self._failed.setdefault(request.key, error)
+        self.pending.discard(request)
         if not request.done.done():
             request.done.set_exception(error)
 
-    async def _write(self, group: Sequence[_Request]) -> None:
+    async def _write(self, group: Sequence[WriteRequest]) -> None:
         await self._commit([write for request in group for write in request.writes])
         self.commits += 1
         for request in group:
             request.then()
+            self.pending.discard(request)
             if not request.done.done():
                 request.done.set_result(None)
 

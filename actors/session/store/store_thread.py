@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from actors.rules.recovery import store_outage as outages
+from actors.session.store.watchdog import Watchdog
 from actors.session.store.worker import Job, Worker
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,19 @@ class Store(Protocol):
         ...
 
 
+class _Attempt:
+    """One attempt to make a call.
+
+    Attributes:
+        began_s: when the store was asked. Time in the line before does not count: nothing is known of the store from then.
+    """
+
+    __slots__ = ("began_s",)
+
+    def __init__(self, began_s: float) -> None:
+        self.began_s = began_s
+
+
 class StoreThread:
     """Calls a store's blocking methods, one at a time and in order.
 
@@ -44,7 +58,8 @@ class StoreThread:
         name: the thread's.
         timeout_s: how long the store may be away.
         pause: how to wait; by default in real time.
-        patience_s: how long the store may take for one call; by default as long as it may be away.
+        patience_s: how long the store may take for one call, from the end of the call before; by default as long as it may be
+            away.
     """
 
     def __init__(
@@ -63,6 +78,7 @@ class StoreThread:
         self._thread = self._new_thread()
         self._in_use = threading.Lock()
         self._is_open = False
+        self._watchdog = Watchdog(self._patience_s, self._give_up)
         self._outage: outages.Outage | None = None
         self._overdue: Job | None = None
         self._is_closing = False
@@ -85,14 +101,14 @@ class StoreThread:
         """
         clock = asyncio.get_running_loop().time
         while True:
-            asked_s = clock()
+            attempt = _Attempt(clock())
             try:
-                answer = await self._once(function, *args)
+                answer = await self._once(attempt, function, *args)
             except StoreUnavailableError as error:
                 if self._outage is None:
                     logger.warning("%s. It is waited for, up to %g s", error, self._timeout_s)
                 self._outage = outages.after_failure(
-                    self._outage, asked_s=asked_s, now_s=clock(), writing=writing, timeout_s=self._timeout_s
+                    self._outage, asked_s=attempt.began_s, now_s=clock(), writing=writing, timeout_s=self._timeout_s
                 )
                 pause_s = outages.pause_s(self._outage, now_s=clock(), timeout_s=self._timeout_s)
                 if pause_s is None or self._is_closing or not waits:
@@ -113,9 +129,10 @@ class StoreThread:
         """Close the store, without retrying, and end the thread. A later call opens the store again, in a new one."""
         if self._is_open:
             try:
-                await self._once(self._close)
+                await self._once(_Attempt(0.0), self._close)
             except StoreError as error:
                 logger.error("%s could not be closed: %s", self._store, error)
+        self._watchdog.rest()
         # A call that does not return keeps its thread.
         self._thread.end()
         self._thread = self._new_thread()
@@ -124,11 +141,11 @@ class StoreThread:
         self._store.close()
         self._is_open = False
 
-    async def _once(self, function: Callable[..., T], *args: Any) -> T:
+    async def _once(self, attempt: _Attempt, function: Callable[..., T], *args: Any) -> T:
         if self._overdue is not None and not self._overdue.has_ended:
             raise StoreUnavailableError(str(self._store), f"it has not answered for more than {self._patience_s:g} s")
         doing = self._thread.begin(self._do, function, *args)
-        timer = asyncio.get_running_loop().call_later(self._patience_s, self._give_up, doing)
+        self._watchdog.begin(doing)
         try:
             return cast(T, await doing.answer)
         except asyncio.CancelledError:
@@ -141,14 +158,15 @@ class StoreThread:
             logger.exception("%s failed", self._store)
             raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
         finally:
-            timer.cancel()
+            attempt.began_s = max(attempt.began_s, self._watchdog.end(doing))
 
-    def _give_up(self, doing: Job) -> None:
-        if not doing.answer.done():
-            if not doing.cancel():
-                # The call goes on and blocks the thread until it ends; calls made meanwhile fail at once.
-                self._overdue = doing
-            doing.answer.set_exception(StoreUnavailableError(str(self._store), f"no answer within {self._patience_s:g} s"))
+    def _give_up(self, jobs: Sequence[Job]) -> None:
+        for doing in jobs:
+            if not doing.answer.done():
+                if not doing.cancel():
+                    # The call goes on and blocks the thread until it ends; calls made meanwhile fail at once.
+                    self._overdue = doing
+                doing.answer.set_exception(StoreUnavailableError(str(self._store), f"no answer within {self._patience_s:g} s"))
 
     def _do(self, function: Callable[..., T], *args: Any) -> T:
         # What came while the store was being closed is still done in the thread before.

@@ -160,38 +160,3 @@ async def test_a_session_that_has_failed_does_not_keep_others_from_sharing_a_tra
     await asyncio.gather(*(commits.submit(key, [write(key, 3)]) for key in KEYS[1:]))
     assert isinstance(refused.exception(), StoreError)
     assert disk.transactions == [[3, 3]]
-
-
-async def test_what_is_not_on_disk_yet_is_known_without_what_will_never_be() -> None:
-    disk = Disk()
-    turns = asyncio.Semaphore(0)
-
-    async def commit(writes: Sequence[Write]) -> None:
-        await turns.acquire()
-        await disk.commit(writes)
-
-    commits = GroupCommit(commit)
-
-    def uncommitted() -> list[int]:
-        return [each.values["number"] for each in commits.uncommitted() if isinstance(each, PutState)]
-
-    first = commits.submit(KEYS[0], [write(KEYS[0], 0)])
-    await asyncio.sleep(0)
-    fails = commits.submit(KEYS[1], [write(KEYS[1], 1, fails=True)])
-    beside = commits.submit(KEYS[2], [write(KEYS[2], 2)])
-    assert uncommitted() == [0, 1, 2]
-    turns.release()
-    await first
-    assert uncommitted() == [1, 2]
-    # Both together, and then the one that fails alone.
-    turns.release()
-    turns.release()
-    with pytest.raises(StoreError):
-        await fails
-    behind = commits.submit(KEYS[1], [write(KEYS[1], 3)])
-    assert uncommitted() == [2]
-    turns.release()
-    await beside
-    with pytest.raises(StoreError):
-        await behind
-    assert uncommitted() == []

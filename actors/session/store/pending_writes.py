@@ -1,0 +1,109 @@
+"""Requests to write that are not on disk yet: by session, and by what they change of the states that sessions share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from actors.interfaces.records import PutState, Write
+from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.session import SessionKey
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class WriteRequest(msgspec.Struct, eq=False):
+    """Writes of a session that are stored all or none. Two requests are never equal.
+
+    Attributes:
+        then: called once the writes are on disk.
+        done: set after `then`, or to the error of the store.
+    """
+
+    key: SessionKey
+    writes: Sequence[Write]
+    then: Callable[[], None]
+    done: asyncio.Future[None]
+
+
+class _Removed:
+    """Stands for the value of a key that a request removes."""
+
+
+_REMOVED = _Removed()
+
+_Changes = dict[WriteRequest, "JsonValue | _Removed"]
+"""What requests make of one key, the oldest request first."""
+
+
+class PendingWrites:
+    """Finds requests without looking at those of other sessions: thousands of sessions may have one each.
+
+    Args:
+        is_refused: says of a session that its requests will never be on disk.
+    """
+
+    def __init__(self, is_refused: Callable[[SessionKey], bool]) -> None:
+        self._is_refused = is_refused
+        self._by_session: dict[SessionKey, dict[WriteRequest, None]] = {}
+        self._shared: dict[SessionKey, dict[str, _Changes]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_session.values()))
+
+    def add(self, request: WriteRequest) -> None:
+        """Note a request, after all earlier ones."""
+        self._by_session.setdefault(request.key, {})[request] = None
+        for scope, name, value in _shared_changes(request):
+            self._shared.setdefault(scope, {}).setdefault(name, {})[request] = value
+
+    def discard(self, request: WriteRequest) -> None:
+        """Forget a request: it is on disk, or will never be."""
+        _discard(self._by_session, request.key, request)
+        for scope, name, _ in _shared_changes(request):
+            if (names := self._shared.get(scope)) is not None:
+                _discard(names, name, request)
+                if not names:
+                    del self._shared[scope]
+
+    def next_of(self, key: SessionKey) -> asyncio.Future[None] | None:
+        """The future of a session's first request that is still waited for; None if there is none."""
+        return next((request.done for request in self._by_session.get(key, ()) if not request.done.done()), None)
+
+    def bring_up_to_date(self, scope: SessionKey, state: JsonObject) -> None:
+        """Change a state of a user or of the app, as it was read, into what it is with the requests noted here.
+
+        The cost grows with the keys of this state that are about to change, and with nothing else.
+        """
+        for name, changes in self._shared.get(scope, {}).items():
+            for request in reversed(changes):
+                if self._is_refused(request.key):
+                    continue
+                value = changes[request]
+                if isinstance(value, _Removed):
+                    state.pop(name, None)
+                else:
+                    state[name] = value
+                break
+
+
+def _shared_changes(request: WriteRequest) -> Iterator[tuple[SessionKey, str, JsonValue | _Removed]]:
+    """The keys that a request changes in states of users and of the app."""
+    for write in request.writes:
+        if isinstance(write, PutState) and not write.key.session:
+            for name, value in write.values.items():
+                yield write.key, name, value
+            for name in write.removed:
+                yield write.key, name, _REMOVED
+
+
+def _discard(found: dict[K, dict[WriteRequest, V]], key: K, request: WriteRequest) -> None:
+    requests = found.get(key)
+    if requests is not None:
+        requests.pop(request, None)
+        if not requests:
+            del found[key]

@@ -1,0 +1,100 @@
+"""Conversations that all begin in the same moment, each by a user of its own, with a model that takes its time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from actors import LlmAgent
+from actors.errors import RaygroveError
+from runtime import Runtime
+from tests.benchmarks.figures import Figure, median, percentile
+from tests.benchmarks.footprint import cpu_s
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.sessions import DelayedModel
+from tests.benchmarks.workloads import ROOT, SENTENCE, runtime
+
+NAME = "burst"
+
+
+class BurstResult(msgspec.Struct, frozen=True):
+    """Outcomes of a burst.
+
+    Attributes:
+        latencies_ms: of each conversation that got its answer.
+        failures: why the others failed, and how many did for that reason.
+        cpu_s: seconds of CPU meanwhile, by actor; `driver` is this process, in which all actors of the local engine live.
+    """
+
+    latencies_ms: list[float]
+    failures: Mapping[str, int]
+    cpu_s: Mapping[str, float]
+
+
+def measure(plan: Plan) -> list[Figure]:
+    """Answers, latencies and CPU of one burst, after a few conversations that start everything."""
+    with TemporaryDirectory() as folder:
+        return _figures(plan, asyncio.run(_burst(plan, Path(folder))))
+
+
+async def _burst(plan: Plan, folder: Path) -> BurstResult:
+    root = LlmAgent(name=ROOT, model=DelayedModel(plan.burst_model_s))
+    async with runtime(plan, root, folder) as rt:
+        return await burst(rt, plan.burst)
+
+
+async def burst(rt: Runtime, conversations: int) -> BurstResult:
+    """Have so many new users begin a conversation at once. A few others have done so before, so that everything is started."""
+    await asyncio.gather(*(rt.run(user_id=f"early-{number}", session_id="s", message=SENTENCE) for number in range(8)))
+    latencies_ms: list[float] = []
+    failures: dict[str, int] = {}
+
+    async def converse(number: int) -> None:
+        try:
+            await rt.run(user_id=f"user-{number}", session_id="s", message=SENTENCE)
+        except RaygroveError as error:
+            reason = f"{type(error).__name__}: {error}"
+            failures[reason] = failures.get(reason, 0) + 1
+        else:
+            latencies_ms.append((time.perf_counter() - began_s) * 1_000)
+
+    pids = await _pids(rt)
+    before_s = {who: cpu_s(pid) for who, pid in pids.items()}
+    began_s = time.perf_counter()
+    await asyncio.gather(*(converse(number) for number in range(conversations)))
+    # A process that was lost meanwhile has no clock any more.
+    lives = {who: pid for who, pid in (await _pids(rt)).items() if pids[who] == pid}
+    return BurstResult(latencies_ms, failures, {who: cpu_s(pid) - before_s[who] for who, pid in lives.items()})
+
+
+async def _pids(rt: Runtime) -> dict[str, int]:
+    """The processes, each once."""
+    seen = await rt.aio.statistics()
+    pids = {"driver": os.getpid(), "Session actor": seen.session.pid, "Runner": seen.runner.pid}
+    pids |= {f"agent {name}": agent.pid for name, agent in seen.agents.items()}
+    return {who: pid for who, pid in pids.items() if who == "driver" or pid != os.getpid()}
+
+
+def _figures(plan: Plan, done: BurstResult) -> list[Figure]:
+    told = f"{plan.burst:,} conversations begin at once, model {plan.burst_model_s:g} s"
+    answered, model_ms = len(done.latencies_ms), plan.burst_model_s * 1_000
+    for reason, times in done.failures.items():
+        print(f"{times:,} failed: {reason}")
+    made = [Figure(benchmark=NAME, name=f"{told}: answered", value=answered, unit="turns")]
+    if answered:
+        made += [
+            Figure(benchmark=NAME, name=f"{told}: {name}", value=value, unit="ms", reference=model_ms, reference_name="model")
+            for name, value in (("median", median(done.latencies_ms)), ("p99", percentile(done.latencies_ms, 99)))
+        ]
+    each_ms = {who: spent_s * 1_000 / plan.burst for who, spent_s in done.cpu_s.items()}
+    return [
+        *made,
+        *(Figure(benchmark=NAME, name=f"CPU of a turn in the {who}", value=spent, unit="ms") for who, spent in each_ms.items()),
+        Figure(benchmark=NAME, name="CPU of a turn, all processes", value=sum(each_ms.values()), unit="ms"),
+    ]
