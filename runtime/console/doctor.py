@@ -88,6 +88,7 @@ def _checks(app: str | None, address: str | None, store: str | None) -> Iterator
     yield Check("settings", "ok", f"of the environment: {', '.join(changed)}" if changed else "the default ones")
     yield _ray(address)
     yield _disk(settings.data_dir)
+    yield from _readable(settings.data_dir)
     if store is not None:
         yield _store(store)
     if app is not None:
@@ -129,6 +130,14 @@ def _disk(folder: Path) -> Check:
     if use.free < LEAST_FREE_SHARE * use.total:
         return Check("data", "wrong", f"{free}, less than {LEAST_FREE_SHARE:.0%} of the disk: make room")
     return Check("data", "ok", free)
+
+
+def _readable(folder: Path) -> Iterator[Check]:
+    from runtime.private_files import is_readable_by_others
+
+    for path in (Path.home() / ".ray" / "auth_token", *sorted(folder.glob("*.db"))):
+        if is_readable_by_others(path):
+            yield Check("private", "wrong", f"other users of this machine may read {path}: chmod go= {path}")
 
 
 def _store(url: str) -> Check:

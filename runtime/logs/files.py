@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
 
 from runtime.logs.formats import JSON, formatter
 from runtime.logs.lines import Line, record_of
 from runtime.logs.options import LogOptions
+from runtime.private_files import make_folder, opener
 
 MAX_BYTES = 10 * 1024 * 1024
 """A file that has grown to this size is renamed to `….log.1`, in place of the one before."""
@@ -68,10 +70,11 @@ class LogFiles:
     def _file(self, agent: str) -> TextIO:
         file = self._open.get(agent)
         if file is None:
-            os.makedirs(self._folder, exist_ok=True)
+            make_folder(Path(self._folder))
             while len(self._open) >= MAX_OPEN:
                 self._open.popitem(last=False)[1].close()
-            file = self._open[agent] = open(self.path(agent), "a", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+            path = self.path(agent)
+            file = self._open[agent] = open(path, "a", encoding="utf-8", errors="backslashreplace", opener=opener)  # noqa: SIM115
         self._open.move_to_end(agent)
         return file
 

@@ -35,6 +35,7 @@ from actors.errors import ArtifactError, NotEncodableError, StoreError
 from actors.messages.codec import decode, encode
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
+from runtime.private_files import make_folder, opener
 
 USER_PREFIX = "user:"
 """Names of artifacts that all sessions of a user share begin so."""
@@ -276,10 +277,10 @@ def _component(name: str, *, capitals: bool = False) -> str:
 
 def _create_local(path: Path, raw: bytes) -> None:
     """Create a file; it is on disk when this returns. Raises FileExistsError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     draft = path.with_name(f".{uuid.uuid4().hex}")
     try:
-        with draft.open("xb") as file:
+        with open(draft, "xb", opener=opener) as file:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())

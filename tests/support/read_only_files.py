@@ -17,7 +17,9 @@ NOBODY = 65534
 def read_only(files: Sequence[Path]) -> Iterator[None]:
     """Files that this process may only read. Root, which no mode stops, becomes another account meanwhile."""
     for file in files:
-        file.chmod(0o444)
+        # Those beside it, such as a write-ahead log, are for their owner only, which is another account now.
+        for each in (file, *file.parent.glob(f"{file.name}-*")):
+            each.chmod(0o444)
     if os.geteuid() == 0:
         os.seteuid(NOBODY)
     try:

@@ -18,6 +18,7 @@ from runtime.cluster.deployment.forks import Forks
 from runtime.cluster.deployment.joining import MODE, prepare_joining, use_mode
 from runtime.cluster.deployment.noise import hide_noise
 from runtime.cluster.local.local_ray import light_ray
+from runtime.cluster.local.ownership import folder_of_ray, make_token
 from runtime.settings import Settings
 
 LOCAL = "local"
@@ -115,9 +116,12 @@ class RayConnection:
             ray_constants.RAY_DISABLE_FAILURE_SIGNAL_HANDLER = True
         try:
             hide_noise()
+            if is_own:
+                make_token()
             with light_ray() if is_own else nullcontext():
                 ray.init(
                     address=address,
+                    _temp_dir=folder_of_ray() if is_own else None,
                     namespace=settings.namespace,
                     num_cpus=settings.num_cpus if is_own else None,
                     include_dashboard=False if is_own else None,

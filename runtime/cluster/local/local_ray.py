@@ -22,6 +22,7 @@ from ray._private import services
 from ray._private.node import Node
 
 from runtime.cluster.local import agent_start, worker_forks, worker_start
+from runtime.private_files import opener
 
 REGISTERED_S = 5.0
 """How long to wait for the raylet before that is left to Ray."""
@@ -100,7 +101,7 @@ def start_forks(node: Any, start_process: Callable[..., Any]) -> None:
         # The environment that the raylet gives its workers: among others, Ray gives only its own processes another allocator.
         command = ["env", "-u", "LD_PRELOAD", "SPT_NOENV=1", sys.executable, worker_forks.__file__]
         arguments = [worker_start.address_of_forks(node.raylet_socket_name), str(raylet.process.pid)]
-        with open(os.path.join(node.get_logs_dir_path(), "forks.log"), "a") as log:
+        with open(os.path.join(node.get_logs_dir_path(), "forks.log"), "a", opener=opener) as log:
             started = start_process(
                 command + arguments,
                 FORKS,

@@ -6,9 +6,9 @@ for `worker_start`, which the raylet runs for each worker: that says what the wo
 and shares the memory of all that is imported with the other forks. A raylet knows its worker by the ID among the arguments, and
 the worker's process by what it says of itself when it registers.
 
-A worker starts as usual where this program is not there, does not answer, or has another environment: Ray reads variables when it
-is imported. One of these is the worker's job, so a fork begins as a worker for any job, as those do that a raylet starts before
-there is a job.
+A worker starts as usual where this program is not there, does not answer, belongs to another user, or has another environment:
+Ray reads variables when it is imported. Only a hash of them is sent. One of the variables is the worker's job, so a fork begins
+as a worker for any job, as those do that a raylet starts before there is a job.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ STANDARD_FILES = (0, 1, 2)
 FORKED = b"f"
 GO_ON = b"g"
 
-_CREDENTIALS = struct.Struct("3i")
-
 
 class Request(NamedTuple):
     """A worker that is to be forked.
@@ -54,7 +52,8 @@ class Request(NamedTuple):
         files: the worker's standard input, output and error.
         file: its program.
         arguments: for the program.
-        environment: its variables.
+        environment: a hash of its variables, see `digest_of`.
+        job: the one variable that may be another one.
         folder: where it works.
         oom_score: how soon the system may end it when memory is short, as in /proc/self/oom_score_adj.
     """
@@ -63,7 +62,8 @@ class Request(NamedTuple):
     files: Sequence[int]
     file: str
     arguments: Sequence[str]
-    environment: Mapping[str, str]
+    environment: str
+    job: str | None
     folder: str
     oom_score: str
 
@@ -76,9 +76,11 @@ def request_from(sender: socket.socket) -> Iterator[Request]:
         OSError: the sender has gone, is too slow, or belongs to another user.
         ValueError, TypeError, struct.error: it is no request.
     """
+    # Its package imports Ray: not before there is a socket on which requests wait.
+    from runtime.cluster.local.worker_start import user_of
+
     sender.settimeout(REQUEST_S)
-    _, user, _ = _CREDENTIALS.unpack(sender.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-    if user != os.geteuid():
+    if (user := user_of(sender)) != os.geteuid():
         raise PermissionError(f"a program of user {user}")
     head, files, _, _ = socket.recv_fds(sender, SIZE.size, len(STANDARD_FILES))
     try:
@@ -100,6 +102,9 @@ def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) 
     Returns:
         In a fork, what it is to become. In this program None, when the raylet has ended.
     """
+    from runtime.cluster.local.worker_start import digest_of
+
+    digest = digest_of(environment)
     while True:
         ready, _, _ = select.select([listener.fileno(), raylet], [], [])
         if raylet in ready:
@@ -107,9 +112,8 @@ def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) 
         sender, _ = listener.accept()
         # What is wrong with a request is its sender's: it starts the worker itself.
         with suppress(OSError, ValueError, TypeError, struct.error), request_from(sender) as request:
-            differing = dict(request.environment.items() ^ environment.items()).keys() - {JOB}
-            if differing:
-                print("no fork for another environment:", *sorted(differing), flush=True)
+            if request.environment != digest:
+                print("no fork for another environment", flush=True)
             elif os.fork() == 0:
                 return request._replace(files=[os.dup(each) for each in request.files])
         sender.close()
@@ -134,7 +138,7 @@ def become(request: Request) -> None:
         os.close(given)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write(request.oom_score)
-    os.environ[JOB] = request.environment.get(JOB, ANY_JOB)
+    os.environ[JOB] = request.job or ANY_JOB
     os.chdir(request.folder)
     sys.path.insert(0, os.path.dirname(request.file))
     sys.argv = [request.file, *request.arguments]
@@ -161,8 +165,10 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.disable()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        # Made here: a folder that is there already is not entered.
+        os.mkdir(os.path.dirname(path), 0o700)
         # Requests wait from when the name is there, as long as the imports take.
-        listener.bind(unseen := f"{path}.new")
+        listener.bind(unseen := os.path.join(os.path.dirname(path), "n"))
         listener.listen(128)
         os.rename(unseen, path)
         raylet = os.pidfd_open(int(process_id))

@@ -7,8 +7,7 @@ can be made they go over Ray.
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -24,6 +23,9 @@ from runtime.cluster.transport.direct.server import Server, ServerStatistics
 from runtime.cluster.transport.link import Handle, RayLink
 from runtime.cluster.transport.peer import DirectLink, Peer
 from runtime.cluster.transport.tls import ray_tls
+from runtime.private_files import temporary_folder
+
+_log = logging.getLogger(__name__)
 
 Transport = Literal["direct", "ray"]
 """How messages travel."""
@@ -152,14 +154,13 @@ class Listener:
         if self._options.transport == "ray":
             return None
         if self._starting is None:
-            folder = Path(tempfile.gettempdir()) / f"raygrove-{os.getuid()}"
             host = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
             tls = ray_tls()
             self._server = Server(
                 self._handler,
                 self._options.secret,
                 _node(),
-                folder,
+                _folder(),
                 host,
                 self._options.ports,
                 tls.server if tls is not None else None,
@@ -175,6 +176,15 @@ class Listener:
         """Listen no more. A process that ends, or is killed, need not do it."""
         if self._server is not None:
             await self._server.close()
+
+
+def _folder() -> Path | None:
+    """Where Unix sockets are; None where there can be none, and processes of this node come over TCP as all others do."""
+    try:
+        return temporary_folder()
+    except OSError as error:
+        _log.warning("no folder for Unix sockets can be made, and messages of this node's processes go over TCP: %s", error)
+        return None
 
 
 def _node() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from actors.errors import NotEncodableError, RaygroveError, RequestError
 from actors.messages.codec import plain
 from actors.messages.protocol.outcomes import Paused
 from runtime.driver.scripts.results import MapResult
+from runtime.private_files import opener
 
 STANDARD_OUTPUT = "-"
 
@@ -43,7 +45,7 @@ class ResultsFile:
         """Note what is answered, and drop the lines of inputs that are tried again, and one that was cut off."""
         kept = path.with_name(f"{path.name}.part")
         is_whole = True
-        with path.open("rb") as file, kept.open("wb") as part:
+        with path.open("rb") as file, open(kept, "wb", opener=opener) as part:
             for line in file:
                 if not line.strip():
                     continue
@@ -59,6 +61,8 @@ class ResultsFile:
         if is_whole:
             kept.unlink()
         else:
+            # The file is the user's: it stays as open, or as closed, as it is.
+            shutil.copymode(path, kept)
             os.replace(kept, path)
 
     @contextmanager
@@ -68,7 +72,7 @@ class ResultsFile:
             yield sys.stdout
             return
         try:
-            file = Path(self._name).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115
+            file = open(self._name, "a", encoding="utf-8", buffering=1, opener=opener)  # noqa: SIM115
         except OSError as error:
             raise RequestError(f"{self._name!r} cannot be written: {error.strerror}") from None
         with file:

@@ -189,6 +189,8 @@ class Database:
             self._file.check()
         if self._connection is None:
             self._may_write = self._file is None or not self._file.path.exists() or self._file.may_be_written
+            if self._file is not None:
+                self._file.make()
             self._connection = self._engine.connect()
             if self._file is not None:
                 self._file.note_connected()

@@ -14,6 +14,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from actors.errors import StoreError
+from runtime.private_files import make_file, make_folder
 
 _Identity = tuple[int, int]
 """The device and the inode of a file."""
@@ -56,7 +57,7 @@ class SqliteFile:
         self._identity = self._log_identity = None
         if self.path.is_dir():
             raise StoreError(f"{self._store}: {str(self.path)!r} is a folder: name a file")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         if self.path.exists():
             if not _may(self.path, os.R_OK):
                 raise StoreError(f"{self._store}: this account may not read {str(self.path)!r}")
@@ -65,6 +66,11 @@ class SqliteFile:
                 f"{self._store}: {str(self.path)!r} is gone, and its write-ahead log {self._log.name!r} is still there: put both "
                 "back together, or delete the log as well to begin with an empty store"
             )
+
+    def make(self) -> None:
+        """Make the file if it is missing: only this user may read it. SQLite gives the files beside it the same mode."""
+        if not self.path.exists():
+            make_file(self.path)
 
     @property
     def may_be_written(self) -> bool:

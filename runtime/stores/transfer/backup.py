@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from actors.errors import StoreError
+from runtime.private_files import make_folder, opener
 from runtime.stores.sql.database import Database
 
 
@@ -45,16 +46,19 @@ def back_up(database: Database, target: Path) -> bool:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A draft of a file, which gets its name when the block ends, and is deleted when the block raises.
+    """A draft of a file for this user only, which gets its name when the block ends, and is deleted when the block raises.
 
     Raises:
         StoreError: the file is there already.
     """
     if path.exists():
         raise StoreError(f"{str(path)!r} is there already: choose another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        draft.unlink(missing_ok=True)
+        with open(draft, "x", opener=opener):
+            pass
         yield draft
         with draft.open("rb") as file:
             os.fsync(file.fileno())

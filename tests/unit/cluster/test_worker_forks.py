@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +18,7 @@ import pytest
 import ray
 
 from runtime.cluster.local import worker_forks, worker_start
+from tests.support.other_user import NEEDS_ROOT, USER, folder_of_all, program, run_as_other
 from tests.support.polling import until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks are made on Linux only")
@@ -88,14 +92,21 @@ def environment(added: dict[str, str]) -> dict[str, str]:
 @pytest.fixture
 def forks(tmp_path: Path) -> Iterator[Forks]:
     """The program, as it runs beside a raylet."""
+    with forks_in(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def forks_in(folder: Path) -> Iterator[Forks]:
+    """The program, with the raylet's socket in that folder."""
     raylet = subprocess.Popen(["sleep", "600"])
-    raylet_socket = str(tmp_path / "raylet")
+    raylet_socket = str(folder / "raylet")
     path = worker_start.address_of_forks(raylet_socket)
     program = subprocess.Popen([sys.executable, worker_forks.__file__, path, str(raylet.pid)], env=environment({}))
-    (tmp_path / "worker.py").write_text(WORKER)
+    (folder / "worker.py").write_text(WORKER)
     try:
         until(lambda: os.path.exists(path))
-        yield Forks(program, raylet, raylet_socket, tmp_path / "worker.py")
+        yield Forks(program, raylet, raylet_socket, folder / "worker.py")
     finally:
         for process in (program, raylet):
             process.kill()
@@ -139,6 +150,7 @@ def test_without_the_program_there_is_no_fork(tmp_path: Path) -> None:
     assert start(str(tmp_path / "raylet"), tmp_path / "worker.py").returncode == NOT_FORKED
     # Its socket stays where it was when it ends.
     left = socket.socket(socket.AF_UNIX)
+    Path(worker_start.folder_of_forks(str(tmp_path / "raylet"))).mkdir(mode=0o700)
     left.bind(worker_start.address_of_forks(str(tmp_path / "raylet")))
     left.close()
     assert start(str(tmp_path / "raylet"), tmp_path / "worker.py").returncode == NOT_FORKED
@@ -166,10 +178,11 @@ def send(connection: socket.socket, request: Any, files: Sequence[int] = (0, 1, 
 def test_a_fork_that_is_not_let_go_on_does_nothing(forks: Forks) -> None:
     mark = forks.worker.with_name("mark")
     forks.worker.write_text(f"open({str(mark)!r}, 'w')")
-    request = {
+    request: dict[str, Any] = {
         "file": str(forks.worker),
         "arguments": [],
-        "environment": environment({}),
+        "environment": worker_start.digest_of(environment({})),
+        "job": None,
         "folder": "/",
         "oom_score": "0",
     }
@@ -197,6 +210,72 @@ def test_what_is_no_request_is_refused_and_others_are_not(forks: Forks, request_
         assert [each.recv(1) for each in (silent, wrong, short)] == [b"", b"", b""]
     assert forks.start().returncode == 0
     assert files_of(forks.program.pid) <= before + 1
+
+
+LISTENER = """
+path, mode, owner = sys.argv[1], int(sys.argv[2], 8), int(sys.argv[3])
+folder = os.path.dirname(path)
+os.mkdir(folder)
+os.chmod(folder, mode)
+os.chown(folder, owner, -1)
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(path)
+    become_other()
+    listener.listen()
+    print("listens", flush=True)
+    connection, _ = listener.accept()
+    print(connection.recv(1 << 20).decode(), flush=True)
+"""
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize(("mode", "owner"), [("0700", USER), ("0777", USER), ("0777", 0), ("0700", 0)])
+def test_a_program_of_another_user_is_sent_nothing(mode: str, owner: int) -> None:
+    with folder_of_all() as folder:
+        raylet_socket = str(folder / "raylet")
+        path = worker_start.address_of_forks(raylet_socket)
+        with subprocess.Popen(program(LISTENER, path, mode, str(owner)), stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "listens\n"
+            started = start(raylet_socket, folder / "worker.py", variables={"OPENAI_API_KEY": "sk-secret"})
+            assert started.returncode == NOT_FORKED
+            with suppress(ConnectionRefusedError), socket.socket(socket.AF_UNIX) as last:
+                # Brings it to its end where nothing has come.
+                last.connect(path)
+            assert other.stdout.read() == "\n"
+
+
+def test_no_variable_is_sent_to_the_program(tmp_path: Path) -> None:
+    path = worker_start.address_of_forks(str(tmp_path / "raylet"))
+    Path(path).parent.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as pool:
+        listener.bind(path)
+        listener.listen()
+        started = pool.submit(start, str(tmp_path / "raylet"), tmp_path / "worker.py", (), {"OPENAI_API_KEY": "sk-secret"})
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rb") as stream:
+            (size,) = worker_forks.SIZE.unpack(stream.read(worker_forks.SIZE.size))
+            request: bytes = stream.read(size)
+        assert started.result().returncode == NOT_FORKED
+    assert b"sk-secret" not in request
+    assert b"OPENAI_API_KEY" not in request
+    assert json.loads(request)["job"] == "01000000"
+
+
+@NEEDS_ROOT
+def test_another_user_gets_no_fork() -> None:
+    with folder_of_all() as folder, forks_in(folder) as forks:
+        path = worker_start.address_of_forks(forks.raylet_socket)
+        asks = "with socket.socket(socket.AF_UNIX) as asking: asking.connect(sys.argv[1]); print(asking.recv(1))"
+        # Its folder keeps others out, and so do the credentials of a program that is in it.
+        assert "PermissionError" in run_as_other(f"try:\n {asks}\nexcept OSError as error: print(repr(error))", path)
+        os.chmod(os.path.dirname(path), 0o777)
+        os.chmod(path, 0o777)
+        assert run_as_other(asks, path) == "b''\n"
+
+
+def test_only_its_owner_may_enter_the_folder_of_the_program(forks: Forks) -> None:
+    assert stat.S_IMODE(os.stat(worker_start.folder_of_forks(forks.raylet_socket)).st_mode) == 0o700
 
 
 @ray.remote(num_cpus=0)

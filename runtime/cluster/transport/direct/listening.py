@@ -95,6 +95,7 @@ def make_private(folder: Path) -> None:
 
     Raises:
         ClusterError: it is there and belongs to another user, others may enter it, or it is no folder.
+        OSError: it cannot be made.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -103,7 +104,12 @@ def make_private(folder: Path) -> None:
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode):
             raise ClusterError(f"{folder} is no folder: direct connections need one of their own") from None
-        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        if found.st_uid != os.geteuid():
+            raise ClusterError(
+                f"{folder} belongs to user {found.st_uid}, and this process is of user {os.geteuid()}: "
+                "direct connections need a folder of its own"
+            ) from None
+        if stat.S_IMODE(found.st_mode) & 0o077:
             raise ClusterError(f"{folder} is open to others: direct connections need a folder of mode 0700") from None
 
 

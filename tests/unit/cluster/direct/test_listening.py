@@ -75,7 +75,7 @@ def test_a_folder_that_others_may_enter_is_refused(direct: DirectFixture, mode: 
 def test_a_folder_of_another_user_is_refused(direct: DirectFixture) -> None:
     direct.folder.mkdir(mode=0o700)
     os.chown(direct.folder, 12345, 12345)
-    with pytest.raises(ClusterError, match="is open to others"):
+    with pytest.raises(ClusterError, match="belongs to user 12345, and this process is of user 0"):
         listen_unix(direct.folder, "s")
 
 

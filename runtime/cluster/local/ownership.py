@@ -1,0 +1,58 @@
+"""Keeps other users of the machine out of a local Ray: a folder that only its owner may enter, a token that only it may read.
+
+Ray itself lets every user change its folders of logs and sockets, and write its token with the modes that files have by default.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from runtime.private_files import make_folder, opener, temporary_folder
+
+RAY_FOLDER = "RAY_TMPDIR"
+"""Environment variable: where a user has Ray put its folder."""
+
+MAX_FOLDER_BYTES = 107 - len("/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store")
+"""The longest name of Ray's folder: the path of a Unix socket has at most 107 bytes."""
+
+MODE = "RAY_AUTH_MODE"
+TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""Environment variables: where a user has put a token."""
+
+
+def folder_of_ray() -> str | None:
+    """The folder of a local Ray, in one that only this user may enter; None where Ray chooses one."""
+    if os.environ.get(RAY_FOLDER):
+        return None
+    try:
+        folder = str(temporary_folder() / "ray")
+    except OSError:
+        # Ray says it of its own folder as well, and better.
+        return None
+    return folder if len(os.fsencode(folder)) <= MAX_FOLDER_BYTES else None
+
+
+def token_file() -> Path:
+    """Where Ray looks for its token, and writes one for a local Ray."""
+    return Path.home() / ".ray" / "auth_token"
+
+
+def make_token() -> None:
+    """Make the token of local Rays, for this user only, where Ray would make one that others may read. Errors are left to Ray."""
+    if os.environ.get(MODE, "token").lower() != "token" or any(os.environ.get(name) for name in TOKENS):
+        return
+    with suppress(OSError, RuntimeError):
+        path = token_file()
+        if path.exists():
+            return
+        make_folder(path.parent)
+        draft = path.with_name(f".auth_token.{os.getpid()}")
+        try:
+            with open(draft, "x", opener=opener) as file:
+                file.write(secrets.token_hex(32))
+            os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
