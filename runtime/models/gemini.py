@@ -91,7 +91,7 @@ class Gemini(ServiceModel["Client"]):
         config = generate_config(request, model=model, vertex=client.vertexai)
         async with aclosing(call_service(client, model, config, stream)) as chunks:
             async for chunk in chunks:
-                yield from_response(chunk)
+                yield from_response(chunk, is_whole=not stream)
 
     def failure(self, model: str, error: Exception) -> ModelError | None:
         """What an exception of the client means."""

@@ -197,11 +197,12 @@ def _validated(config: JsonObject, model: str) -> dict[str, Any]:
     return {name: getattr(checked, name) for name in checked.model_fields_set}
 
 
-def from_response(response: types.GenerateContentResponse) -> LlmResponse:
+def from_response(response: types.GenerateContentResponse, *, is_whole: bool = False) -> LlmResponse:
     """The service's response as a model response.
 
     Args:
         response: a whole response, or one chunk of a stream.
+        is_whole: the response came in one, so that one with a content is complete without a finish reason as well.
 
     Returns:
         The first candidate's content and finish reason, and the usage. Without content, `error_code` is the reason that the
@@ -218,10 +219,12 @@ def from_response(response: types.GenerateContentResponse) -> LlmResponse:
         return LlmResponse(error_code=code, error_message=message, usage=usage)
     candidate = response.candidates[0]
     content = Content.from_genai(candidate.content) if candidate.content is not None else None
+    content = None if content is None or content.is_empty() else content
+    reason = candidate.finish_reason.value if candidate.finish_reason is not None else None
     return with_error_code(
         LlmResponse(
-            content=None if content is None or content.is_empty() else content,
-            finish_reason=candidate.finish_reason.value if candidate.finish_reason is not None else None,
+            content=content,
+            finish_reason="STOP" if reason is None and is_whole and content is not None else reason,
             error_message=candidate.finish_message,
             usage=usage,
             grounding_metadata=_json(candidate.grounding_metadata),

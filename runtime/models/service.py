@@ -14,16 +14,16 @@ from contextlib import aclosing
 from copy import copy
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
+from actors.errors import ModelConfigurationError, ModelError
 from actors.messages.model import LlmRequest, LlmResponse
-from actors.rules.capacity.rate_limiter import RETRYABLE
-from runtime.models.failures import broken_off, in_words, own_error
+from runtime.models.attempt import Attempt
+from runtime.models.failures import in_words, own_error
 from runtime.models.retries import RetryPolicy
-from runtime.models.streaming import Aggregate, with_error_code
 
 Client = TypeVar("Client")
 Self = TypeVar("Self", bound="ServiceModel[Any]")
@@ -38,8 +38,8 @@ class ServiceModel(ABC, Generic[Client]):
     Args:
         model: the model's name, as the service takes it; `LlmRequest.model` overrides it.
         api_key: the key; without it the environment of the process has it, under one of `key_variables`.
-        retries: how often a call is repeated after statuses 429, 500, 502, 503, 504, 529 and lost connections, as long as no part
-            of the response has come.
+        retries: how often a call is repeated after statuses 429, 500, 502, 503, 504, 529, lost connections and answers that were
+            cut off, as long as no part of the response was shown.
         timeout_s: a service that is silent for this long counts as lost. None waits as long as the connection lives.
         retry_initial_delay_s: seconds before the first repetition, doubled for each further one, with jitter; Retry-After of the
             service overrides it.
@@ -48,7 +48,7 @@ class ServiceModel(ABC, Generic[Client]):
         key_variables: environment variables, of which one must hold a key. Without any the service needs none.
         sdk: the module that `connect` imports, which takes long to load; "" without one.
         extra: what `pip install` needs for that module.
-        names_its_end: the last piece of each stream has a finish reason, so that a stream without one was cut off.
+        names_its_end: the last piece of each answer has a finish reason, so that an answer without one was cut off.
     """
 
     key_variables: tuple[str, ...] = ()
@@ -172,61 +172,35 @@ class ServiceModel(ABC, Generic[Client]):
 
         Raises:
             ModelConfigurationError: no key, no package, or a setting that the client refuses.
-            ModelServiceError: the service refused, or was not reached, after all retries.
-            ModelResponseError: the stream was cut off, or the response has no valid form.
+            ModelServiceError: the service refused, or was not reached, or its answer was cut off, after all retries.
+            ModelResponseError: the stream was cut off after a part of it was shown, or the response has no valid form.
         """
         model = request.model or self.model
         connection = self._connection()
         client = await self._client(connection, model)
-        answer = Aggregate()
         connection.calls += 1
         try:
-            async with aclosing(self._pieces(client, request, model, stream)) as pieces:
-                async for piece in pieces:
-                    answer.add(piece)
-                    if stream and piece.content is not None:
-                        yield msgspec.structs.replace(piece, partial=True, error_code=None, error_message=None)
+            for number in count(1):
+                attempt = Attempt(model, is_shown=stream, names_its_end=self.names_its_end)
+                try:
+                    async with aclosing(_generator(self.call(client, request, stream=stream))) as pieces:
+                        async for piece in pieces:
+                            if (partial := attempt.add(piece)) is not None:
+                                yield partial
+                    attempt.check_end()
+                    break
+                except Exception as error:
+                    # The client of a service may raise anything: only its subclass here knows what that means.
+                    failure = error if isinstance(error, ModelError) else self.failure(model, error)
+                    if attempt.is_whole_despite(failure):
+                        break
+                    delay_s = attempt.delay_s(self._retries, number, failure)
+                    if delay_s is None:
+                        raise attempt.error(error, failure) from error
+                await asyncio.sleep(delay_s)
         finally:
             connection.calls -= 1
-        if stream and self.names_its_end and not answer.is_whole():
-            raise ModelResponseError(model, "the stream ended before the model did (no finish reason came)")
-        whole = answer.response() if answer.pieces > 1 or stream else with_error_code(piece)
-        if not stream and whole.content is None and not answer.is_whole():
-            raise ModelResponseError(model, "it holds neither a content nor a reason for having none")
-        yield whole
-
-    async def _pieces(self, client: Client, request: LlmRequest, model: str, stream: bool) -> AsyncGenerator[LlmResponse, None]:
-        """The pieces of the first attempt that gets any; attempts that fail earlier are repeated as the policy says."""
-        attempt, has_begun, has_ended = 0, False, False
-        while True:
-            try:
-                async with aclosing(_generator(self.call(client, request, stream=stream))) as pieces:
-                    async for piece in pieces:
-                        has_begun = True
-                        has_ended = has_ended or piece.finish_reason is not None
-                        yield piece
-                if not has_begun:
-                    raise ConnectionError("the answer ended before it began")
-                return
-            except Exception as error:
-                # The client of a service may raise anything: only its subclass here knows what that means.
-                failure = error if isinstance(error, ModelError) else self.failure(model, error)
-                if failure is None:
-                    raise
-                attempt += 1
-                if has_begun and isinstance(failure, ModelServiceError):
-                    if has_ended:
-                        return
-                    raise broken_off(model, error) from error
-                delay_s = self._delay_s(attempt, failure)
-                if delay_s is None:
-                    raise failure from error
-            await asyncio.sleep(delay_s)
-
-    def _delay_s(self, attempt: int, failure: ModelError) -> float | None:
-        if not isinstance(failure, ModelServiceError) or (failure.code is not None and failure.code not in RETRYABLE):
-            return None
-        return self._retries.delay_s(attempt, failure.retry_after_s)
+        yield attempt.response()
 
     def _connection(self) -> _Connection[Client]:
         loop = asyncio.get_running_loop()

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -26,6 +28,8 @@ from typing import Any, Self, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 Json: TypeAlias = dict[str, Any]
+
+_STREAM_HEAD = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", "Connection": "close"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,15 @@ class HangUp:
     """The connection is closed and nothing said."""
 
 
-Reply: TypeAlias = Json | Failure | Stream | Raw | HangUp
+@dataclass(frozen=True)
+class Cut:
+    """Some bytes, then the end of the connection: an orderly one (FIN), or a reset (RST)."""
+
+    sent: bytes
+    is_reset: bool = False
+
+
+Reply: TypeAlias = Json | Failure | Stream | Raw | HangUp | Cut
 Script: TypeAlias = Iterable[Reply] | Callable[[Request], Reply]
 
 
@@ -191,6 +203,9 @@ class GeminiServer:
         match self._script(request):
             case HangUp():
                 return False
+            case Cut(sent, is_reset):
+                await _cut_off(writer, sent, is_reset=is_reset)
+                return False
             case Failure() as failure:
                 _write(writer, failure.status, self.error_body(failure), failure.headers)
             case Raw(body, content_type):
@@ -204,6 +219,17 @@ class GeminiServer:
             case body:
                 _write(writer, 200, json.dumps(body).encode())
         return True
+
+    def sent_for(self, answer: Json, *, stream: bool) -> bytes:
+        """Every byte of the HTTP response that brings an answer, to be cut somewhere."""
+        if not stream:
+            body = json.dumps(answer, ensure_ascii=False).encode()
+            return _head(200, {"Content-Type": "application/json", "Content-Length": str(len(body))}) + body
+        events = b"".join(_in_http_chunk(self.event(chunk)) for chunk in self.chunks_of(answer))
+        return _head(200, _STREAM_HEAD) + events + self._stream_end()
+
+    def _stream_end(self) -> bytes:
+        return (_in_http_chunk(self.end) if self.end else b"") + b"0\r\n\r\n"
 
     async def _stream(self, stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send a stream, and watch meanwhile whether the client leaves. The connection is not used again."""
@@ -220,18 +246,24 @@ class GeminiServer:
 
     async def _write_stream(self, writer: asyncio.StreamWriter, stream: Stream) -> None:
         """Server-sent events in chunked transfer coding; without the last, empty chunk when the stream is cut off."""
-        head = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", "Connection": "close"}
-        writer.write(_head(200, head))
+        writer.write(_head(200, _STREAM_HEAD))
         for chunk in stream.chunks:
             if stream.gate is not None:
                 await stream.gate.passed()
-            event = self.event(chunk)
-            writer.write(b"%x\r\n%s\r\n" % (len(event), event))
+            writer.write(_in_http_chunk(self.event(chunk)))
             await writer.drain()
         if not stream.cut_off:
-            if self.end:
-                writer.write(b"%x\r\n%s\r\n" % (len(self.end), self.end))
-            writer.write(b"0\r\n\r\n")
+            writer.write(self._stream_end())
+
+
+async def _cut_off(writer: asyncio.StreamWriter, sent: bytes, *, is_reset: bool) -> None:
+    """Send these bytes, and end the connection."""
+    writer.write(sent)
+    await writer.drain()
+    if is_reset:
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
 
 
 def _in_turn(script: Iterable[Reply]) -> Callable[[Request], Reply]:
@@ -262,6 +294,10 @@ def _error_body(failure: Failure) -> bytes:
 def _write(writer: asyncio.StreamWriter, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
     head = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
     writer.write(_head(status, head) + body)
+
+
+def _in_http_chunk(sent: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(sent), sent)
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:
