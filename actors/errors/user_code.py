@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 MAX_ERROR_TEXT = 4_000
@@ -78,11 +79,15 @@ async def in_thread(function: Callable[..., T], /, *unnamed: object, **arguments
     """
 
     def call() -> T | _Raised:
+        this = ThreadCall()
+        _thread_call.set(this)
         # An asyncio future refuses a StopIteration, and its awaiter would wait for ever: so errors come out as values.
         try:
             return function(*unnamed, **arguments)
         except BaseException as error:
             return _Raised(error)
+        finally:
+            this.returned()
 
     result = await asyncio.to_thread(call)
     if isinstance(result, _Raised):
@@ -92,3 +97,34 @@ async def in_thread(function: Callable[..., T], /, *unnamed: object, **arguments
 
 class _Raised(NamedTuple):
     error: BaseException
+
+
+class ThreadCall:
+    """A call that `in_thread` makes, for what it holds until it returns."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self._releases: list[Callable[[], None]] | None = []
+
+    def on_return(self, release: Callable[[], None]) -> bool:
+        """Have a function called when the call returns. False: it has returned already."""
+        if self._releases is None:
+            return False
+        self._releases.append(release)
+        return True
+
+    def returned(self) -> None:
+        """Release what the call holds."""
+        releases, self._releases = self._releases or [], None
+        for release in releases:
+            release()
+
+
+_thread_call: ContextVar[ThreadCall | None] = ContextVar("_thread_call", default=None)
+
+
+def call_of_thread() -> ThreadCall | None:
+    """The call of `in_thread` in which this code runs; None for code of the event loop, and of threads that users start."""
+    call = _thread_call.get()
+    # Whatever a thread hands to a loop, or to another thread, may run with the variables of the first.
+    return call if call is not None and call.thread == threading.get_ident() else None

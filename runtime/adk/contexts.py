@@ -22,12 +22,13 @@ from pydantic import PrivateAttr
 
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.context import ReadonlyContext as OwnReadonlyContext
+from actors.definitions.tools.state import State
 from actors.errors import DefinitionError, RequestError
 from actors.messages.event import Event
 from actors.messages.llm.lazy_list import LazyList
 from runtime.adk.contents import adk_event, genai_content
 from runtime.adk.services import Artifacts, Memory, Sessions
-from runtime.adk.state import StateCopy
+from runtime.adk.state import LiveState, StateCopy
 
 _RUN_CONFIG = RunConfig()
 """Copied for each context, which takes a tenth of the time of making one."""
@@ -166,7 +167,8 @@ def invocation_context(
         events: the session's events, oldest first; None: they are read when user code looks at them.
     """
     session = RunSession(ours, app_name)
-    session.state = StateCopy(ours.state if state is None else state)
+    given = ours.state if state is None else state
+    session.state = LiveState(given) if isinstance(given, State) else StateCopy(given)
     if events is not None:
         session.events = LazyList(events, Event, adk_event)
     return InvocationContext(
@@ -216,8 +218,11 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
         return
     actions = context.actions
     carry_state(context._invocation_context, ours)
+    written = ours.actions.state_delta
     for key, value in actions.state_delta.items():
-        ours.state[key] = value
+        # Most of it is there already, and another call of the response may have written the key since.
+        if key not in written or written[key] != value:
+            ours.state[key] = value
     # What ADK's own code has asked for, past the methods of the context.
     if actions.requested_auth_configs:
         _refuse("request_credential", "give the tool its credentials by configuration")

@@ -6,6 +6,9 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from actors.definitions.tools.state import State
+from actors.errors import NotEncodableError
+
 _MISSING = object()
 
 
@@ -125,3 +128,70 @@ class StateCopy(dict[str, Any]):
         """Remove all keys."""
         for key in list(self):
             del self[key]
+
+
+class LiveState(StateCopy):
+    """The state of a callback or a call, over raygrove's: what is written is seen at once by other calls of the same response.
+
+    Args:
+        state: raygrove's, which takes what is written.
+    """
+
+    def __init__(self, state: State) -> None:
+        # What reads the dictionary past its methods, such as pydantic, finds the state as it is stored.
+        super().__init__(state.stored)
+        self._live = state
+        self._removed: set[str] = set()
+        # What cannot be stored: it may be gone again when the call is over.
+        self._unstorable: dict[str, Any] = {}
+
+    def changes(self) -> dict[str, Any]:
+        """What raygrove's state did not take."""
+        return dict(self._unstorable)
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._unstorable:
+            return self._unstorable[key]
+        if key in self._removed:
+            raise KeyError(key)
+        return self._live[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._removed.discard(key)
+        self._unstorable.pop(key, None)
+        try:
+            self._live[key] = value
+        except NotEncodableError:
+            self._unstorable[key] = value
+        dict.__setitem__(self, key, value)
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._unstorable.pop(key, None)
+        if key in self._live:
+            del self._live[key]
+        self._removed.add(key)
+        dict.pop(self, key, None)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._unstorable or (key not in self._removed and key in self._live)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([key for key in dict.fromkeys([*self._live, *self._unstorable]) if key in self])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __eq__(self, other: object) -> bool:
+        return self.copy() == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def keys(self) -> Any:
+        """All keys."""
+        return dict.fromkeys(self).keys()
+
+    def __repr__(self) -> str:
+        return repr(self.copy())

@@ -95,7 +95,7 @@ def test_callbacks_around_a_tool_replace_the_call_its_result_and_its_error(deplo
         assert failed == {"excuse": "fail: kaput"}
         assert "order" in wrong["excuse"]
         assert "look_up" in unknown["excuse"]
-        assert answered.actions.state_delta == {"seen": 1}
+        assert answered.actions.state_delta == {"seen": 2}
 
 
 AROUND = {

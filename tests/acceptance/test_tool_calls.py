@@ -7,7 +7,7 @@ from typing import Any
 
 from actors import LlmAgent, exit_loop
 from actors.testing import ScriptedModel
-from tests.support.conversation_tools import Rendezvous, fail, look_up, numbers, put, put_nonsense
+from tests.support.conversation_tools import Rendezvous, add, add_later, fail, look_up, numbers, put, put_nonsense
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
@@ -61,6 +61,19 @@ def test_what_a_tool_did_wrong_or_was_given_wrongly_is_told_to_the_model(deploy:
         assert all(word in error for word in words), error
     assert told_back[-1] == {"result": "ok"}
     assert state == {"k": [1, None]}
+
+
+def test_the_calls_of_one_response_have_one_state(deploy: Deploy) -> None:
+    items = ["a", "b", "c", "d"]
+    in_threads, state = answers(deploy, [add], *({"call": "add", "args": {"item": item}} for item in items))
+    assert sorted(state["cart"]) == sorted(state["log"]) == items
+    assert sorted(len(response["result"]) for response in in_threads) == [1, 2, 3, 4]
+
+
+def test_the_calls_of_one_response_have_one_state_on_an_event_loop_too(deploy: Deploy) -> None:
+    on_loop, state = answers(deploy, [add_later], *({"call": "add_later", "args": {"item": item}} for item in "ab"))
+    assert state == {"cart": ["a", "b"], "log": ["a", "b"]}
+    assert on_loop == [{"result": ["a"]}, {"result": ["a", "b"]}]
 
 
 def test_the_model_can_ask_for_a_tool_that_does_not_exist_where_there_are_none(deploy: Deploy) -> None:

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 class Scripted(BaseLlm):  # type: ignore[misc]
     """A model without a network: its n-th step comes after the n-th tool response. It may show what it was sent.
 
-    A step is a text, a call as (name, args), or "show:…" for a part of the request.
+    A step is a text, a call as (name, args), a list of calls, or "show:…" for a part of the request.
     """
 
     model: str = "scripted"
@@ -34,6 +34,10 @@ class Scripted(BaseLlm):  # type: ignore[misc]
         step = self.steps[min(len(responses), len(self.steps) - 1)]
         if self.log:
             noted(self.log, f"model {len(responses)}")
+        if isinstance(step, list):
+            calls = [types.Part(function_call=types.FunctionCall(name=name, args=args)) for name, args in step]
+            yield LlmResponse(content=types.Content(role="model", parts=calls))
+            return
         if isinstance(step, tuple):
             part = types.Part(function_call=types.FunctionCall(name=step[0], args=step[1]))
         else:

@@ -81,6 +81,21 @@ def shows(tool_context: Any) -> dict[str, str]:
     return {"shown": "yes"}
 
 
+async def adds(item: str, tool_context: Any) -> list[str]:
+    """Add an item to what the other calls have added."""
+    await asyncio.sleep(0)
+    state = tool_context.state
+    state["cart"] = [*state.get("cart", []), item]
+    state["in place"] = state.get("in place") or []
+    state["in place"].append(item)
+    return list(state["cart"])
+
+
+def counts(tool_context: Any) -> None:
+    """Count this call."""
+    tool_context.state["count"] = tool_context.state.get("count", 0) + 1
+
+
 def lent(a: int) -> int:
     """Can be called as long as a callback appends it."""
     return a + 1
@@ -126,6 +141,8 @@ def edges() -> list[Any]:
         agent("shower", ("shows", {}), "not said", tools=[shows]),
         agent("stays", "not said", before_agent_callback=[nothing_of_agent, no_run], after_agent_callback=no_run),
         agent("prevents", ("returns_list", {}), "show:last", tools=[returns_list], before_tool_callback=no_call),
+        agent("adder", [("adds", {"item": "a"}), ("adds", {"item": "b"})], "", "show:last", tools=[adds]),
+        agent("counter", [("counts", {})] * 3, "", "", "counted", tools=[counts]),
         agent("lender", ("lent", {"a": 1}), "show:last", tools=[returns_list], before_model_callback=lends),
         agent("replaces", "said", after_model_callback=[replaced]),
         SequentialAgent(name="steps", sub_agents=[answer, agent("reads", "show:instruction", instruction="It costs {price}.")]),

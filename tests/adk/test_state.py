@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
-from runtime.adk.state import StateCopy
+from actors.definitions.tools.state import State
+from runtime.adk.state import LiveState, StateCopy
 
 
 def test_it_knows_what_was_changed_and_leaves_the_stored_values_alone() -> None:
@@ -51,3 +52,26 @@ def test_it_is_rebased_on_a_newer_state_with_what_is_not_stored_yet() -> None:
     assert state.changes() == {"a": None}
     with pytest.raises(KeyError):
         state.popitem()
+
+
+def test_over_the_state_of_a_call_it_writes_at_once_and_keeps_what_cannot_be_stored() -> None:
+    stored = {"kept": [1], "old": 1, "list": [1]}
+    ours = State(stored)
+    state = LiveState(ours)
+    state["list"].append(2)
+    state["new"] = "n"
+    state["odd"] = {1}
+    assert state.pop("old") == 1
+    ours["other"] = "by another call"
+    assert state == {"kept": [1], "list": [1, 2], "new": "n", "odd": {1}, "other": "by another call"}
+    assert dict(state) == {**state} == state.copy() == copy.deepcopy(state)
+    assert ("old" in state, "odd" in state, state.get("old"), len(state)) == (False, True, None, 5)
+    assert set(state.keys()) == {"kept", "list", "new", "odd", "other"}
+    ours.record_changes()
+    assert ours.delta == {"list": [1, 2], "new": "n", "old": None, "other": "by another call"}
+    assert state.changes() == {"odd": {1}}
+    del state["odd"]
+    assert state.changes() == {}
+    with pytest.raises(KeyError):
+        del state["odd"]
+    assert stored == {"kept": [1], "old": 1, "list": [1]}

@@ -37,6 +37,23 @@ def put(key: str, value: Any, tool_context: ToolContext) -> str:
     return "ok"
 
 
+@tool
+def add(item: str, tool_context: ToolContext) -> list[str]:
+    """Put an item into the cart."""
+    tool_context.state["cart"] = [*tool_context.state.get("cart", []), item]
+    tool_context.state.setdefault("log", []).append(item)
+    return list(tool_context.state["cart"])
+
+
+@tool
+async def add_later(item: str, tool_context: ToolContext) -> list[str]:
+    """Put an item into the cart, when all others have begun."""
+    await asyncio.sleep(0)
+    tool_context.state["cart"] = [*tool_context.state.get("cart", []), item]
+    tool_context.state.setdefault("log", []).append(item)
+    return list(tool_context.state["cart"])
+
+
 @tool(require_confirmation=True)
 def pay(amount: int, tool_context: ToolContext) -> dict[str, int]:
     """Pay, if the user agrees."""

@@ -14,6 +14,7 @@ from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolContext
+from actors.definitions.tools.state import SharedState
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotEncodableError, TooLargeError
 from actors.errors.suggestions import did_you_mean
@@ -135,6 +136,8 @@ class ToolCalls:
     ) -> list[ToolResult]:
         """Run all calls at the same time. One that needs the user's consent is not run before that is given.
 
+        Each call sees what the others have written into the state so far.
+
         Args:
             inputs: the user's answers to what tools have asked in the middle of calls, by the ids of the calls.
 
@@ -145,13 +148,17 @@ class ToolCalls:
         Raises:
             BaseException: whatever a callback raises.
         """
+        shared = SharedState() if len(calls) > 1 else None
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._result(call, decided, inputs.get(call.id or ""))) for call in calls]
+                tasks = [group.create_task(self._result(call, decided, inputs.get(call.id or ""), shared)) for call in calls]
         except ExceptionGroup as failures:
             # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
             first = failures.exceptions[0]
             raise first.error if isinstance(first, _CallbackFailure) else first from None
+        finally:
+            if shared is not None:
+                shared.end()
         # A tool may cancel the task it runs in: it has no response then, and no other call is concerned.
         results = [
             ToolResult(call, Actions(), {"error": f"{call.name} was cancelled by itself"}) if task.cancelled() else task.result()
@@ -163,16 +170,19 @@ class ToolCalls:
             results[index] = ToolResult(call, Actions(), {"error": error})
         return results
 
-    async def _result(self, call: FunctionCall, decided: Decisions, answered: AnsweredInput | None) -> ToolResult:
+    async def _result(
+        self, call: FunctionCall, decided: Decisions, answered: AnsweredInput | None, shared: SharedState | None
+    ) -> ToolResult:
         try:
-            return await self._checked_result(call, decided, answered)
+            return await self._checked_result(call, decided, answered, Actions(shared))
         except BaseException as error:
             if is_cancellation(error):
                 raise
             raise _CallbackFailure(error) from error
 
-    async def _checked_result(self, call: FunctionCall, decided: Decisions, answered: AnsweredInput | None) -> ToolResult:
-        actions = Actions()
+    async def _checked_result(
+        self, call: FunctionCall, decided: Decisions, answered: AnsweredInput | None, actions: Actions
+    ) -> ToolResult:
         if is_malformed(call):
             given = (call.args or {})[MALFORMED]
             return ToolResult(call, actions, {"error": f"the arguments of {call.name} are no JSON object: {given}"})

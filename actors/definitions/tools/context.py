@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from actors.definitions.tools.mcp.access import NoMcp
-from actors.definitions.tools.state import State
+from actors.definitions.tools.state import SharedState, State, StateOfCall
 from actors.errors import NotEncodableError, UnknownAgentError
 from actors.interfaces.context import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.session import LogAccess, RunSession
@@ -39,11 +39,18 @@ class AnsweredInput(NamedTuple):
 
 
 class Actions:
-    """The actions of an event that is being made. It has attributes of EventActions, which may be set."""
+    """The actions of an event that is being made. It has attributes of EventActions, which may be set.
 
-    def __init__(self) -> None:
+    Args:
+        shared: for one of several calls of a response: the state as all of them see it.
+    """
+
+    def __init__(self, shared: SharedState | None = None) -> None:
+        self._shared = shared
         self._state_delta: StateDelta = {}
         self._states: list[State] = []
+        # The numbers of the newest writes of keys, among those of all calls that share the state.
+        self._writes: dict[str, int] = {}
         self.artifact_delta: dict[str, int] = {}
         self.transfer_to_agent: str | None = None
         self.escalate: bool | None = None
@@ -64,13 +71,21 @@ class Actions:
 
     def state_over(self, base: JsonMapping) -> State:
         """The state before these actions, as a State whose changes become part of them."""
-        state = State(base, self._state_delta)
+        shared, delta = self._shared, self._state_delta
+        state = State(base, delta) if shared is None else StateOfCall(base, delta, shared, self._writes)
         self._states.append(state)
         return state
 
     def merge(self, later: Actions) -> None:
-        """Add the actions of a later call of the same response: booleans are or-ed, otherwise the later value wins."""
-        self.state_delta.update(later.state_delta)
+        """Add the actions of another call of the same response.
+
+        Booleans are or-ed. Of the state the value that was written last wins, otherwise the later call of the response.
+        """
+        for key, value in later.state_delta.items():
+            write = later._writes.get(key, 0)
+            if write >= self._writes.get(key, 0):
+                self._writes[key] = write
+                self.state_delta[key] = value
         self.artifact_delta.update(later.artifact_delta)
         self.transfer_to_agent = later.transfer_to_agent or self.transfer_to_agent
         self.escalate = self.escalate or later.escalate

@@ -1,12 +1,27 @@
-"""Session state as user code reads and writes it."""
+"""Session state as user code reads and writes it, and as the calls of one model response share it.
+
+What one call writes, the others read. Sync tools run in threads, and each reads a value, makes a new one of it and writes that.
+So the first look at the state makes a function the only one that uses it, until the function returns: two calls that add to one
+list both do. A function that never looks at the state waits for none.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Iterator, MutableMapping
+from itertools import count
 
+from actors.errors.user_code import ThreadCall, call_of_thread
 from actors.messages.codec import plain
 from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
 from actors.rules.checks.state_values import check_value
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 30.0
+"""A function waits no longer for another one: the two may wait for each other."""
 
 
 class State(MutableMapping[str, JsonValue]):
@@ -29,6 +44,11 @@ class State(MutableMapping[str, JsonValue]):
         # The lists and dictionaries that were read: as they were, and the copies that were given out.
         self._lent: dict[str, tuple[JsonValue, JsonValue]] = {}
 
+    @property
+    def stored(self) -> JsonMapping:
+        """The state as it was before, without a copy: its values must not be changed."""
+        return self._base
+
     def __getitem__(self, key: str) -> JsonValue:
         if key in self.delta:
             return self.delta[key]
@@ -47,7 +67,7 @@ class State(MutableMapping[str, JsonValue]):
     def __delitem__(self, key: str) -> None:
         if key not in self:
             raise KeyError(key)
-        self.delta[key] = None
+        self[key] = None
 
     def __contains__(self, key: object) -> bool:
         return key in self.delta or key in self._base
@@ -72,3 +92,126 @@ class State(MutableMapping[str, JsonValue]):
         for key, (before, lent) in self._lent.items():
             if key not in self.delta and lent != before:
                 self.delta[key] = lent
+
+
+class SharedState:
+    """What the calls of one response have written and changed.
+
+    Attributes:
+        values: the newest value of each key that a call has written.
+        lent: copies of the lists and dictionaries of the stored state that were read, one for all calls.
+        waiting: how many functions wait until another one returns.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, JsonValue] = {}
+        self.lent: dict[str, JsonValue] = {}
+        self.waiting = 0
+        self._numbers = count(1)
+        self._changed = threading.Condition()
+        self._user: ThreadCall | None = None
+        self._tired: set[ThreadCall] = set()
+        self._is_over = False
+
+    def enter(self) -> None:
+        """Wait until no other function that runs in a thread uses the state; from then on this one does, until it returns.
+
+        Code of an event loop never waits: it is not interrupted by other code of that loop between two awaits.
+        """
+        call = call_of_thread()
+        if call is None or call is self._user or call in self._tired:
+            return
+        with self._changed:
+            self.waiting += 1
+            until_s = time.monotonic() + WAIT_S
+            while self._user is not None and not self._is_over:
+                left_s = until_s - time.monotonic()
+                if left_s <= 0:
+                    logger.warning("a tool has waited %.0f s for the state, which another call of the response uses", WAIT_S)
+                    self._tired.add(call)
+                    break
+                self._changed.wait(left_s)
+            self.waiting -= 1
+            if self._user is None and not self._is_over and call.on_return(self._leave):
+                self._user = call
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._user = None
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """The response is answered: no function has to wait any more."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def write(self, key: str, value: JsonValue) -> int:
+        """Set a key for all calls. Returns the number of the write: a later one has a higher number."""
+        self.values[key] = value
+        return next(self._numbers)
+
+
+class StateOfCall(State):
+    """The state as one of several calls of a response has it: the others see what it writes, and it sees what they write.
+
+    Args:
+        base: the state as it was before the calls.
+        delta: where the changes of this call go.
+        shared: what all the calls have written.
+        writes: where the number of the newest write of each key of `delta` goes.
+    """
+
+    def __init__(self, base: JsonMapping, delta: StateDelta, shared: SharedState, writes: dict[str, int]) -> None:
+        super().__init__(base, delta)
+        self._shared = shared
+        self._writes = writes
+        # The lists and dictionaries that this call has read or written, and copies of them as they were then.
+        self._seen: dict[str, tuple[JsonValue, JsonValue]] = {}
+
+    def __getitem__(self, key: str) -> JsonValue:
+        self._shared.enter()
+        value = self._newest(key)
+        if isinstance(value, dict | list) and (key not in self._seen or self._seen[key][1] is not value):
+            self._seen[key] = (plain(value), value)
+        return value
+
+    def _newest(self, key: str) -> JsonValue:
+        shared = self._shared
+        if key in shared.values:
+            return shared.values[key]
+        if key not in shared.lent:
+            value = self._base[key]
+            if not isinstance(value, dict | list):
+                return value
+            shared.lent[key] = plain(value)
+        return shared.lent[key]
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        check_value(key, value)
+        self._shared.enter()
+        self._write(key, value)
+
+    def _write(self, key: str, value: JsonValue) -> None:
+        self._writes[key] = self._shared.write(key, value)
+        self.delta[key] = value
+        if isinstance(value, dict | list):
+            self._seen[key] = (plain(value), value)
+
+    def __contains__(self, key: object) -> bool:
+        self._shared.enter()
+        return key in self._shared.values or key in self._base
+
+    def __iter__(self) -> Iterator[str]:
+        self._shared.enter()
+        # Other calls may write while this one iterates.
+        return iter(dict.fromkeys([*self._base, *list(self._shared.values)]))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def record_changes(self) -> None:
+        """Take the lists and dictionaries that were changed in place into `delta`, unless another call has replaced them."""
+        for key, (before, value) in list(self._seen.items()):
+            if self._newest(key) is value and value != before:
+                self._write(key, value)
