@@ -20,6 +20,7 @@ from runtime.web.adk.page.files import PageFiles
 from runtime.web.api import agents, artifacts, operators, sessions, turns, users
 from runtime.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.web.auth.principal import Auth
+from runtime.web.bodies import Bodies, BodyLimits
 from runtime.web.guard import Guard
 from runtime.web.openapi import describing
 from runtime.web.operation import Operation, routes
@@ -47,6 +48,7 @@ def app_for(
     adk_paths: bool = True,
     adk_web: bool | str | os.PathLike[str] = False,
     max_body_bytes: int = MAX_BODY_BYTES,
+    body_limits: BodyLimits | None = None,
     max_streams: int = 1_000,
     max_streams_per_user: int = 64,
     keep_alive_s: float = KEEP_ALIVE_S,
@@ -64,6 +66,7 @@ def app_for(
         adk_web: serve the page of `adk web` at `/dev-ui/`, from the google-adk that is installed, or from a folder with its
             files. The page sends no credentials, so it goes with `auth=None` only.
         max_body_bytes: how large the body of a request may be.
+        body_limits: that, how long bodies may take to come, and how much memory all of them may take; in place of the former.
         max_streams: how many streams may be open at once, and requests that wait for the end of a turn.
         max_streams_per_user: the same for one user.
         keep_alive_s: after so many seconds without an event a stream sends a comment.
@@ -79,9 +82,8 @@ def app_for(
     if allowed_hosts is None and not needs_credentials:
         allowed_hosts = LOOPBACK_NAMES
     slots = StreamSlots(max_streams_per_user, max_streams)
-    served = Served(
-        runtimes, auth, slots, run_config=run_config or RunConfig(), max_body_bytes=max_body_bytes, keep_alive_s=keep_alive_s
-    )
+    bodies = Bodies(body_limits or BodyLimits(max_body_bytes))
+    served = Served(runtimes, auth, slots, run_config=run_config or RunConfig(), bodies=bodies, keep_alive_s=keep_alive_s)
     described = describing(OPERATIONS, list(served.runtimes), needs_credentials=needs_credentials)
     adk = list(ADK_OPERATIONS) if adk_paths else []
     if adk_web is not False:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from runtime.driver.runtime import Runtime
 from runtime.web.auth.principal import Principal
+from runtime.web.bodies import Body
 from runtime.web.problems import BadRequestError, HttpError
 from runtime.web.served import Served
 
@@ -34,6 +35,7 @@ class Call:
         self.request = request
         self.served = served
         self.principal = principal
+        self._body = Body(served.bodies, principal.user_id)
 
     @property
     def runtime(self) -> Runtime:
@@ -82,15 +84,12 @@ class Call:
             raise BadRequestError(f"the query is wrong: {error}") from None
 
     async def raw_body(self) -> bytes:
-        """The body. Raises HttpError when it is too large."""
-        limit = self.served.max_body_bytes
-        chunks, size = [], 0
-        async for chunk in self.request.stream():
-            size += len(chunk)
-            if size > limit:
-                raise HttpError(413, f"the body has more than {limit} bytes, which is the limit of this server")
-            chunks.append(chunk)
-        return b"".join(chunks)
+        """The body. Raises HttpError, see `Body.read`."""
+        return await self._body.read(self.request.stream())
+
+    def release(self) -> None:
+        """Let go of what the body takes: the request is answered."""
+        self._body.release()
 
     async def body(self, type: type[T]) -> T:
         """What the body says, which is JSON; nothing stands for `{}`. Raises BadRequestError, HttpError."""

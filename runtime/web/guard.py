@@ -44,7 +44,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         try:
-            self._check(headers)
+            self._check(headers, scope["scheme"])
         except HttpError as error:
             await (await problem_response(Request(scope), error))(scope, receive, send)
             return
@@ -57,13 +57,21 @@ class Guard:
                 return
         await self._app({**scope, "path": _sent_path(scope)}, receive, send)
 
-    def _check(self, headers: Headers) -> None:
+    def _check(self, headers: Headers, scheme: str) -> None:
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy may have read it by the other one (RFC 9112, 6.1).
+            raise HttpError(400, "give Content-Length or Transfer-Encoding, and not both", {"Connection": "close"})
         given = headers.get("host", "")
         host = _host_name(given)
         if host is None or (self._hosts is not None and host not in self._hosts):
             raise HttpError(421, f"this server is not {given!r}: the header Host must name it")
         origin = headers.get("origin")
-        if origin is not None and origin not in self._origins and urlsplit(origin).netloc.lower() != given.lower():
+        if origin is None or origin in self._origins:
+            return
+        # Pages cannot send this header to another site without its leave: it is a proxy's.
+        schemes = {scheme, headers.get("x-forwarded-proto", "").strip().lower()}
+        found = urlsplit(origin)
+        if found.netloc.lower() != given.lower() or found.scheme.lower() not in schemes:
             raise NotAllowedError(f"pages of {origin!r} may not use this server")
 
 

@@ -26,6 +26,9 @@ CLIENT_LEFT = 499
 NOBODY = Principal(user_id="")
 """The principal of operations that need no credentials: it reaches the data of no user."""
 
+CONNECTION = "raygrove.connection"
+"""Where the scope of a request has the connection over which it came, see `runtime.web.connections`."""
+
 OWN_PATHS = "/v1/"
 """Below it a parameter that is not known is refused: it may be a known one that is written wrong."""
 
@@ -84,17 +87,31 @@ class Operation:
 
     async def answer(self, request: Request, served: Served) -> Response:
         """The response to a request. Whatever goes wrong, the client gets a problem, and nothing of a traceback."""
+        call: Call | None = None
         try:
             with called_with(request.headers.get("traceparent", "")):
-                response = await self._respond(Call(request, served, await served.auth(request) if not self.is_open else NOBODY))
+                call = Call(request, served, await self._principal(request, served))
+                response = await self._respond(call)
         except ClientDisconnect:
             response = Response(status_code=CLIENT_LEFT)
         except Exception as error:
             response = await problem_response(request, error)
+        finally:
+            if call is not None:
+                call.release()
         # What users have said is in no cache, unless an operation says otherwise.
         response.headers.setdefault("Cache-Control", "no-store")
         served.requests[f"{self.method} {self.path}", response.status_code] += 1
         return response
+
+    async def _principal(self, request: Request, served: Served) -> Principal:
+        if self.is_open:
+            return NOBODY
+        principal = await served.auth(request)
+        # Where the server is ours: one that runs `app_for` in its own way looks after its connections itself.
+        if (connection := request.scope.get(CONNECTION)) is not None:
+            connection.know()
+        return principal
 
     async def _respond(self, call: Call) -> Response:
         if self.query is None and self.path.startswith(OWN_PATHS):

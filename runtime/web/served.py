@@ -10,6 +10,7 @@ from actors.errors.suggestions import did_you_mean
 from actors.messages.config import RunConfig
 from runtime.driver.runtime import Runtime
 from runtime.web.auth.principal import Auth
+from runtime.web.bodies import Bodies
 from runtime.web.problems import NotFoundError
 from runtime.web.readiness import Readiness
 from runtime.web.streams.slots import StreamSlots
@@ -23,7 +24,7 @@ class Served:
         auth: says on whose behalf a request comes.
         slots: counts open streams.
         run_config: options of turns that clients leave out, and limits that users may not raise.
-        max_body_bytes: how large the body of a request may be.
+        bodies: what the bodies of requests may take.
         keep_alive_s: after so many seconds without a frame a stream sends a comment.
 
     Attributes:
@@ -42,7 +43,7 @@ class Served:
         slots: StreamSlots,
         *,
         run_config: RunConfig,
-        max_body_bytes: int,
+        bodies: Bodies,
         keep_alive_s: float,
     ) -> None:
         if not runtimes:
@@ -53,7 +54,7 @@ class Served:
         self.auth = auth
         self.slots = slots
         self.run_config = run_config
-        self.max_body_bytes = max_body_bytes
+        self.bodies = bodies
         self.keep_alive_s = keep_alive_s
         self.requests: Counter[tuple[str, int]] = Counter()
         self.readiness = Readiness(self.runtimes)

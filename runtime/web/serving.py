@@ -12,28 +12,37 @@ from starlette.applications import Starlette
 
 from actors.errors import DefinitionError
 from runtime.web.auth.loopback import is_loopback
+from runtime.web.connections import ConnectionLimits, Connections
 
 GRACE_S = 10
 """How long requests under way may go on when the server stops."""
 
-UNREAD_S = 45.0
-"""So long a client may leave unread what was sent; then the kernel ends its connection, and frees what it holds."""
-
 
 class WebServer(uvicorn.Server):
     """A server of one application of `app_for`.
+
+    Attributes:
+        connections: those that it has.
 
     Args:
         app: the application.
         host: where it listens.
         port: the port; 0 has a free one chosen.
         on_ready: called with the URL once the server listens.
+        limits: what its clients may take.
 
     Raises:
         DefinitionError: other machines would reach the server, and it asks for no credentials.
     """
 
-    def __init__(self, app: Starlette, host: str, port: int, on_ready: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        app: Starlette,
+        host: str,
+        port: int,
+        on_ready: Callable[[str], object] | None = None,
+        limits: ConnectionLimits | None = None,
+    ) -> None:
         if not app.state.needs_credentials and not is_loopback(host):
             raise DefinitionError(
                 f"a server at {host!r} can be reached from other machines, so it needs credentials: give it tokens, or let it "
@@ -41,10 +50,13 @@ class WebServer(uvicorn.Server):
             )
         self._app = app
         self._on_ready = on_ready
+        self.connections = Connections(limits or ConnectionLimits())
         config = uvicorn.Config(
             app,
             host=host,
             port=port,
+            http=self.connections.protocol,  # type: ignore[arg-type]
+            ws="none",
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -66,7 +78,9 @@ class WebServer(uvicorn.Server):
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # Closing a connection would wait for the client to read what is buffered.
             for listening in (each for server in self.servers for each in server.sockets):
-                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(UNREAD_S * 1_000))
+                listening.setsockopt(
+                    socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(self.connections.limits.unread_timeout_s * 1_000)
+                )
         if self._on_ready is not None:
             self._on_ready(self.url)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.applications import Starlette
 
+from runtime.web.connections import ConnectionLimits
 from runtime.web.serving import WebServer
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ TIMEOUT_S = 30.0
 
 
 @contextmanager
-def serving(app: Starlette) -> Iterator[str]:
+def serving(app: Starlette, limits: ConnectionLimits | None = None) -> Iterator[str]:
     """Serve an application in a thread while the block lasts. Gives its URL."""
     ready: queue.Queue[str] = queue.Queue()
-    server = WebServer(app, "127.0.0.1", 0, on_ready=ready.put)
+    server = WebServer(app, "127.0.0.1", 0, on_ready=ready.put, limits=limits)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

@@ -32,6 +32,12 @@ Issuer = Annotated[str | None, typer.Option(help="The issuer of JSON Web Tokens.
 Audience = Annotated[str | None, typer.Option(help="The audience of JSON Web Tokens.")]
 AllowedHost = Annotated[list[str] | None, typer.Option(help="A name under which clients reach the server. May be repeated.")]
 AllowedOrigin = Annotated[list[str] | None, typer.Option(help="A site whose pages may use the server. May be repeated.")]
+MaxConnections = Annotated[
+    int | None, typer.Option(help="Connections that the server has at most; by default 4096, or half of the open files.", min=1)
+]
+HeadTimeout = Annotated[float, typer.Option(help="Seconds in which the head of a request has to come.", min=0.1)]
+BodyTimeout = Annotated[float, typer.Option(help="Seconds that the body of a request may be silent.", min=0.1)]
+BodyMemory = Annotated[int, typer.Option(help="MiB of memory for the bodies of all requests under way.", min=1)]
 AdkWeb = Annotated[
     bool, typer.Option("--adk-web", help="Serve the page of `adk web`, too, from the google-adk that is installed.")
 ]
@@ -52,6 +58,10 @@ def serve(
     audience: Audience = None,
     allowed_host: AllowedHost = None,
     allowed_origin: AllowedOrigin = None,
+    max_connections: MaxConnections = None,
+    head_timeout: HeadTimeout = 10.0,
+    body_timeout: BodyTimeout = 20.0,
+    body_memory: BodyMemory = 512,
     adk_web: AdkWeb = False,
     adk_ui: AdkUi = None,
     app_name: options.AppName = None,
@@ -70,6 +80,9 @@ def serve(
         )
     try:
         from runtime.web import app_for
+        from runtime.web.app import MAX_BODY_BYTES
+        from runtime.web.bodies import MIB, BodyLimits
+        from runtime.web.connections import ConnectionLimits
         from runtime.web.serving import WebServer
     except ModuleNotFoundError as error:
         raise DefinitionError(f"raygrove serve needs {error.name}: pip install 'raygrove[web]'") from error
@@ -81,6 +94,7 @@ def serve(
         auth=auth,
         allowed_hosts=allowed_host,
         allowed_origins=allowed_origin or (),
+        body_limits=BodyLimits(MAX_BODY_BYTES, max_total_bytes=body_memory * MIB, timeout_s=body_timeout),
         adk_web=adk_ui if adk_ui is not None else adk_web,
     )
     names = ", ".join(runtime.app_name for runtime in runtimes)
@@ -89,7 +103,8 @@ def serve(
         print(f"{names} at {url}\n\n{_example(url, runtimes[0].app_name, needs_token=auth is not None)}", flush=True)
 
     # Before anything is started: it checks that the address may be used.
-    server = WebServer(application, host, port, on_ready=tell)
+    limits = ConnectionLimits(max_connections=max_connections, head_timeout_s=head_timeout)
+    server = WebServer(application, host, port, on_ready=tell, limits=limits)
     with ExitStack() as started:
         for runtime in runtimes:
             started.enter_context(runtime)

@@ -7,14 +7,13 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import ModuleType
 
 import httpx2
 import pytest
 
 from actors import Content, CustomAgent, Event, InvocationContext
 from runtime.web import app_for
-from runtime.web import serving as web_serving
+from runtime.web.connections import ConnectionLimits
 from runtime.web.streams import response
 from tests.support.process_use import MB, use_of
 from tests.support.runtimes import Deploy
@@ -72,12 +71,14 @@ def open_streams(metrics: httpx2.Response) -> int:
     return int(next(line.split()[1] for line in metrics.text.splitlines() if line.startswith("raygrove_web_streams ")))
 
 
-@pytest.mark.parametrize(("module", "setting"), [(web_serving, "UNREAD_S"), (response, "SEND_S")])
+@pytest.mark.parametrize("by_connection", [True, False])
 async def test_a_client_that_reads_nothing_for_too_long_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, setting: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_connection: bool
 ) -> None:
-    monkeypatch.setattr(module, setting, 0.2)
-    with Deploy("local", tmp_path)(Verbose(name="verbose"), app_name="desk") as rt, serving(app_for(rt)) as url:
+    limits = ConnectionLimits(unread_timeout_s=0.2) if by_connection else None
+    if not by_connection:
+        monkeypatch.setattr(response, "SEND_S", 0.2)
+    with Deploy("local", tmp_path)(Verbose(name="verbose"), app_name="desk") as rt, serving(app_for(rt), limits) as url:
         await rt.run(user_id="ada", session_id="s", message="go")
         with stalled(url, "/v1/apps/desk/sessions/s/events?user=ada"):
             async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client, asyncio.timeout(TIMEOUT_S):

@@ -190,10 +190,13 @@ async def test_where_users_code_failed_is_for_administrators(web: httpx2.AsyncCl
 
 
 async def test_other_sites_and_other_names_are_refused(web: httpx2.AsyncClient, url: str, guarded: str, rt: Runtime) -> None:
-    for origin, status in (("https://evil.example", 403), ("null", 403), (guarded, 200)):
+    for origin, status in (("https://evil.example", 403), ("null", 403), (guarded.replace("http", "https"), 403), (guarded, 200)):
         answer = await web.get("/v1/apps", **as_(ADA, Origin=origin))
         assert answer.status_code == status
         assert "access-control-allow-origin" not in answer.headers
+    # Where a proxy speaks TLS to browsers, this server does not.
+    behind = {"Origin": guarded.replace("http", "https"), "X-Forwarded-Proto": "https"}
+    assert (await web.get("/v1/apps", **as_(ADA, **behind))).status_code == 200
     foreign = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     assert (await web.options("/v1/apps", headers=foreign)).status_code == 403
     for application in (app_for(rt), app_for(rt, auth=LoopbackOnly())):
