@@ -40,6 +40,7 @@
     ├── StoreError                   the session, artifact or memory store failed
     │   ├── StoreUnavailableError
     │   ├── StoreConflictError
+    │   ├── StoreInUseError
     │   ├── WriterReplacedError
     │   ├── SchemaVersionError
     │   ├── ArtifactError
@@ -267,10 +268,6 @@ class ModelServiceError(ModelError):
     """The model's service refused a call or could not be reached, also after retries.
 
     Arguments: model, HTTP status or None, the service's message; and, if the service has sent one, its Retry-After in seconds.
-
-    Attributes:
-        code: the HTTP status; None when there was no answer.
-        retry_after_s: seconds that the service asks to wait; None when it has not said.
     """
 
     sentence = "model {0!r}: the service failed with status {1}: {2}"
@@ -311,6 +308,12 @@ class StoreConflictError(StoreError):
     """Another deployment wrote to the session. Arguments: session, reason."""
 
     sentence = "session {0!r} was changed in the store by somebody else ({1}): only one deployment may serve it"
+
+
+class StoreInUseError(StoreError):
+    """A deployment of the app that lives owns the store. Arguments: app, store, where the deployment is, what to do."""
+
+    sentence = "app {0!r} runs already {2}, and owns {1}: {3}"
 
 
 class WriterReplacedError(StoreError):
@@ -372,10 +375,7 @@ class PlacementError(ClusterError):
 class DeploymentExistsError(ClusterError):
     """The app is already deployed. Arguments: app."""
 
-    sentence = (
-        "app {0!r} is already deployed on this cluster: join it with Runtime.connect({0!r}), stop it first, "
-        "or use another app_name"
-    )
+    sentence = "app {0!r} is already deployed here: join it with Runtime.connect({0!r}), stop it first, or use another app_name"
 
 
 class DeploymentNotFoundError(ClusterError, LookupError):

@@ -131,6 +131,7 @@ class FencesWriters(Protocol):
         committing is done when this returns, or never.
 
         Raises:
+            StoreInUseError: the store is owned by another deployment of the app, which lives.
             StoreUnavailableError: the store is away or locked.
             StoreError: the store failed.
         """
@@ -140,6 +141,25 @@ class FencesWriters(Protocol):
         """Leave the place: what was claimed is forgotten.
 
         Raises:
+            StoreError: the store failed.
+        """
+        ...
+
+
+@runtime_checkable
+class RenewsClaims(FencesWriters, Protocol):
+    """A store whose claims run out, so that what is left of a machine that is gone holds nothing up."""
+
+    @property
+    def renew_s(self) -> float | None:
+        """How often a claim has to be renewed, in seconds; None: never."""
+        ...
+
+    def renew_claim(self) -> None:
+        """Have the claim last for its time again.
+
+        Raises:
+            WriterReplacedError: another store has claimed the place.
             StoreError: the store failed.
         """
         ...

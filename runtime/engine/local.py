@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
@@ -39,6 +40,7 @@ from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
 from runtime.logs.records import mark_records
 from runtime.models.pool import ModelPool
+from runtime.stores.owner import Owner, this_process, this_program
 from runtime.telemetry.setup import process_telemetry
 
 
@@ -126,6 +128,15 @@ class LocalEngine:
         self.auto_create_session = deployment.auto_create_session
         self.loop_clock = deployment.clock
         self._deployment = deployment
+        # Where the time stands still, nothing can be done from time to time.
+        self._owner = Owner(
+            deployment.app_name,
+            secrets.token_hex(8),
+            this_process(),
+            driver=this_process(),
+            program=this_program(),
+            renews=deployment.clock is None,
+        )
         self._plans = FlowRegistry(deployment.plans())
         self._models = ModelPool()
         self._threads: ToolThreads | None = None
@@ -164,11 +175,12 @@ class LocalEngine:
         stores = deployment.session_store, deployment.memory_store
         session_store, memory_store = stores if shard.of == 1 else deepcopy(stores)
         environment = SessionEnvironment(
-            open_session_store(session_store, settings),
+            open_session_store(session_store, settings, self._owner),
             deployment.tree.topology,
             memory=open_memory_store(memory_store, settings),
             store_timeout_s=settings.store_timeout_s,
             limits=settings.limits,
+            writer=f"{deployment.app_name}/{shard_name('session', shard)} {self._owner.deployment}",
         )
         actor = SessionActor(environment, shard_name("session", shard), shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from actors.errors import DefinitionError, StoreError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.settings import Settings
+from runtime.stores.owner import Owner, TakesOwner
 from runtime.stores.safe_artifacts import SafeArtifactStore
 
 StoreT = TypeVar("StoreT", SessionStore, ArtifactStore, MemoryStore)
@@ -126,14 +127,20 @@ def _absolute(store: str | StoreT) -> str | StoreT:
     return store
 
 
-def open_session_store(store: str | SessionStore, settings: Settings) -> SessionStore:
-    """Open the session store of a URL; a store itself is returned as it is."""
+def open_session_store(store: str | SessionStore, settings: Settings, owner: Owner | None = None) -> SessionStore:
+    """Open the session store of a URL; a store itself is returned as it is.
+
+    Args:
+        owner: the deployment that opens it, and owns it with its first claim; None: one that only looks into it.
+    """
     if isinstance(store, str):
         # Imported here: every agent's process loads this module but needs no database, which takes 0.1 s to load.
         from runtime.stores.sql.sessions import SqlSessionStore
 
         shared = settings.max_state_bytes if settings.session_shards > 1 else None
-        return SqlSessionStore(store, _lock_timeout_s(settings), shared)
+        store = SqlSessionStore(store, _lock_timeout_s(settings), shared)
+    if isinstance(store, TakesOwner):
+        store.owner = owner
     return store
 
 

@@ -19,6 +19,7 @@ from runtime import Runtime
 from runtime.settings import Settings
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.unowned_store import UnownedStore
 
 
 def root() -> LlmAgent:
@@ -154,7 +155,7 @@ async def test_a_turn_whose_session_another_deployment_creates_at_the_same_time_
 
 async def test_two_deployments_that_create_the_same_sessions_raise_nothing_but_conflicts(tmp_path: Path) -> None:
     def deployed() -> Runtime:
-        return Deploy("local", tmp_path)(root())
+        return Deploy("local", tmp_path)(root(), session_store=UnownedStore(f"sqlite:///{tmp_path}/sessions.db"))
 
     async def ask(rt: Runtime, session: str) -> None:
         with suppress(StoreConflictError):

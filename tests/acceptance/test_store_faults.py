@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +18,14 @@ import psycopg
 import pytest
 
 from actors import Blob, Content, Event, LlmAgent, Part, RunConfig
-from actors.errors import ArtifactError, SchemaVersionError, StoreConflictError, StoreError, StoreUnavailableError
+from actors.errors import (
+    ArtifactError,
+    SchemaVersionError,
+    StoreConflictError,
+    StoreError,
+    StoreInUseError,
+    StoreUnavailableError,
+)
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel, ScriptedModel
@@ -28,6 +36,7 @@ from tests.support.old_schemas import rows_of_version_1, version_1
 from tests.support.postgres_server import PostgresServer
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.sqlite_lock import SqliteLock
+from tests.support.unowned_store import UnownedStore
 from tests.support.vector_agents import FailingArtifactStore
 
 ROOT = Path(__file__).parents[2]
@@ -164,8 +173,20 @@ def test_whatever_an_artifact_store_raises_is_told_as_an_artifact_error(local: D
         assert len(log(rt)) == 2
 
 
-def test_a_second_deployment_on_the_same_session_is_refused_and_overwrites_nothing(local: Deploy) -> None:
-    with local(root()) as ours, local(root()) as theirs:
+def test_a_second_deployment_of_an_app_is_refused_before_it_reads_anything(local: Deploy) -> None:
+    with local(root()) as ours:
+        run_turn(ours, "one")
+        with pytest.raises(StoreInUseError, match=f"app 'test' runs already in process {os.getpid()}"):
+            local(root()).start()
+        run_turn(ours, "two")
+        assert [text for _, _, text in log(ours)] == ["one", "ok", "two", "ok"]
+    with local(root()) as theirs:
+        run_turn(theirs, "three")
+
+
+def test_what_another_program_wrote_to_a_session_is_not_overwritten(local: Deploy, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/sessions.db"
+    with local(root()) as ours, local(root(), session_store=UnownedStore(url)) as theirs:
         run_turn(ours, "one")
         run_turn(theirs, "two")
         with pytest.raises(StoreConflictError):

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from actors.errors import WriterReplacedError
 from actors.interfaces.records import Write
 from actors.interfaces.stores import SessionStore
+from actors.session.store.claim_renewal import ClaimRenewal
 from actors.session.store.claimed_store import ClaimedStore
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.pending_turn_ends import PendingTurnEnds
@@ -36,20 +37,25 @@ class StoreAccess:
         self.store = store
         self._on_replaced = on_replaced
         self._thread = StoreThread(ClaimedStore(store, writer), "store", timeout_s)
+        self._renewal = ClaimRenewal(store, self._thread, on_replaced)
         self.commits = GroupCommit(self._commit)
         self.pending_ends = PendingTurnEnds(store, self._thread)
 
     async def open(self) -> None:
         """Open the store, if it is not open yet. Raises StoreError."""
         await self._thread.open()
+        self._renewal.begin()
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Call a method of the store that changes nothing, in the store's thread. Raises StoreError."""
-        return await self._thread.call(function, *args)
+        answer = await self._thread.call(function, *args)
+        self._renewal.begin()
+        return answer
 
     async def close(self) -> None:
         """Write what waits, then close the store. A store that is away is not waited for."""
         self._thread.stop_retrying()
+        await self._renewal.end()
         await self.commits.flush()
         await self.pending_ends.close()
         await self._thread.close()

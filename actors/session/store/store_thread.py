@@ -121,6 +121,10 @@ class StoreThread:
                         logger.warning("%s is back", self._store)
                 return answer
 
+    async def attempt(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function in the store's thread once, without a say in how long the store has been away. Raises StoreError."""
+        return await self._once(function, *args)
+
     def stop_retrying(self) -> None:
         """Stop retrying: pending calls fail at their next attempt."""
         self._is_closing = True

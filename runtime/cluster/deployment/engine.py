@@ -35,6 +35,7 @@ from runtime.cluster.transport.wires import WireOptions
 from runtime.engine.deployment import Deployment, model_checks, slow_imports
 from runtime.engine.store_urls import check_artifact_folder
 from runtime.logs.options import log_options
+from runtime.stores.owner import this_process, this_program
 
 ANY_NUMBER = 1_000_000
 """Messages at the same time for the limiter: every call waits there for its permit, and none could return its permit if the
@@ -73,6 +74,7 @@ class RayEngine(DeployedEngine):
         self.auto_create_session = deployment.auto_create_session
         self.lasts = deployment.detached
         self._deployment = deployment
+        self._id = secrets.token_hex(8)
         self._starter = ActorStarter(deployment)
         self._models = SharedModels(deployment.app_name, self._starter)
         self._reached_by = WireOptions(settings.transport, secrets.token_bytes(SECRET_BYTES), settings.direct_ports or "")
@@ -151,7 +153,8 @@ class RayEngine(DeployedEngine):
         deployment, settings = self._deployment, self._settings
         topology = encode(deployment.tree.topology)
         stores = deployment.session_store, deployment.memory_store
-        spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings, secrets.token_hex(8))
+        driver = None if deployment.detached else this_process()
+        spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings, self._id, driver, this_program())
         # Programs that join are given no keys.
         public = settings.model_copy(update={"env": {}})
         info = DeploymentInfo(public, deployment.artifact_store, deployment.auto_create_session, self._logs, self._reached_by)

@@ -6,6 +6,8 @@ import os
 import sys
 from dataclasses import dataclass
 
+import ray
+
 from actors.actor import Actor
 from actors.interfaces.stores import MemoryStore, SessionStore
 from actors.messages.codec import decode
@@ -19,6 +21,7 @@ from runtime.cluster.ray_metrics import RayMetrics
 from runtime.engine.figures import of_counts
 from runtime.engine.store_urls import open_memory_store, open_session_store
 from runtime.settings import Settings
+from runtime.stores.owner import Owner, ProcessPlace, this_process
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,9 @@ class SessionSpec:
     Attributes:
         session_store, memory_store: URLs or stores.
         topology: the parent map, encoded.
-        nonce: tells this deployment from any other that uses the session store.
+        deployment: an id, which tells this deployment from any other that uses the session store.
+        driver: the program that ends the deployment with itself; None for a detached one.
+        program: the name of the program that starts it.
     """
 
     app_name: str
@@ -37,7 +42,9 @@ class SessionSpec:
     memory_store: str | MemoryStore | None
     topology: bytes
     settings: Settings
-    nonce: str
+    deployment: str
+    driver: ProcessPlace | None
+    program: str
 
     @property
     def name(self) -> str:
@@ -47,13 +54,15 @@ class SessionSpec:
 
 def build_session(spec: SessionSpec) -> Actor:
     """Build a Session actor."""
+    address = str(ray.get_runtime_context().gcs_address)
+    owner = Owner(spec.app_name, spec.deployment, this_process(), spec.driver, address, spec.program)
     environment = SessionEnvironment(
-        open_session_store(spec.session_store, spec.settings),
+        open_session_store(spec.session_store, spec.settings, owner),
         decode(spec.topology, Topology),
         memory=open_memory_store(spec.memory_store, spec.settings),
         store_timeout_s=spec.settings.store_timeout_s,
         limits=spec.settings.limits,
-        writer=f"{spec.name} {spec.nonce}",
+        writer=f"{spec.name} {spec.deployment}",
         on_replaced=_leave,
     )
     session = SessionActor(environment, spec.name, spec.shard)

@@ -43,7 +43,7 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 
-VERSION = 4
+VERSION = 5
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
 UNKNOWN = "of an unknown version"
@@ -191,6 +191,18 @@ writers = Table(
     metadata,
     Column("writer", _TEXT, primary_key=True),
     Column("holder", Text, nullable=False),
+    # Of the owner, so that the next one fences all of its writers. An older release leaves it out.
+    Column("deployment", Text, nullable=False, server_default=""),
+)
+
+owners = Table(
+    "raygrove_owners",
+    metadata,
+    Column("app", _TEXT, primary_key=True),
+    Column("deployment", Text, nullable=False),
+    Column("until_s", Double, nullable=False),
+    Column("inode", BigInteger, nullable=False, comment="of SQLite's file: a copy of it has no owner"),
+    Column("owner", LargeBinary, nullable=False),
 )
 
 
@@ -236,7 +248,23 @@ def _from_version_3(connection: Connection) -> None:
     connection.exec_driver_sql(f"CREATE TABLE raygrove_writers (writer {kind} NOT NULL PRIMARY KEY, holder TEXT NOT NULL)")
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
+def _from_version_4(connection: Connection) -> None:
+    """Migration from version 4: adds the deployments that own the store, and names them beside their writers' places."""
+    is_postgres = connection.dialect.name == "postgresql"
+    text_c, real, raw = ('TEXT COLLATE "C"', "DOUBLE PRECISION", "BYTEA") if is_postgres else ("TEXT", "DOUBLE", "BLOB")
+    connection.exec_driver_sql("ALTER TABLE raygrove_writers ADD COLUMN deployment TEXT NOT NULL DEFAULT ''")
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_owners (app {text_c} NOT NULL PRIMARY KEY, deployment TEXT NOT NULL, until_s {real} NOT NULL, "
+        f"inode BIGINT NOT NULL, owner {raw} NOT NULL)"
+    )
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
+    1: _from_version_1,
+    2: _from_version_2,
+    3: _from_version_3,
+    4: _from_version_4,
+}
 """Migrations by the version from which they lead to the next."""
 
 

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from sqlalchemy import text
 
 from actors.errors import StoreError
+from runtime.stores.owner import Owner
 from runtime.stores.sql.database import APPLICATION_NAME, Database
+from runtime.stores.sql.owners import living
 
 _WAIT_S = 0.5
 
 
 def refuse_if_in_use(database: Database, instead: str) -> None:
-    """Raise StoreError when another process has the database open.
+    """Raise StoreError when a deployment that lives owns the database, or another process has it open.
 
     SQLite tells by its locks. PostgreSQL tells by the names of its connections, which a pooler between may hide.
 
     Args:
         instead: what to do then.
     """
+    owner = _living_owner(database)
+    if owner is not None:
+        raise StoreError(f"{database} is in use: app {owner.app!r} runs {owner.where()}: {instead}")
     path = database.path
     is_used = _is_locked(path) if path is not None else not database.is_sqlite and _is_connected(database)
     if is_used:
         raise StoreError(f"{database} is in use: {instead}")
+
+
+def _living_owner(database: Database) -> Owner | None:
+    path = database.path
+    if path is not None and not path.is_file():
+        return None
+    # What fails is raised when the store is opened.
+    with suppress(StoreError), database.store_errors(), database.snapshot() as connection:
+        return living(connection, path)
+    return None
 
 
 def _is_locked(path: Path) -> bool:

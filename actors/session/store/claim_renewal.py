@@ -1,0 +1,56 @@
+"""Renews a Session actor's claim to its place in the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from actors.errors import StoreError, WriterReplacedError
+from actors.interfaces.stores import RenewsClaims, SessionStore
+from actors.session.store.store_thread import StoreThread
+
+logger = logging.getLogger(__name__)
+
+
+class ClaimRenewal:
+    """Renews the claim of a store for as long as the store is in use. A store whose claims do not run out has nothing to renew.
+
+    Args:
+        store: the store.
+        thread: calls it.
+        on_replaced: called when another process has taken the place.
+    """
+
+    def __init__(self, store: SessionStore, thread: StoreThread, on_replaced: Callable[[], None] | None) -> None:
+        self._store = store if isinstance(store, RenewsClaims) else None
+        self._thread = thread
+        self._on_replaced = on_replaced
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Renew the claim from now on, if it has to be. The store is open."""
+        if self._store is not None and self._task is None and self._store.renew_s is not None:
+            self._task = asyncio.create_task(self._renew(self._store, self._store.renew_s))
+
+    async def end(self) -> None:
+        """Renew it no more."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _renew(self, store: RenewsClaims, renew_s: float) -> None:
+        while True:
+            await asyncio.sleep(renew_s)
+            try:
+                await self._thread.attempt(store.renew_claim)
+            except WriterReplacedError:
+                if self._on_replaced is not None:
+                    self._on_replaced()
+                return
+            except StoreError:
+                # Requests tell of a store that is away.
+                logger.debug("the claim could not be renewed", exc_info=True)

@@ -1,0 +1,142 @@
+"""The one deployment of an app that owns a store, by a lease in it.
+
+Rules of this file:
+
+- All of it happens in the transaction in which a Session actor takes its place, before anything is read. Deployments that open a
+  store at once do so one after the other.
+- The places of an owner's writers go with its ownership: what it commits afterwards is refused.
+- A lease is measured by the clock of the database's machine: on PostgreSQL by the server's, for SQLite by that of this one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, delete, func, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from actors.errors import StoreUnavailableError
+from actors.rules.recovery.store_owner import Presence, Verdict, verdict
+from runtime.stores.owner import Owner
+from runtime.stores.sql import schema
+
+LEASE_S = 15.0
+"""How long a lease lasts that is not renewed, in seconds."""
+
+RENEW_S = 5.0
+"""How often an owner renews its lease, in seconds."""
+
+_owners = schema.owners
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtext(:name))")
+_NOW = text("SELECT extract(epoch FROM clock_timestamp())::double precision")
+
+
+class Ownership:
+    """A deployment's ownership of a store.
+
+    Args:
+        owner: the deployment.
+        store: the store in words, for errors.
+        path: the file of a SQLite database; None on PostgreSQL.
+    """
+
+    def __init__(self, owner: Owner, store: str, path: Path | None) -> None:
+        self.owner = owner
+        self._store = store
+        self._path = path
+        # The lease of the other owner, as it was seen first.
+        self._seen: tuple[str, float] | None = None
+
+    def take(self, connection: Connection) -> None:
+        """Own the store from now on.
+
+        Raises:
+            StoreInUseError: another deployment of the app owns it, and lives.
+            StoreUnavailableError: whether it lives is known only when it renews its lease, or the lease runs out.
+        """
+        self._lock(connection)
+        mine, inode = self.owner.deployment, _inode(self._path)
+        row = connection.execute(select(_owners).where(_owners.c.app == self.owner.app)).first()
+        if row is not None and row.deployment != mine:
+            if row.inode == inode:
+                self._check(row, _now_s(connection))
+            connection.execute(delete(schema.writers).where(schema.writers.c.deployment == row.deployment))
+        lease = {"deployment": mine, "until_s": _now_s(connection) + LEASE_S, "inode": inode}
+        values = lease | {"owner": msgspec.json.encode(self.owner)}
+        upsert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(_owners)
+        connection.execute(upsert.values(app=self.owner.app, **values).on_conflict_do_update(index_elements=["app"], set_=values))
+
+    def _check(self, row: Row[*tuple[Any, ...]], now_s: float) -> None:
+        first = self._seen if self._seen is not None and self._seen[0] == row.deployment else None
+        before = _owner(row)
+        match _verdict(before, row.until_s - now_s, is_renewed=first is not None and first[1] != row.until_s):
+            case Verdict.REFUSE:
+                self._seen = None
+                raise before.in_use(self._store)
+            case Verdict.WAIT:
+                self._seen = first or (row.deployment, row.until_s)
+                left = f"{row.until_s - now_s:.1f} s"
+                reason = f"app {before.app!r} was run on host {before.process.host!r}, and owns it for {left} yet"
+                raise StoreUnavailableError(self._store, reason)
+
+    def renew(self, connection: Connection) -> None:
+        """Renew the lease."""
+        mine = (_owners.c.app == self.owner.app, _owners.c.deployment == self.owner.deployment)
+        connection.execute(update(_owners).where(*mine).values(until_s=_now_s(connection) + LEASE_S))
+
+    def leave(self, connection: Connection) -> None:
+        """Give the store up, once no writer of the deployment has a place in it."""
+        self._lock(connection)
+        writers = select(func.count()).where(schema.writers.c.deployment == self.owner.deployment).select_from(schema.writers)
+        if not connection.execute(writers).scalar_one():
+            mine = (_owners.c.app == self.owner.app, _owners.c.deployment == self.owner.deployment)
+            connection.execute(delete(_owners).where(*mine))
+
+    def _lock(self, connection: Connection) -> None:
+        # SQLite has one transaction that writes at a time.
+        if connection.dialect.name == "postgresql":
+            connection.execute(_LOCK, {"name": f"raygrove owner of {self.owner.app}"})
+
+
+def living(connection: Connection, path: Path | None) -> Owner | None:
+    """A deployment, of any app, that owns a store and lives, or may live. It changes nothing.
+
+    Args:
+        path: the file of a SQLite database; None on PostgreSQL.
+    """
+    if not connection.dialect.has_table(connection, _owners.name):
+        return None
+    for row in connection.execute(select(_owners).where(_owners.c.inode == _inode(path))).fetchall():
+        if _verdict(_owner(row), row.until_s - _now_s(connection), is_renewed=True) is Verdict.REFUSE:
+            return _owner(row)
+    return None
+
+
+def _verdict(owner: Owner, left_s: float, *, is_renewed: bool) -> Verdict:
+    process = owner.process.presence()
+    return verdict(
+        left_s=left_s,
+        is_renewed=is_renewed,
+        process=process,
+        driver=owner.driver.presence() if owner.driver is not None else None,
+        can_restart=process is Presence.GONE and owner.can_restart(),
+    )
+
+
+def _owner(row: Row[*tuple[Any, ...]]) -> Owner:
+    return msgspec.json.decode(bytes(row.owner), type=Owner)
+
+
+def _now_s(connection: Connection) -> float:
+    return time.time() if connection.dialect.name == "sqlite" else float(connection.execute(_NOW).scalar_one())
+
+
+def _inode(path: Path | None) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_ino if path is not None else 0
+    return 0
