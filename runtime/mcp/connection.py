@@ -6,9 +6,9 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 import httpx2
@@ -25,12 +25,15 @@ from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.rules.recovery.backoff import Backoff
 from runtime.mcp.answers import Answers, Given, given_answers, question_for
+from runtime.mcp.delivery import WatchedClient, delivery
 from runtime.mcp.link import ConnectionGoneError
 from runtime.mcp.owner import Owner, reason
 from runtime.mcp.results import pages_of, question_of, result_of, tool_info
 from runtime.mcp.variables import filled_in
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 CALL_ID = "raygrove/function_call_id"
 """The key in `_meta` under which a server finds the id of the function call, by which it recognises one that is made again."""
@@ -39,8 +42,8 @@ MAX_ROUNDS = 20
 """How often a server may want more for one call before it is given up."""
 
 _RELISTEN = Backoff(1.0, 60.0)
-_LOST_CODES = (types.CONNECTION_CLOSED, types.INVALID_REQUEST)
-"""A server that was started again does not know the session, and calls its requests invalid."""
+_UNKNOWN_STATE = (types.INVALID_PARAMS, types.INVALID_REQUEST)
+"""What a server that was started again says to a state that it does not know any more."""
 
 _LOST = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError, httpx2.HTTPError)
 
@@ -121,7 +124,7 @@ class Connection:
             else:
                 headers = {**filled_in(server.name, server.headers), **self._headers}
                 timeout = httpx2.Timeout(30.0, read=max(server.timeout_s, 300.0))
-                http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=timeout))
+                http = await stack.enter_async_context(WatchedClient(headers=headers, timeout=timeout))
                 transport = streamable_http_client(server.url, http_client=http)
             client = Client(transport, elicitation_callback=self._elicit, message_handler=self._notified, cache=None)
             yield await stack.enter_async_context(client)
@@ -148,20 +151,42 @@ class Connection:
 
     def _as_error(self, error: BaseException) -> Exception:
         """What callers get for what the library has raised."""
-        if isinstance(error, MCPError) and error.code not in _LOST_CODES:
+        if isinstance(error, MCPError):
             return McpServerError(self._server.name, f"{error.message} (code {error.code})")
-        if isinstance(error, (MCPError, *_LOST, asyncio.CancelledError)):
+        if isinstance(error, (*_LOST, asyncio.CancelledError)):
             return ConnectionGoneError(reason(error))
-        return error if isinstance(error, RaygroveError) else McpServerError(self._server.name, reason(error))
+        return (
+            error if isinstance(error, (RaygroveError, ConnectionGoneError)) else McpServerError(self._server.name, reason(error))
+        )
 
     async def list_tools(self) -> Sequence[p.McpToolInfo]:
         """Ask for all tools. Raises ConnectionGoneError, McpServerError."""
-        return await self._owner.do(_all_tools)
+        return await self._owner.do(lambda client: self._delivered(client, _all_tools(client)))
 
     async def call(self, message: p.CallMcpTool) -> p.McpResult:
         """Call a tool. Raises ConnectionGoneError, McpServerError, McpToolError."""
         given = given_answers(message.tool, message.memo, message.answer)
-        return await self._owner.do(lambda client: self._call(client, message, given))
+        return await self._owner.do(lambda client: self._delivered(client, self._call(client, message, given)))
+
+    async def _delivered(self, client: Client, asked: Awaitable[T]) -> T:
+        """What the server answers. Raises ConnectionGoneError when no answer can come, and MCPError for an error that is one."""
+        with delivery() as delivered:
+            try:
+                return await asked
+            except MCPError as error:
+                if delivered.is_lost or (error.code == types.CONNECTION_CLOSED and await self._is_closed(client)):
+                    raise ConnectionGoneError(reason(error)) from error
+                raise
+
+    async def _is_closed(self, client: Client) -> bool:
+        """True if a server that was started has ended. A tool may answer with the code that the library has for that."""
+        if not self._server.command:
+            return False
+        try:
+            await client.session.send_ping()
+        except MCPError as error:
+            return error.code == types.CONNECTION_CLOSED
+        return False
 
     async def _call(self, client: Client, message: p.CallMcpTool, given: Given) -> p.McpResult:
         call = _Call(Answers(given.known))
@@ -189,7 +214,7 @@ class Connection:
             except MCPError as error:
                 if error.code == types.URL_ELICITATION_REQUIRED:
                     return _visits(error, given, call.answers)
-                if state is None or error.code == types.CONNECTION_CLOSED:
+                if state is None or error.code not in _UNKNOWN_STATE:
                     raise
                 # A server that was started again may not know its own state any more: the call begins anew.
                 responses, state, call.answers = {}, None, Answers(given.known)

@@ -84,3 +84,18 @@ def test_every_tool_is_called_through_an_agent(deploy: Deploy, tools: McpTools) 
             result = rt.answer(pending, given).result()
             [response] = [str(each.response) for event in result.events for each in event.function_responses()]
             assert expected in response, (name, response)
+
+
+@pytest.mark.parametrize("engine", ["ray"])
+def test_a_server_that_was_started_again_is_found_by_the_next_call(deploy: Deploy, program: str) -> None:
+    port = free_port()
+    started = ([program, "streamableHttp"], port, {**os.environ, "PORT": str(port)})
+    tools = McpTools(name="everything", url=f"http://127.0.0.1:{port}/mcp")
+    model = ScriptedModel([call("echo", message="hello"), "done"] * 3)
+    with deploy(LlmAgent(name="root", model=model, tools=[tools])) as rt:
+        for starts in (1, 2, 3):
+            with listening(*started):
+                result = rt.run(user_id="ada", session_id="s1", message="go").result()
+                [response] = [each.response for event in result.events for each in event.function_responses()]
+                assert response == {"result": "Echo: hello"}
+                assert rt.statistics().mcp["everything"].counts["connections"] == starts

@@ -67,6 +67,17 @@ def fall_over(meta: Any) -> str:
     os._exit(1)
 
 
+class Refusal(Exception):
+    """An error of JSON-RPC with a code."""
+
+
+def refuse(meta: Any, file: str, code: int) -> str:
+    """Answer with an error; the file has a line for each call."""
+    with Path(file).open("a") as lines:
+        lines.write("called\n")
+    raise Refusal(code)
+
+
 TOOLS: dict[str, tuple[Callable[..., str], str]] = {
     "add": (add, "Add two numbers."),
     "process_id": (process_id, "The process of the server."),
@@ -74,6 +85,7 @@ TOOLS: dict[str, tuple[Callable[..., str], str]] = {
     "book": (book, "Book a table."),
     "grow": (grow, "Have more tools."),
     "fall_over": (fall_over, "End."),
+    "refuse": (refuse, "Answer with an error."),
 }
 
 
@@ -82,6 +94,9 @@ def call(message: Any) -> None:
     try:
         text = TOOLS[parameters["name"]][0](parameters.get("_meta", {}), **parameters.get("arguments", {}))
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    except Refusal as refusal:
+        send(id=message["id"], error={"code": refusal.args[0], "message": "I refuse"})
+        return
     except (KeyError, TypeError, ValueError) as error:
         result = {"content": [{"type": "text", "text": str(error)}], "isError": True}
     send(id=message["id"], result=result)

@@ -1,0 +1,87 @@
+"""What is a lost connection to an MCP server, and what is the answer of one of its tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import McpTools
+from tests.support.mcp_tools import agent, call, responses, server
+from tests.support.runtimes import Deploy
+from tests.support.session_mcp_server import SessionMcpServer, error, error_object, result, session_mcp_server
+
+CODES = [-32600, -32000, -32001, -32603, -32602]
+
+
+@pytest.fixture
+def remote() -> Iterator[SessionMcpServer]:
+    with session_mcp_server() as server:
+        yield server
+
+
+def _json_refusal(status: int, **message: Any) -> Any:
+    return lambda asked: (status, "application/json", json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda asked: (400, "text/html", b"<html>No valid session ID"),
+        lambda asked: (404, "text/plain", b""),
+        lambda asked: (503, "text/plain", b"starting"),
+        lambda asked: (400, "application/json", json.dumps({"error": "no session"}).encode()),
+        _json_refusal(400, id=None, error=error_object(-32603)),
+        _json_refusal(404, id=None, error=error_object(-32001)),
+        lambda asked: _json_refusal(400, id=asked, error=error_object(-32000))(asked),
+    ],
+    ids=["400 page", "404", "503", "400 of no JSON-RPC", "400 of no request", "404 of no request", "400 of the request"],
+)
+def test_a_server_that_does_not_know_its_session_any_more_gets_a_new_one(
+    local: Deploy, remote: SessionMcpServer, refuse: Any
+) -> None:
+    remote.refuse = refuse
+    with local(agent(McpTools(name="tests", url=remote.url), script=[call("pay"), "done"] * 3)) as rt:
+        for _ in range(3):
+            assert responses(rt) == [{"result": "done"}]
+            remote.forget()
+        assert rt.statistics().mcp["tests"].counts["connections"] == 3
+    assert len(remote.calls) == 3
+
+
+def test_a_server_is_started_again_for_agents_on_both_engines(deploy: Deploy, remote: SessionMcpServer) -> None:
+    with deploy(agent(McpTools(name="tests", url=remote.url), script=[call("pay"), "done"] * 2)) as rt:
+        assert responses(rt) == [{"result": "done"}]
+        remote.forget()
+        assert responses(rt) == [{"result": "done"}]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_an_error_code_that_a_tool_gives_over_http_is_its_answer(local: Deploy, remote: SessionMcpServer, code: int) -> None:
+    remote.reply = lambda args, asked: error(asked, args["code"])
+    with local(agent(McpTools(name="tests", url=remote.url), script=[call("pay", code=code), "done"] * 2)) as rt:
+        for _ in range(2):
+            assert responses(rt) == [{"error": f"McpServerError: MCP server 'tests': I refuse (code {code})"}]
+        assert rt.statistics().mcp["tests"].counts["connections"] == 1
+    assert len(remote.calls) == 2
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_an_error_code_that_a_tool_gives_over_standard_output_is_its_answer(local: Deploy, tmp_path: Path, code: int) -> None:
+    script = [call("refuse", file=str(tmp_path / "calls"), code=code), "done"] * 2
+    with local(agent(server(), script=script)) as rt:
+        for _ in range(2):
+            assert responses(rt) == [{"error": f"McpServerError: MCP server 'tests': I refuse (code {code})"}]
+        assert rt.statistics().mcp["tests"].counts["connections"] == 1
+    assert (tmp_path / "calls").read_text().count("\n") == 2
+
+
+def test_a_call_whose_stream_ends_without_an_answer_is_made_once_more(local: Deploy, remote: SessionMcpServer) -> None:
+    remote.reply = lambda args, asked: b": nothing yet\n\n" if len(remote.calls) == 1 else result(asked, "done")
+    with local(agent(McpTools(name="tests", url=remote.url), script=[call("pay"), "done"])) as rt:
+        assert responses(rt) == [{"result": "done"}]
+        assert rt.statistics().mcp["tests"].counts["repeated"] == 1
+    assert len(remote.calls) == 2
