@@ -24,6 +24,7 @@ from actors import (
     ToolContext,
     tool,
 )
+from actors.errors import RequestError
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.support.conversation_tools import look_up, pay
@@ -121,19 +122,18 @@ def test_without_a_yes_it_is_not_run_and_the_model_is_told(given: dict[str, Any]
 
 
 def test_of_several_calls_none_is_run_before_all_are_decided_and_each_is_run_once(deploy: Deploy) -> None:
-    model = ScriptedModel([{"parts": [pays(1), pays(2)]}, "both", "still both"])
+    model = ScriptedModel([{"parts": [pays(1), pays(2)]}, "both"])
     with deploy(LlmAgent(name="root", model=model, tools=[pay])) as rt:
         first, second = paused_at(rt)
         assert answer(rt, first, confirmed=True) == []
         assert paid(rt) is None
         assert responses(answer(rt, second, confirmed=False))[0] == {"receipt": 1}
         assert paid(rt) == 1
-        # A yes that is sent twice does not pay twice.
-        again = answer(rt, first, confirmed=True)
-        assert author_texts(again)[-1] == ("root", "still both")
+        # A yes that is sent twice does not pay twice, and has the model asked for nothing.
+        with pytest.raises(RequestError, match="it has been answered"):
+            answer(rt, first, confirmed=True)
         assert paid(rt) == 1
-        shown = next(model.requests[2].contents[-1].function_responses())
-        assert shown.response == {"receipt": 1}
+        assert len(model.requests) == 2
 
 
 def test_a_workflow_goes_on_behind_it(deploy: Deploy) -> None:
@@ -169,7 +169,7 @@ def test_a_yes_is_no_result_of_a_call_that_is_cancelled_before_it_has_one(local:
         return "shipped"
 
     calls = [{"call": "ship", "args": {"order": order}} for order in (1, 2)]
-    model = ScriptedModel([{"parts": calls}, "it was cancelled", "it still was"])
+    model = ScriptedModel([{"parts": calls}, "it was cancelled"])
     with local(LlmAgent(name="root", model=model, tools=[ship])) as rt:
         waiting = paused_at(rt)
         if decided == "run":
@@ -188,5 +188,6 @@ def test_a_yes_is_no_result_of_a_call_that_is_cancelled_before_it_has_one(local:
         assert shown == [{"error": "cancelled"}] * 2
         # A yes that comes again does not run it.
         begun.clear()
-        assert author_texts(answer(rt, *waiting, confirmed=True))[-1] == ("root", "it still was")
+        with pytest.raises(RequestError, match="it has been answered"):
+            answer(rt, *waiting, confirmed=True)
         assert not begun.is_set()

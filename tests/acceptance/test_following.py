@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from actors import Event, LlmAgent, RunConfig
+from actors import Content, Event, FunctionResponse, LlmAgent, Part, RunConfig
 from actors.errors import InvocationNotFoundError, RequestError, SessionNotFoundError, TurnCancelledError
 from runtime import PendingCall, Runtime, TurnInfo
 from runtime.driver.turns.turn import Turn
+from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.web_agents import PIECES, Gate, SteppedModel, ask_manager, pay
 
@@ -275,6 +276,66 @@ def test_what_waits_for_a_person_is_listed_and_answered(rt: Runtime, session: st
     [wanted] = rt.pending(user_id="ada")[:1]
     assert (wanted.name, wanted.is_confirmation) == ("pay", True)
     assert paying.answer(wanted, confirmed=True).result().text == "got [{'result': 'paid 7'}]"
+
+
+def given(call: PendingCall, **response: object) -> Content:
+    """An answer as a message of the program's own making."""
+    return Content(parts=[Part(function_response=FunctionResponse(id=call.call_id, name=call.name, response=response))])
+
+
+@pytest.mark.parametrize("how", ["answer", "message"])
+@pytest.mark.parametrize("kind", ["ask", "pay"])
+def test_of_two_answers_to_a_call_that_stand_in_line_the_first_is_taken(
+    shared: tuple[Runtime, Path], how: str, kind: str
+) -> None:
+    rt, folder = shared
+    session = f"two-answers-{how}-{kind}"
+    gate = Gate(folder, session)
+    asking = start(rt, session, kind)
+    asking.result()
+    [call] = asking.pending
+    running = start(rt, session, gate.name)
+
+    def reply(number: int) -> Turn:
+        response = {"confirmed": True} if kind == "pay" else {"n": number}
+        if how == "answer":
+            return rt.answer(call, response)
+        return rt.run(user_id="ada", session_id=session, message=given(call, **response))
+
+    first, second, last = reply(1), reply(2), start(rt, session, "hello")
+    # What one program sends stands in line in its order.
+    until(lambda: last.invocation_id in {each.invocation_id for each in rt.turns.list(user_id="ada", session_id=session)})
+    gate.let(99)
+    assert running.result().text == "".join(PIECES)
+    assert first.result().text == ("got [{'result': 'paid 7'}]" if kind == "pay" else "got [{'n': 1}]")
+    with pytest.raises(
+        RequestError, match=f"call '{call.call_id}' waits for no answer .*it has been answered. Calls that wait: none"
+    ):
+        second.result()
+    assert last.result().text == "hello"
+    log = rt.sessions.get("ada", session)
+    assert log is not None
+    by_user = [response for event in log.events if event.author == "user" for response in event.function_responses()]
+    assert len(by_user) == 1
+    assert rt.turns.get("ada", session, asking.invocation_id).state == "finished"
+    gate.close()
+
+
+def test_a_later_value_of_a_long_running_call_reaches_its_agent_and_a_second_consent_is_refused(
+    rt: Runtime, session: str
+) -> None:
+    asking = start(rt, session, "ask")
+    asking.result()
+    [call] = asking.pending
+    assert rt.answer(call, {"status": "on its way"}).result().text == "got [{'status': 'on its way'}]"
+    later = rt.run(user_id="ada", session_id=session, message=given(call, status="there"))
+    assert later.result().text == "got [{'status': 'there'}]"
+    paying = start(rt, session, "pay")
+    paying.result()
+    [wanted] = paying.pending
+    assert rt.answer(wanted, confirmed=False).result().text.startswith("got")
+    with pytest.raises(RequestError, match="it has been answered"):
+        rt.run(user_id="ada", session_id=session, message=given(wanted, confirmed=True)).result()
 
 
 @pytest.mark.parametrize(

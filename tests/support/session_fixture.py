@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from actors import Content, Event, EventActions, FunctionCall, Part
+import msgspec
+
+from actors import Content, Event, EventActions, FunctionCall, FunctionResponse, Part
 from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, SessionRow, Write
 from actors.messages import protocol as p
@@ -205,6 +207,13 @@ class SessionFixture:
         if isinstance(reply, p.TurnBegun):
             self._generations[key] = reply.generation
         return reply
+
+    async def answer(self, turn: str, *call_ids: str, **more: Any) -> p.OpenTurnReply:
+        """Ask to continue a turn with the user's answers to calls."""
+        parts = [Part(function_response=FunctionResponse(id=call_id, name="f", response={})) for call_id in call_ids]
+        event = msgspec.structs.replace(self.event("user", turn=turn), content=Content(role="user", parts=parts))
+        more = {"runner": "runner", **more}
+        return await self.ref.open_turn(p.OpenTurn(key=KEY, invocation_id=turn, event=encode(event), answers=call_ids, **more))
 
     def turn_ref(self, turn: str = "e-1", epoch: int = 1, key: SessionKey = KEY, run: int = 0) -> p.TurnRef:
         """The fencing token of a turn; its session's last turn began in the same generation of the log."""

@@ -21,6 +21,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     Attributes:
         repeatable: a turn of this id may be there already and is joined then: the user chose the id, or the request is a retry.
         event_id: the id for the user's event, the same in a retry; "" leaves it to the Runner.
+        only_waiting: the calls that `content` answers have to wait for it when the turn goes on, or the request is refused.
         subscriber: follows the turn from its opening on; "": no subscriber does.
         flow: the name of the definition of the flow that the turn carries out; "": an agent is selected for it.
         traceparent: the span of the caller, as the header of that name has it; "" without one.
@@ -34,6 +35,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     config: RunConfig = RunConfig()
     state_delta: StateDelta = msgspec.field(default_factory=dict)
     auto_create: bool = False
+    only_waiting: bool = False
     subscriber: str = ""
     flow: str = ""
     traceparent: str = ""
@@ -125,6 +127,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         repeatable: see StartTurn.
         event: the user's event, encoded.
         answers: the ids of the calls that it answers.
+        only_waiting: see StartTurn.
         subscriber: see StartTurn.
         runner: the id of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
@@ -137,6 +140,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     repeatable: bool = False
     event: bytes
     answers: tuple[str, ...] = ()
+    only_waiting: bool = False
     state_delta: StateDelta = msgspec.field(default_factory=dict)
     auto_create: bool = False
     config: RunConfig = RunConfig()

@@ -139,6 +139,7 @@ class TurnStarter:
             repeatable=message.repeatable,
             event=raw,
             answers=messages.answers(content),
+            only_waiting=message.only_waiting,
             state_delta=message.state_delta,
             auto_create=message.auto_create,
             config=message.config,

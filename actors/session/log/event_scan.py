@@ -47,6 +47,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     timestamp: float = 0.0
     branch: str | None = None
     content: _ContentScan | None = None
+    long_running_tool_ids: Sequence[str] = ()
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
     def calls(self) -> dict[str, str]:

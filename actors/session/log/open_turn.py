@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.rules.prompt.branches import state_key, tool_root
+from actors.rules.routing.answering import CallFacts
 from actors.session.log.event_scan import EventScan
 
 _DEFAULT = RunConfig()
@@ -70,6 +72,7 @@ class OpenTurn:
         is_ending: its end is on the way to the disk; nothing else is accepted for it.
         stored: the positions of its events, by id.
         open_calls: its function calls without a response, by id.
+        waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
     """
 
     def __init__(
@@ -99,6 +102,8 @@ class OpenTurn:
         """Forget its events: they have to be noted again, from the first."""
         self.stored: dict[str, int] = {}
         self.open_calls: dict[str, OpenCall] = {}
+        self.waiting_calls: dict[str, None] = {}
+        self._answered: dict[str, CallFacts] = {}
         self._head_seq = self.row.first_seq
         self._callers: tuple[str, ...] = ()
         self._progress: dict[str, tuple[int, Progress]] = {}
@@ -145,14 +150,32 @@ class OpenTurn:
             if call_id in self.open_calls:
                 self.open_calls[call_id] = self.open_calls[call_id]._replace(needs_consent=True)
         for call_id in event.answered():
+            if event.author == USER:
+                facts = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
+                self._answered[call_id] = facts
             if event.author != USER or not self._waits_for_consent(call_id):
                 self.open_calls.pop(call_id, None)
+        if tool_root(event.branch) is None:
+            self._note_waiting(event)
         if event.content is not None and event.content.role == "model":
             self._said[event.author] += 1
         if event.actions.agent_state is not None:
             self._progress[state_key(event.author, event.branch)] = (seq, event.actions.agent_state)
         if event.actions.transfer_to_agent is not None:
             self._handovers.append(TransferRecord(seq, event.branch, event.author, event.actions.transfer_to_agent))
+
+    def _note_waiting(self, event: EventScan) -> None:
+        for call_id in event.answered():
+            self.waiting_calls.pop(call_id, None)
+        calls = event.calls()
+        asked = [call_id for call_id in event.actions.requested_inputs if call_id in self.open_calls]
+        for call_id in (*(each for each in event.long_running_tool_ids if each in calls), *asked):
+            self.waiting_calls[call_id] = None
+
+    def facts_of(self, call_id: str) -> CallFacts:
+        """What decides about an answer to a call, as far as the log has it."""
+        answered = self._answered.get(call_id, CallFacts())
+        return replace(answered, is_waiting=call_id in self.waiting_calls)
 
     def _waits_for_consent(self, call_id: str) -> bool:
         call = self.open_calls.get(call_id)

@@ -6,13 +6,13 @@ done. A turn is open from the user's event on until its record says how it ended
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
 
 from actors.actor import reply_early
-from actors.errors import SessionBusyError, SessionNotFoundError, StoreUnavailableError
+from actors.errors import RequestError, SessionBusyError, SessionNotFoundError, StoreUnavailableError
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -21,6 +21,7 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
 from actors.rules.recovery.failures import failure
+from actors.rules.routing.answering import is_taken
 from actors.rules.routing.opening import (
     Begin,
     Decision,
@@ -94,6 +95,8 @@ class TurnOpener:
             # From here to the session's queue nothing is awaited, so requests enter it in the order in which they came.
             decision, known = await self._decided(request)
             log = request.log
+            if request.known_seq is None:
+                request.known_seq = log.turn.row.opened_seq - 1 if log.turn is not None else log.head_seq
             refusal = self._parts.runners.refusal(message.runner)
             if refusal is not None:
                 self._give_back(request)
@@ -216,6 +219,7 @@ class TurnOpener:
         before = request.before = await self._reader.turn(message.key, message.invocation_id)
         turn = OpenTurn.of(before or _unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
+        _check_answers(request, turn)
         turn.config = message.config
         turn.runner = message.runner
         turn.row = msgspec.structs.replace(
@@ -315,6 +319,7 @@ class _Request:
         event: of `message.event`.
         log: the session.
         has_waited: it was in the queue, where subscribers may have found the turn.
+        known_seq: the log up to here was settled when the request came: see `rules.routing.answering`.
         holds_session: the session is taken for this request, which has to let the next one begin when it fails.
         before: the record of the turn that it continues with an answer, as it was before.
     """
@@ -323,6 +328,7 @@ class _Request:
     event: EventScan
     log: SessionLog = field(init=False)
     has_waited: bool = False
+    known_seq: int | None = None
     holds_session: bool = False
     before: TurnRow | None = None
 
@@ -352,3 +358,18 @@ class _Request:
 def _unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:
     """The record of a turn that has none, such as one of an imported conversation."""
     return TurnRow(invocation_id=invocation_id, status="", epoch=0, first_seq=first_seq, opened_seq=first_seq)
+
+
+def _check_answers(request: _Request, turn: OpenTurn) -> None:
+    """Check that the calls take the answers of the message, now that no other answer comes before it. Raises RequestError."""
+    message = request.message
+    is_paused = turn.row.status == "paused"
+    for call_id in message.answers:
+        facts = turn.facts_of(call_id)
+        call = replace(facts, is_waiting=facts.is_waiting and is_paused)
+        if not is_taken(call, only_waiting=message.only_waiting, known_seq=request.known_seq or 0):
+            why = "it has been answered" if call.answered_seq else "its turn does not wait for it"
+            waiting = ", ".join(repr(each) for each in turn.waiting_calls if is_paused) or "none"
+            raise RequestError(
+                f"call {call_id!r} waits for no answer in session {message.key.session!r}: {why}. Calls that wait: {waiting}"
+            )

@@ -167,6 +167,8 @@ class TurnMethods:
                 invocation_id=invocation_id,
                 event_id=event_id,
                 content=to_message(answers, pending, key.session),
+                # Another answer may be under way, or in line.
+                only_waiting=True,
                 config=run_config or RunConfig(),
                 traceparent=traceparent,
             )

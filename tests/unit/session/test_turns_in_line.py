@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError
+from actors.errors import RequestError, SessionBusyError, TooLargeError, TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
 from tests.support.session_fixture import KEY, HeldCommits, SessionFixture, settled
@@ -129,6 +129,27 @@ async def test_a_paused_turn_whose_answer_is_in_line_is_listed_with_its_record(s
     await waiting
     await session.close("e-3")
     await again
+
+
+async def test_an_answer_to_several_calls_of_which_one_was_answered_meanwhile_is_refused_as_a_whole(
+    session: SessionFixture,
+) -> None:
+    await session.open("e-1")
+    calls = [session.event("root", call="c1"), session.event("root", call="c2")]
+    await session.say(*(msgspec.structs.replace(each, long_running_tool_ids=(f"c{n}",)) for n, each in enumerate(calls, 1)))
+    await session.close("e-1", p.Paused(agent="root", call_ids=("c1", "c2")))
+    await session.open("e-2")
+    first, both = (
+        asyncio.create_task(session.answer("e-1", *ids, subscriber=name)) for name, ids in (("d", ["c1"]), ("f", ["c1", "c2"]))
+    )
+    await settled()
+    await session.close("e-2")
+    assert isinstance(await first, p.TurnBegun)
+    await session.close("e-1", p.Paused(agent="root", call_ids=("c2",)), epoch=2)
+    with pytest.raises(RequestError, match=r"call 'c1' waits for no answer in session 's1': it has been answered.*wait: 'c2'"):
+        await both
+    assert [author for _, author, _ in await session.log()] == ["user", "root", "root", "user", "user"]
+    assert isinstance(await session.answer("e-1", "c2", only_waiting=True), p.TurnBegun)
 
 
 async def answer_in_line(
