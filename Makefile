@@ -21,7 +21,11 @@ EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock py
 MODELS := .venv-models/bin
 MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.lock | cut -d' ' -f1)
 
-.PHONY: demo serve test test-adk test-browser test-extras test-models test-npm chaos soak check bench examples lock clean
+# ADK's own tests want more packages than the adapter's.
+JUDGE := .venv-judge/bin
+JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+
+.PHONY: demo serve test test-adk judge test-browser test-extras test-models test-npm chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -34,6 +38,10 @@ test: $(READY)
 
 test-adk: $(ADK_READY)
 	@$(ADK)/pytest tests/adk
+
+# ADK's own tests, of a checkout of its repository: make judge FOLDER=adk-python/tests/unittests
+judge: $(JUDGE_READY)
+	@$(JUDGE)/python -m tests.adk.judge $(FOLDER) $(ARGS)
 
 test-browser: $(ADK_READY)
 	@$(ADK)/pytest -m browser tests/adk
@@ -71,12 +79,13 @@ lock: $(READY)
 	@$(COMPILE) pyproject.toml $(ARGS) --output-file requirements.lock
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
 	@$(COMPILE) pyproject.toml --extra adk --extra web tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
+	@$(COMPILE) pyproject.toml --extra adk --constraint tests/adk/requirements.lock tests/adk/judge/requirements.in $(ARGS) --output-file tests/adk/judge/requirements.lock
 	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
 	@$(COMPILE) tests/models/requirements.in $(ARGS) --output-file tests/models/requirements.lock
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
-	@rm -rf .venv .venv-adk .venv-extras .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf .venv .venv-adk .venv-judge .venv-extras .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment, with what a lock names; and raygrove itself, as it stands here, for it.
@@ -97,6 +106,11 @@ $(READY):
 $(ADK_READY):
 	$(call install,.venv-adk,tests/adk/requirements.lock)
 	@$(ADK)/pip $(ITSELF)
+	@touch $@
+
+$(JUDGE_READY):
+	$(call install,.venv-judge,tests/adk/judge/requirements.lock)
+	@$(JUDGE)/pip $(ITSELF)
 	@touch $@
 
 $(EXTRAS_READY):

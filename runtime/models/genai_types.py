@@ -38,7 +38,15 @@ def to_genai(content: Content) -> types.Content:
     Raises:
         pydantic.ValidationError: a dictionary that passes through us is not what the SDK has in that place.
     """
-    return types.Content.model_validate_json(msgspec.json.encode(content))
+    theirs = types.Content.model_validate_json(msgspec.json.encode(content))
+    # JSON leaves out what is empty; programs read `args.items()` of a call without arguments.
+    for part in theirs.parts or ():
+        call, response = part.function_call, part.function_response
+        if call is not None and call.args is None and not (call.partial_args or call.will_continue):
+            call.args = {}
+        if response is not None and response.response is None:
+            response.response = {}
+    return theirs
 
 
 class _Refused(NamedTuple):

@@ -48,6 +48,8 @@ def adk_event(event: Event, *, tracebacks: bool) -> JsonObject:
     """An event, with calls of `adk_request_confirmation` for those that need confirmation."""
     shown: JsonObject = msgspec.to_builtins(event)
     shown.pop("flow", None)
+    for part in shown.get("content", {}).get("parts", ()):
+        _complete(part)
     if not tracebacks:
         shown.pop("errorTraceback", None)
     actions = {name: value for name, value in shown.get("actions", {}).items() if name in _ACTIONS}
@@ -61,6 +63,14 @@ def adk_event(event: Event, *, tracebacks: bool) -> JsonObject:
                 ids.append(f"{call.id}{SUFFIX}")
         shown["longRunningToolIds"] = ids
     return shown
+
+
+def _complete(part: JsonObject) -> None:
+    """Put in what raygrove leaves out when it is empty: clients read the arguments of each call."""
+    if (call := part.get("functionCall")) is not None and not (call.get("partialArgs") or call.get("willContinue")):
+        call.setdefault("args", {})
+    if (response := part.get("functionResponse")) is not None:
+        response.setdefault("response", {})
 
 
 def _request(call_id: str, name: str, args: Mapping[str, object], wanted: Mapping[str, JsonObject]) -> JsonObject:

@@ -82,6 +82,7 @@ async def test_a_confirmation_is_asked_as_adk_asks_it_and_answered_without_the_t
 ) -> None:
     [asked] = await stream(client, run_body(user, "pay"))
     original, request = (part["functionCall"] for part in asked["content"]["parts"])
+    assert original.keys() == {"id", "name", "args"}
     assert request["name"] == "adk_request_confirmation"
     assert request["args"]["originalFunctionCall"] == original
     assert request["args"]["toolConfirmation"] == {"hint": "", "confirmed": False}

@@ -116,6 +116,16 @@ def test_a_content_survives_the_form_in_which_web_clients_have_it(content: Conte
     assert to_genai(Content.from_dict(theirs.model_dump(exclude_none=True))) == theirs
 
 
+def test_a_call_without_arguments_has_empty_ones_and_so_has_an_empty_response() -> None:
+    call, response = FunctionCall(id="1", name="now"), FunctionResponse(id="1", name="now")
+    theirs = to_genai(Content(role="model", parts=[Part(function_call=call), Part(function_response=response)])).parts
+    assert theirs is not None
+    assert (theirs[0].function_call.args, theirs[1].function_response.response) == ({}, {})  # type: ignore[union-attr]
+    # Arguments that are still on their way are not empty.
+    streamed = Part(function_call=FunctionCall(name="now", will_continue=True))
+    assert to_genai(Content(parts=[streamed])).parts[0].function_call.args is None  # type: ignore[index, union-attr]
+
+
 def test_the_object_converted_is_not_touched() -> None:
     args = {"city": "Rome", "unknown": None}
     theirs = types.Content(role="model", parts=[types.Part(function_call=types.FunctionCall(name="f", args=args))])

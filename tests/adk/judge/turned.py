@@ -1,0 +1,225 @@
+"""A Runner of google-adk whose turns a Runtime runs, for tests that were written for the Runner."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import re
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from typing import Any, Never
+
+from google.adk import errors as adk_errors
+from google.adk.agents.run_config import StreamingMode
+from google.adk.runners import Runner
+
+from actors.errors import AgentFailedError, DefinitionError, PluginFailedError
+from actors.messages.config import RunConfig
+from actors.messages.event import USER
+from runtime import Runtime
+from runtime.adk import from_adk
+
+from .mirror import Mirror, is_shown
+
+REFUSED = re.compile("is not carried over|which is not carried over|asks users for credentials|is no tree of agents")
+
+
+class Bench:
+    """The Runtimes of one test.
+
+    Attributes:
+        refused: by what sentence something in the test was refused; "" for nothing.
+    """
+
+    def __init__(self, *, has_islands: bool) -> None:
+        self.refused = ""
+        self._has_islands = has_islands
+        self._runners: dict[int, tuple[Runner, TurnedRunner]] = {}
+
+    def runner(self, theirs: Runner) -> TurnedRunner:
+        """What stands for a test's Runner."""
+        found = self._runners.get(id(theirs))
+        if found is None:
+            # The test's Runner is kept, so that no other one gets its id.
+            found = self._runners[id(theirs)] = theirs, TurnedRunner(self, theirs)
+        return found[1]
+
+    def runtime(self, theirs: Runner) -> Runtime:
+        """A Runtime of the app of a test's Runner. Raises DefinitionError for what is refused."""
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", theirs.app_name) or "app"
+        app = theirs.app.model_copy(update={"plugins": list(theirs.plugin_manager.plugins)})
+        options: dict[str, Any] = {
+            "engine": "local",
+            "session_store": "sqlite://",
+            "artifact_store": "memory://",
+            "memory_store": None,
+        }
+        try:
+            if not self._has_islands:
+                return Runtime(app, app_name=name, **options)
+            adapted = from_adk(app, app_name=name, islands=True)
+            return Runtime(adapted.root_agent, app_name=name, plugins=adapted.plugins, **options)
+        except DefinitionError as error:
+            self.refuse(str(error))
+            raise
+
+    def refuse(self, sentence: str) -> None:
+        """Note that something was refused by name."""
+        self.refused = self.refused or sentence
+
+    def close(self) -> None:
+        """Close all Runtimes."""
+        for _, turned in self._runners.values():
+            turned.close()
+
+
+class TurnedRunner:
+    """Stands for a Runner.
+
+    Args:
+        bench: makes its Runtime.
+        theirs: the Runner, whose services see what happens.
+    """
+
+    def __init__(self, bench: Bench, theirs: Runner) -> None:
+        self._bench = bench
+        self._theirs = theirs
+        self._runtime: Runtime | None = None
+        self._mirrors: dict[tuple[str, str], Mirror] = {}
+
+    def close(self) -> None:
+        """Close the Runtime."""
+        if self._runtime is not None:
+            self._runtime.close()
+
+    def _started(self) -> Runtime:
+        if self._runtime is None:
+            runtime = self._bench.runtime(self._theirs)
+            runtime.start()
+            self._runtime = runtime
+        return self._runtime
+
+    async def _mirror(self, user_id: str, session_id: str) -> Mirror:
+        rt = self._started()
+        # It raises what a test may expect where there is no such session.
+        await self._theirs._get_or_create_session(user_id=user_id, session_id=session_id)
+        mirror = self._mirrors.get((user_id, session_id))
+        if mirror is None:
+            mirror = self._mirrors[user_id, session_id] = Mirror(rt, self._theirs, user_id, session_id)
+        await mirror.to_log()
+        return mirror
+
+    async def run_async(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        invocation_id: str | None = None,
+        new_message: Any = None,
+        state_delta: Any = None,
+        run_config: Any = None,
+        yield_user_message: bool = False,
+        **_: Any,
+    ) -> AsyncIterator[Any]:
+        """Run a turn of the Runtime, and yield ADK's events of it."""
+        mirror = await self._mirror(user_id, session_id)
+        rt = self._started()
+        if new_message is None:
+            if invocation_id is None:
+                raise ValueError("Running an agent requires a new_message or an invocation_id")
+            turn = rt.attach(user_id=user_id, session_id=session_id, invocation_id=invocation_id, after_seq=mirror.seq)
+        else:
+            message = new_message.model_copy(update={"role": USER})
+            turn = rt.run(
+                user_id=user_id,
+                session_id=session_id,
+                message=message,
+                state_delta=state_delta,
+                run_config=_own_config(run_config),
+            )
+        try:
+            async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    if not event.partial:
+                        for news in await mirror.to_service(event.seq):
+                            if yield_user_message and news.author == USER:
+                                yield news
+                    if is_shown(event):
+                        yield mirror.shown(event)
+        except (AgentFailedError, PluginFailedError) as error:
+            self._note(str(error))
+            raise _programs_own(error) from error
+        except DefinitionError as error:
+            self._note(str(error))
+            raise
+        finally:
+            await mirror.to_service()
+
+    def _note(self, sentence: str) -> None:
+        if REFUSED.search(sentence):
+            self._bench.refuse(sentence)
+
+    def run(self, **options: Any) -> Iterator[Any]:
+        """The same from sync code."""
+        found: list[Any] = []
+        failed: list[BaseException] = []
+
+        async def collect() -> None:
+            async for event in self.run_async(**options):
+                found.append(event)
+
+        def body() -> None:
+            try:
+                asyncio.run(collect())
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+        yield from found
+        for error in failed:
+            raise error
+
+    def run_live(self, **_: Any) -> Never:
+        """Refused, as the page says."""
+        self._bench.refuse("live and bidirectional streaming of google-adk is not carried over")
+        raise DefinitionError("live and bidirectional streaming of google-adk is not carried over")
+
+    async def rewind_async(self, *, user_id: str, session_id: str, rewind_before_invocation_id: str, **_: Any) -> None:
+        """Rewind the session in the Runtime."""
+        mirror = await self._mirror(user_id, session_id)
+        await self._started().aio.sessions.rewind(user_id, session_id, rewind_before_invocation_id)
+        await mirror.to_service()
+
+
+def _own_config(given: Any) -> RunConfig:
+    if given is None:
+        return RunConfig()
+    return RunConfig(
+        streaming="sse" if given.streaming_mode == StreamingMode.SSE else "none",
+        max_llm_calls=given.max_llm_calls,
+        save_input_blobs_as_artifacts=bool(given.save_input_blobs_as_artifacts),
+        custom_metadata=given.custom_metadata,
+    )
+
+
+def _programs_own(failed: AgentFailedError | PluginFailedError) -> BaseException:
+    """The exception of the program that ended the turn, which ADK raises as it is."""
+    name, message = str(failed.args[1]), str(failed.args[2])
+    kinds = [vars(builtins).get(name), getattr(adk_errors, name, None), *_subclasses(Exception, name)]
+    for kind in kinds:
+        if isinstance(kind, type) and issubclass(kind, BaseException):
+            try:
+                return kind(message)
+            except TypeError:
+                continue
+    return failed
+
+
+def _subclasses(kind: type[BaseException], name: str) -> Iterator[type[BaseException]]:
+    for below in kind.__subclasses__():
+        if below.__name__ == name:
+            yield below
+        yield from _subclasses(below, name)

@@ -1,0 +1,102 @@
+"""The judge turns the Runners of somebody else's tests into Runtimes, and says which tests that changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
+
+from tests.adk.judge.__main__ import MODES, files, run
+from tests.adk.judge.verdicts import Expected, Kind, judged, load_expected, table
+
+THEIRS = """
+from google.adk.agents import LlmAgent
+from google.adk.artifacts import InMemoryArtifactService
+from google.adk.models import BaseLlm, LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.adk.workflow import Workflow
+from google.genai import types
+
+
+class Model(BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        said = [part.function_response for content in llm_request.contents for part in content.parts if part.function_response]
+        call = types.Part(function_call=types.FunctionCall(name="look", args={}))
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="seen") if said else call]))
+
+
+async def look(tool_context):
+    await tool_context.save_artifact("note", types.Part(text="a note"))
+    tool_context.state["looked"] = True
+    return {}
+
+
+async def events(root, **state):
+    runner = InMemoryRunner(root, app_name="app")
+    session = await runner.session_service.create_session(app_name="app", user_id="u", state=state)
+    message = types.Content(role="user", parts=[types.Part(text="hi")])
+    found = [event async for event in runner.run_async(user_id="u", session_id=session.id, new_message=message)]
+    return runner, found, await runner.session_service.get_session(app_name="app", user_id="u", session_id=session.id)
+
+
+async def test_an_agent():
+    runner, found, session = await events(LlmAgent(name="root", model=Model(model="m"), tools=[look]), given=1)
+    assert [event.author for event in session.events] == ["user", "root", "root", "root"]
+    assert found == session.events[1:]
+    assert session.state == {"given": 1, "looked": True}
+    assert await runner.artifact_service.list_artifact_keys(app_name="app", user_id="u", session_id=session.id) == ["note"]
+
+
+def answer(node_input):
+    return "done"
+
+
+async def test_a_graph():
+    _, found, _ = await events(Workflow(name="graph", edges=[("START", answer)]))
+    assert found
+
+
+async def test_the_branch_of_a_root():
+    _, found, _ = await events(LlmAgent(name="root", model=Model(model="m"), tools=[look]))
+    assert found[0].custom_metadata is not None, "not so in any"
+
+
+def test_without_a_runner():
+    pass
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_turns_run_by_a_runtime_and_each_test_gets_a_verdict(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "test_theirs.py").write_text(THEIRS)
+    (folder / "test_others.py").write_text("def test_nothing():\n    pass\n")
+    given = list(files(folder, ""))
+    assert [path.name for path in given] == ["test_theirs.py"]
+    found = {mode: run(folder, given, mode) for mode in MODES}
+    assert {name.partition("::")[2]: note["outcome"] for name, note in found["plain"].items()} == {
+        "test_an_agent": "passed",
+        "test_a_graph": "passed",
+        "test_the_branch_of_a_root": "failed",
+        "test_without_a_runner": "passed",
+    }
+    by_mode = {}
+    for mode in MODES[1:]:
+        verdicts = list(judged(found["plain"], found[mode], mode, {}))
+        by_mode[mode] = {verdict.test.partition("::")[2]: verdict.kind for verdict in verdicts}
+    assert by_mode == {
+        "root": {"test_an_agent": Kind.PASSED, "test_a_graph": Kind.REFUSED},
+        "islands": {"test_an_agent": Kind.PASSED, "test_a_graph": Kind.PASSED},
+    }
+    stale = {"test_theirs.py::test_an_agent": Expected(Kind.DECIDED, "it never did", ("root",))}
+    verdicts = list(judged(found["plain"], found["root"], "root", stale))
+    assert [verdict.kind for verdict in verdicts if verdict.why == "it never did"] == [Kind.STALE]
+    assert table(found["plain"], verdicts).startswith("4 tests, 3 pass with ADK, 2 of these go through a Runner:")
+
+
+def test_each_expected_failure_has_a_reason() -> None:
+    assert all(expected.why.endswith(".") for expected in load_expected().values())
