@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import reprlib
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, cast, get_args
 
-import msgspec
-
+from actors.errors import RequestError
+from actors.errors.checked_struct import CheckedStruct
 from actors.messages.codec import flaw
 from actors.messages.json_types import JsonObject
 from actors.messages.shown import Shown
@@ -19,7 +20,7 @@ _STREAMING: tuple[str, ...] = get_args(Streaming)
 _ON_CONCURRENT_TURN: tuple[str, ...] = get_args(OnConcurrentTurn)
 
 
-class RunConfig(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
     """Options of one turn (semantics.md section 2).
 
     Attributes:
@@ -66,6 +67,28 @@ class RunConfig(Shown, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             raise ValueError(f"RunConfig.timeout must be more than 0 seconds or None, not {self.timeout}")
         if self.custom_metadata and (wrong := flaw(self.custom_metadata)) is not None:
             raise ValueError(f"RunConfig.custom_metadata cannot be stored: {wrong}")
+
+
+RunOptions = RunConfig | Mapping[str, object]
+"""Options of a turn as programs give them: a RunConfig, or a dictionary of its fields."""
+
+
+def run_config_of(given: RunOptions | None) -> RunConfig:
+    """The options of a turn; the defaults for None.
+
+    Raises:
+        RequestError: it is neither a RunConfig nor a dictionary, or a field of the dictionary is unknown or wrong.
+    """
+    if isinstance(given, RunConfig):
+        return given
+    if given is None:
+        return RunConfig()
+    if not isinstance(given, Mapping):
+        raise RequestError(f"run_config is a RunConfig, or a dictionary of its fields, not {reprlib.repr(given)}")
+    try:
+        return RunConfig(**cast("Mapping[str, Any]", given))
+    except (TypeError, ValueError) as error:
+        raise RequestError(str(error)) from None
 
 
 def _wrong_type(field: str, right: str, value: object) -> ValueError:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from actors.errors import DefinitionError
+from actors.errors.validation import problems
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -54,7 +57,7 @@ class ModelLimits(BaseModel):
         retry_reserve: retries that are allowed beyond that share; default 10. Calls beyond both fail at their first failure.
 
     Raises:
-        pydantic.ValidationError: a field is unknown or out of range.
+        DefinitionError: a field is unknown or out of range; the message names it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,3 +68,9 @@ class ModelLimits(BaseModel):
     max_retries: int = Field(default=4, ge=0)
     retry_ratio: float = Field(default=0.1, ge=0, le=1)
     retry_reserve: int = Field(default=10, ge=0)
+
+    def __init__(self, **fields: object) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise DefinitionError(f"ModelLimits: {problems(error, fields=type(self).model_fields)}") from None

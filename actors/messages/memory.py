@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from actors.errors.checked_struct import CheckedStruct
 from actors.messages.shown import Shown
 
 
-class MemoryEntry(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class MemoryEntry(Shown, CheckedStruct, frozen=True, kw_only=True, rename="camel"):
     """The text of one event of a remembered session.
 
     Attributes:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from actors.errors.checked_struct import CheckedStruct
 from actors.messages.content import Answer, Content
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue
@@ -14,7 +15,7 @@ from actors.messages.llm.fields import GenerateContentConfig, instruction_text
 from actors.messages.shown import Shown
 
 
-class FunctionDeclaration(Shown, msgspec.Struct, frozen=True, kw_only=True):
+class FunctionDeclaration(Shown, CheckedStruct, frozen=True, kw_only=True):
     """A tool as the model sees it. `parameters` is a JSON schema of an object; None for a tool without arguments."""
 
     name: str

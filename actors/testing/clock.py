@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from actors.errors.calls import explains_wrong_calls
+
 
 class ManualClock:
     """Implements `actors.interfaces.clock.Clock` with a time that only `advance` and `sleep` move.
@@ -13,6 +15,7 @@ class ManualClock:
         slept: the seconds of every `sleep` so far, in order.
     """
 
+    @explains_wrong_calls
     def __init__(self, now_s: float = 0.0) -> None:
         self._now_s = now_s
         self.slept: list[float] = []

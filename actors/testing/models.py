@@ -9,6 +9,7 @@ from typing import TypeGuard
 import msgspec
 
 from actors.errors import DefinitionError, ScriptExhaustedError
+from actors.errors.calls import explains_wrong_calls
 from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
@@ -52,6 +53,7 @@ class ScriptedModel:
         DefinitionError: a reply has none of these forms.
     """
 
+    @explains_wrong_calls
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = _checked(replies)
         self._taken = 0
@@ -132,6 +134,7 @@ class PatternModel:
         DefinitionError: a reply has none of the forms that `ScriptedModel` lists.
     """
 
+    @explains_wrong_calls
     def __init__(self, patterns: Sequence[tuple[str, Reply]], default: Reply = "I do not know.") -> None:
         self._patterns = [(re.compile(pattern, re.IGNORECASE), reply) for pattern, reply in patterns]
         self._default = default

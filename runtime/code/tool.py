@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import mimetypes
 import os
 import signal
@@ -11,6 +12,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.function import without_unknown
 from actors.errors import DefinitionError
+from actors.errors.calls import no_such_field
 from actors.errors.suggestions import did_you_mean
 from actors.messages.content import Blob, Part
 from actors.messages.json_types import JsonMapping, JsonObject
@@ -60,9 +62,8 @@ def python_tool(
     """
     unknown = sorted(set(needs) - _NEEDS)
     if unknown:
-        raise DefinitionError(
-            f"python_tool does not know {', '.join(unknown)}: beside its options it takes {', '.join(sorted(_NEEDS))}"
-        )
+        options = inspect.signature(python_tool).parameters
+        raise DefinitionError(f"python_tool: {unknown[0]}: {no_such_field(unknown[0], [*options, *sorted(_NEEDS)])}")
     if not hasattr(os, "fork"):
         raise DefinitionError("python_tool needs a system with fork, such as Linux or macOS")
     amounts = {"timeout_s": timeout_s, "max_memory_bytes": max_memory_bytes, "max_output_chars": max_output_chars}

@@ -11,7 +11,7 @@ import msgspec
 
 from actors.definitions.flows import Flow
 from actors.errors import RequestError
-from actors.messages.config import RunConfig
+from actors.messages.config import RunOptions
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.shown import Shown
 from actors.rules.flow.tool_names import ASK_USER
@@ -49,7 +49,7 @@ class TaskRun:
         run_config: options of the turn, which also hold for what comes after an answer.
     """
 
-    def __init__(self, flow: Flow, turn: Turn, on_question: OnQuestion | None, run_config: RunConfig | None) -> None:
+    def __init__(self, flow: Flow, turn: Turn, on_question: OnQuestion | None, run_config: RunOptions | None) -> None:
         self._flow = flow
         self._turn = turn
         self._on_question = on_question

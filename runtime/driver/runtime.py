@@ -10,8 +10,9 @@ from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError, RequestError
+from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
-from actors.messages.config import RunConfig
+from actors.messages.config import RunOptions
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
@@ -38,6 +39,7 @@ from runtime.engine.store_urls import DEFAULT, Default, resolve_stores
 from runtime.settings import Settings
 
 
+@explains_all_wrong_calls
 class Runtime(ContextManager, ScriptMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
@@ -208,7 +210,7 @@ class Runtime(ContextManager, ScriptMethods):
         session_id: str,
         message: Any = None,
         tasks: Sequence[Task | str] | None = None,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         state_delta: JsonMapping | None = None,
         invocation_id: str | None = None,
         auto_create_session: bool | None = None,
@@ -246,7 +248,7 @@ class Runtime(ContextManager, ScriptMethods):
         user_id: str = USER,
         session_id: str | None = None,
         message: Any = None,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         state_delta: JsonMapping | None = None,
         on_question: OnQuestion | None = None,
         **options: Any,
@@ -292,7 +294,7 @@ class Runtime(ContextManager, ScriptMethods):
         session_id: str | None = None,
         on_question: OnQuestion | None = None,
         message: Any = None,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         state_delta: JsonMapping | None = None,
         **options: Any,
     ) -> TaskRun:

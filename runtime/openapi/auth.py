@@ -11,11 +11,13 @@ from urllib.parse import quote
 
 from actors.definitions.tools.context import ToolContext
 from actors.errors import DefinitionError
+from actors.errors.calls import explains_all_wrong_calls
 from actors.errors.user_code import in_thread
 from runtime.openapi.document import Document
 from runtime.openapi.wire import WireRequest
 
 
+@explains_all_wrong_calls
 @dataclass(frozen=True)
 class BearerAuth:
     """A token in the header `Authorization: Bearer …`."""
@@ -23,6 +25,7 @@ class BearerAuth:
     token: str = field(repr=False)
 
 
+@explains_all_wrong_calls
 @dataclass(frozen=True)
 class BasicAuth:
     """A user's name and password in the header `Authorization: Basic …`."""
@@ -31,6 +34,7 @@ class BasicAuth:
     password: str = field(repr=False)
 
 
+@explains_all_wrong_calls
 @dataclass(frozen=True)
 class ApiKeyAuth:
     """A key in a header, in the query or in a cookie.

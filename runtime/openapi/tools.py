@@ -16,6 +16,7 @@ from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
+from actors.errors.calls import explains_wrong_calls
 from actors.errors.suggestions import did_you_mean
 from actors.messages.json_types import JsonObject
 from actors.messages.model import FunctionDeclaration
@@ -63,6 +64,7 @@ class OpenApiTools(Toolset):
 
     searchable = True
 
+    @explains_wrong_calls
     def __init__(
         self,
         spec: Mapping[str, Any] | str | Path,

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from actors.errors import DefinitionError, RaygroveError
-from actors.messages.config import RunConfig
+from actors.messages.config import RunOptions, run_config_of
 from actors.messages.limits import DEFAULT_LIMITS
 from runtime.driver.runtime import Runtime
 from runtime.web.adk import runs as adk_runs
@@ -44,7 +44,7 @@ def app_for(
     auth: Auth | None = None,
     allowed_hosts: Sequence[str] | None = None,
     allowed_origins: Sequence[str] = (),
-    run_config: RunConfig | None = None,
+    run_config: RunOptions | None = None,
     adk_paths: bool = True,
     adk_web: bool | str | os.PathLike[str] = False,
     max_body_bytes: int = MAX_BODY_BYTES,
@@ -83,7 +83,7 @@ def app_for(
         allowed_hosts = LOOPBACK_NAMES
     slots = StreamSlots(max_streams_per_user, max_streams)
     bodies = Bodies(body_limits or BodyLimits(max_body_bytes))
-    served = Served(runtimes, auth, slots, run_config=run_config or RunConfig(), bodies=bodies, keep_alive_s=keep_alive_s)
+    served = Served(runtimes, auth, slots, run_config=run_config_of(run_config), bodies=bodies, keep_alive_s=keep_alive_s)
     described = describing(OPERATIONS, list(served.runtimes), needs_credentials=needs_credentials)
     adk = list(ADK_OPERATIONS) if adk_paths else []
     if adk_web is not False:

@@ -161,7 +161,7 @@ def test_files_have_to_be_there_and_to_have_a_name_in_the_folder(local: Deploy) 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"num_cpu": 1}, "python_tool does not know num_cpu"),
+        ({"num_cpu": 1}, "python_tool: num_cpu: there is no such field"),
         ({"timeout_s": 0}, r"python_tool\(timeout_s=0\): use a number above 0"),
     ],
     ids=["unknown", "zero"],

@@ -67,5 +67,5 @@ def test_it_cannot_take_a_context_and_its_needs_have_names() -> None:
 
     with pytest.raises(DefinitionError, match="cannot take a ToolContext"):
         tool(num_cpus=1)(takes_context)
-    with pytest.raises(DefinitionError, match="does not know num_cpu"):
+    with pytest.raises(DefinitionError, match="num_cpu: there is no such field"):
         tool(num_cpu=1)

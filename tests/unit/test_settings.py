@@ -40,7 +40,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             {},
             {"model_limits": {"g": {"max_retries": -1}}},
-            "Settings: model_limits['g']['max_retries']=-1: Input should",
+            "Settings: model_limits['g']={'max_retries': -1}: ModelLimits: max_retries: Input should",
         ),
         ({}, {"env": ["NO_SUCH_KEY"]}, "Settings: env: NO_SUCH_KEY is not in the environment of this program"),
     ],

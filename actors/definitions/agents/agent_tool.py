@@ -12,9 +12,10 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.json_schema import json_schema
-from actors.definitions.tools.validation import problems
 from actors.errors import AgentFailedError, DefinitionError, ToolAgentError
+from actors.errors.calls import explains_wrong_calls
 from actors.errors.tracebacks import with_traceback
+from actors.errors.validation import problems
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration
@@ -46,6 +47,7 @@ class AgentTool(Tool):
         DefinitionError: `agent` is no agent.
     """
 
+    @explains_wrong_calls
     def __init__(self, agent: BaseAgent, *, skip_summarization: bool = False) -> None:
         if not isinstance(agent, BaseAgent):
             raise DefinitionError(f"AgentTool needs an agent, not {type(agent).__name__}")

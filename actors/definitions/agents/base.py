@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from actors.definitions.agents.callback import signature_of
 from actors.definitions.agents.fields import NOT_OF_AGENTS, check_agent_name, refuse_change, refuse_unnamed
 from actors.definitions.agents.shown import ShownByChanges
-from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError
 from actors.errors.user_code import UserFunction
+from actors.errors.validation import problems
+from actors.messages.shown import shown
 
 Callback = UserFunction | list[UserFunction] | None
 """One function or a list of them, sync or async. A list is called in order until a function returns something but None."""
@@ -51,7 +52,7 @@ class Placement(ShownByChanges, BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(_wrong("a Placement", error)) from error
+            raise DefinitionError(_wrong("a Placement", error, type(self))) from error
 
     @pydantic.model_validator(mode="after")
     def _goes_together(self) -> Placement:
@@ -108,10 +109,22 @@ class BaseAgent(ShownByChanges, BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(wrongly_defined(type(self).__name__, fields.get("name"), error)) from error
+            raise DefinitionError(wrongly_defined(type(self), fields.get("name"), error)) from error
         # The controller of flows has a name that no agent of a user can have.
         if "name" in fields or self.kind != "flow":
             check_agent_name(self.name)
+
+    @pydantic.field_validator("sub_agents", mode="before")
+    @classmethod
+    def _are_agents(cls, given: object) -> object:
+        if isinstance(given, BaseAgent):
+            raise ValueError(f"it is a list: write sub_agents=[{given.name}] instead of sub_agents={given.name}")
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ValueError(f"it is a list of agents, not {shown(given)}")
+        for each in given:
+            if (wrong := no_agent(each)) is not None:
+                raise ValueError(wrong)
+        return given
 
     @pydantic.model_validator(mode="after")
     def _is_a_kind(self) -> BaseAgent:
@@ -164,13 +177,22 @@ class BaseAgent(ShownByChanges, BaseModel):
         return BaseModel.model_copy(self, update=fields)
 
 
-def wrongly_defined(kind: str, name: object, error: ValidationError) -> str:
+def wrongly_defined(kind: type[BaseModel], name: object, error: ValidationError) -> str:
     """The sentence that says what is wrong with a definition of that kind and name."""
-    return _wrong(f"{kind} {name!r}", error)
+    return _wrong(f"{kind.__name__} {name!r}" if name is not None else kind.__name__, error, kind)
 
 
-def _wrong(what: str, error: ValidationError) -> str:
-    return f"{what} is not defined rightly: {problems(error, whole='definition')}"
+def _wrong(what: str, error: ValidationError, kind: type[BaseModel]) -> str:
+    return f"{what} is not defined rightly: {problems(error, whole='definition', fields=kind.model_fields)}"
+
+
+def no_agent(given: object) -> str | None:
+    """The reason why something is no agent; None for an agent."""
+    if isinstance(given, BaseAgent):
+        return None
+    if isinstance(given, type) and issubclass(given, BaseAgent):
+        return f"it is the class {given.__name__}, not an agent: write {given.__name__}(name=…)"
+    return f"{shown(given)} is no agent, but a {type(given).__name__}"
 
 
 def callbacks(callback: Callback) -> Sequence[UserFunction]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pydantic
 
-from actors.definitions.tools.validation import problems
+from actors.errors.validation import problems
 from actors.messages.codec import plain
 from actors.messages.json_types import JsonObject, JsonValue
 

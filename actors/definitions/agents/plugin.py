@@ -8,6 +8,7 @@ from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors import DefinitionError
+from actors.errors.calls import explains_wrong_calls
 from actors.errors.user_code import UserResult
 from actors.messages.content import Content
 from actors.messages.event import Event
@@ -36,6 +37,7 @@ class Plugin:
 
     name: str = ""
 
+    @explains_wrong_calls
     def __init__(self, name: str = "") -> None:
         self.name = name or type(self).__name__
 

@@ -45,4 +45,4 @@ class Supervision(ShownByChanges, BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(wrongly_defined("Supervision", fields.get("strategy", "escalate"), error)) from error
+            raise DefinitionError(wrongly_defined(type(self), fields.get("strategy", "escalate"), error)) from error

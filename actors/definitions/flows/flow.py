@@ -77,7 +77,7 @@ class Flow(ShownByChanges, BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(wrongly_defined("Flow", fields.get("name", "flow"), error)) from error
+            raise DefinitionError(wrongly_defined(type(self), fields.get("name", "flow"), error)) from error
 
     @pydantic.field_validator("until", mode="before")
     @classmethod

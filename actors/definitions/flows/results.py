@@ -8,8 +8,8 @@ from typing import Any
 
 import pydantic
 
-from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError, NotEncodableError
+from actors.errors.validation import problems
 from actors.messages.codec import plain
 from actors.messages.json_types import JsonMapping, JsonValue
 

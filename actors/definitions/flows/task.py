@@ -78,7 +78,7 @@ class Task(ShownByChanges, BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise DefinitionError(wrongly_defined("Task", fields.get("name") or fields.get("objective"), error)) from error
+            raise DefinitionError(wrongly_defined(type(self), fields.get("name") or fields.get("objective"), error)) from error
         ResultType(self.name or self.objective, self.result_type)
 
     @field_validator("name")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.definitions.planners.base import BasePlanner
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
 from actors.errors import DefinitionError
+from actors.errors.calls import explains_wrong_calls
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.fields import as_json
@@ -22,6 +23,7 @@ class BuiltInPlanner(BasePlanner):
         DefinitionError: it is something else.
     """
 
+    @explains_wrong_calls
     def __init__(self, *, thinking_config: JsonValue) -> None:
         fields = as_json(thinking_config)
         if not isinstance(fields, dict):

@@ -17,9 +17,10 @@ from pydantic.fields import FieldInfo
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.json_schema import json_schema
-from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError
+from actors.errors.calls import explains_wrong_calls, no_such_field
 from actors.errors.user_code import UserFunction, UserResult, in_thread
+from actors.errors.validation import problems
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.model import FunctionDeclaration
 
@@ -45,6 +46,7 @@ class FunctionTool(Tool):
         DefinitionError: the function has no name, its signature has no JSON schema, or it has needs and takes a ToolContext.
     """
 
+    @explains_wrong_calls
     def __init__(
         self,
         func: UserFunction,
@@ -123,7 +125,7 @@ class FunctionTool(Tool):
 
 
 _NEEDS = {"num_cpus", "num_gpus", "memory", "resources"}
-_NEEDED = ", ".join(sorted(_NEEDS))
+_KEYWORDS = ("name", "description", "long_running", "require_confirmation", *sorted(_NEEDS))
 
 
 def without_unknown(args: JsonObject, known: Container[str], tool_name: str, agent: str) -> JsonObject:
@@ -178,7 +180,7 @@ def tool(
     """
     unknown = sorted(set(needs) - _NEEDS)
     if unknown:
-        raise DefinitionError(f"@tool does not know {', '.join(unknown)}: it takes name, description, long_running, {_NEEDED}")
+        raise DefinitionError(f"@tool: {unknown[0]}: {no_such_field(unknown[0], _KEYWORDS)}")
     cls = LongRunningFunctionTool if long_running else FunctionTool
     if function is not None:
         return cls(function)

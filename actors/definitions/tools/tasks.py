@@ -14,8 +14,8 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.json_schema import json_schema
 from actors.definitions.tools.toolset import Toolset
-from actors.definitions.tools.validation import problems
 from actors.errors.suggestions import did_you_mean
+from actors.errors.validation import problems
 from actors.messages.flow import MAX_CALLS_OF_A_TASK, TaskChange, TaskNode
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from actors.definitions.agents.base import BaseAgent
+from actors.definitions.agents.base import BaseAgent, no_agent
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, checked
 from actors.definitions.agents.workflow import Controller
@@ -42,8 +42,8 @@ class AgentTree:
     def __init__(self, root: BaseAgent | None, plugins: Sequence[Plugin] = (), limits: Limits = DEFAULT_LIMITS) -> None:
         if root is None:
             raise DefinitionError("root agent is required")
-        if not isinstance(root, BaseAgent):
-            raise DefinitionError(f"root_agent must be an agent, not {type(root).__name__}")
+        if (wrong := no_agent(root)) is not None:
+            raise DefinitionError(f"root_agent must be an agent: {wrong}")
         self.root = root
         self.plugins = checked(plugins)
         self.limits = limits

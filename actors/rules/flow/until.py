@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from actors.errors import DefinitionError
+from actors.errors.checked_struct import CheckedStruct
 from actors.messages.flow import COMPLETE, TaskStatus
 from actors.messages.shown import Shown
 
@@ -49,7 +50,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.status.get(task) in COMPLETE for task in among)
 
 
-class Condition(Shown, msgspec.Struct, frozen=True, tag=True):
+class Condition(Shown, CheckedStruct, frozen=True, tag=True):
     """A condition on which a flow stops early. Combine conditions with `|`, for any of them, and `&`, for all of them."""
 
     def __or__(self, other: Condition) -> Condition:

@@ -10,7 +10,8 @@ import msgspec
 
 from actors.definitions.agents import BaseAgent
 from actors.errors import RequestError
-from actors.messages.config import RunConfig
+from actors.errors.calls import explains_all_wrong_calls
+from actors.messages.config import RunOptions, run_config_of
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.rules.checks.arguments import checked_choice, checked_number
@@ -31,6 +32,7 @@ MAX_NAME = 128
 """Characters of a map's name, which the ids of its turns begin with."""
 
 
+@explains_all_wrong_calls
 class ScriptMethods(TurnMethods):
     """The methods of a Runtime for programs that begin many turns, or want an object as the answer."""
 
@@ -47,7 +49,7 @@ class ScriptMethods(TurnMethods):
         result_type: Any = None,
         retries: int | Mapping[ErrorKind, int] = 0,
         timeout: float | None = None,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         progress: bool | None = None,
         total: int | None = None,
         on_leave: OnLeave = "continue",
@@ -69,7 +71,7 @@ class ScriptMethods(TurnMethods):
             retries: further attempts after a failure: a number, for any error but a refused request, or numbers by class of
                 error, or by the name of one. An attempt is a turn of its own, in a new session if the input names none.
             timeout: seconds after which an attempt is cancelled and fails.
-            run_config: options of the turns.
+            run_config: options of the turns: a RunConfig, or a dictionary of its fields.
             progress: True shows it, False does not; None does in a terminal and in a notebook.
             total: the number of inputs, for the progress, where `len(inputs)` does not tell it.
             on_leave: what leaving the iteration does to turns under way: they "continue" where the deployment does, or "cancel".
@@ -84,7 +86,7 @@ class ScriptMethods(TurnMethods):
         checked_choice("on_leave", on_leave, ("cancel", "continue"))
         if len(checked_id("map's name", name)) > MAX_NAME:
             raise RequestError(f"a map's name has at most {MAX_NAME} characters, not {len(name)}")
-        config = run_config or RunConfig()
+        config = run_config_of(run_config)
         if timeout is not None:
             config = msgspec.structs.replace(config, timeout=timeout)
         asked = question(self._tree, None, result_type)
@@ -110,7 +112,7 @@ class ScriptMethods(TurnMethods):
         result_type: Any = None,
         user_id: str = USER,
         session_id: str | None = None,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         state_delta: JsonMapping | None = None,
     ) -> Any:
         """Ask an agent and wait for its answer, as an object: `rt.ask("…", result_type=Invoice)`, `rt.ask(agent, "…")`.
@@ -146,7 +148,7 @@ class ScriptMethods(TurnMethods):
         result_type: Any = None,
         user_id: str = USER,
         session_id: str | None = None,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         state_delta: JsonMapping | None = None,
     ) -> Any:
         asking, turn = self._begin_asking(asked, result_type, user_id, session_id, run_config, state_delta)
@@ -160,7 +162,7 @@ class ScriptMethods(TurnMethods):
         result_type: Any,
         user_id: str,
         session_id: str | None,
-        run_config: RunConfig | None,
+        run_config: RunOptions | None,
         state_delta: JsonMapping | None,
     ) -> tuple[Asking, Turn]:
         if len(asked) not in (1, 2) or (len(asked) == 2 and not isinstance(asked[0], BaseAgent | str)):
@@ -175,7 +177,7 @@ class ScriptMethods(TurnMethods):
         message: Any,
         user_id: str,
         session_id: str,
-        run_config: RunConfig | None,
+        run_config: RunOptions | None,
         state_delta: JsonMapping | None,
         invocation_id: str | None = None,
         *,

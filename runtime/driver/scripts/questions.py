@@ -18,8 +18,8 @@ import pydantic
 
 from actors.definitions.agents import BaseAgent
 from actors.definitions.flows import FlowPlan
-from actors.definitions.tools.validation import problems
 from actors.errors import DefinitionError, OutputSchemaError, TaskFailedError
+from actors.errors.validation import problems
 from actors.messages.protocol.outcomes import Paused
 from runtime.driver.flows import checked_plan, last_result, one_task_flow
 from runtime.driver.services.agents import DeployedTree

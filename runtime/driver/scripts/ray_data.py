@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from actors.errors import RequestError
+from actors.errors.calls import explains_wrong_calls
 from actors.messages.codec import plain
 from actors.messages.event import USER
 from runtime.driver.runtime import Runtime
@@ -47,6 +48,7 @@ class RunTurns:
         RequestError, DefinitionError: an argument is wrong, or a batch has no such column.
     """
 
+    @explains_wrong_calls
     def __init__(
         self,
         app_name: str,

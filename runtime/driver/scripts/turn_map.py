@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from actors.errors import RaygroveError, RequestError
+from actors.messages.content import Content
+from actors.messages.shown import shown
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import TICK_S, Call
 from runtime.driver.scripts.answering import Answering
@@ -37,6 +39,16 @@ class MapOptions:
     total: int | None
 
 
+def _check_several(inputs: object) -> None:
+    """Check that there are inputs to go through, and not one text, whose letters would be a turn each. Raises RequestError."""
+    if isinstance(inputs, str | bytes | bytearray):
+        raise RequestError(f"a map takes several inputs, not one text: write [{shown(inputs)}]")
+    if isinstance(inputs, Mapping | Content):
+        raise RequestError(f"a map takes several inputs, not one {type(inputs).__name__}: put it into a list")
+    if not isinstance(inputs, Iterable | AsyncIterable):
+        raise RequestError(f"a map takes an iterable or async iterable of inputs, not {shown(inputs)}")
+
+
 class TurnMap:
     """The results of a map. Nothing runs before it is iterated.
 
@@ -45,6 +57,7 @@ class TurnMap:
     """
 
     def __init__(self, client: EngineClient, answering: Answering, inputs: Inputs, options: MapOptions) -> None:
+        _check_several(inputs)
         self._client = client
         self._answering = answering
         self._inputs = inputs

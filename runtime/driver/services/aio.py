@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
+from actors.errors.calls import explains_all_wrong_calls
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
 from runtime.driver.scripts.results import MapResult
@@ -29,6 +30,7 @@ class Methods(NamedTuple):
     shutdown: Callable[[], None]
 
 
+@explains_all_wrong_calls
 class AsyncServices:
     """The waiting methods of a Runtime, for callers on an event loop: `rt.aio`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import cached_property
 
+from actors.errors.calls import explains_all_wrong_calls
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
 from actors.rules.checks.ids import checked_artifact_name, checked_key, checked_known_key
@@ -13,6 +14,7 @@ from runtime.engine.store_urls import open_artifact_store
 from runtime.stores.safe_artifacts import SafeArtifactStore
 
 
+@explains_all_wrong_calls
 class ArtifactsService:
     """Artifacts of the app's sessions: `rt.artifacts`. All sessions of a user share the names that begin with `user:`."""
 
@@ -57,6 +59,7 @@ class ArtifactsService:
         return self.store.delete_session(self._key(user_id, session_id))
 
 
+@explains_all_wrong_calls
 class AsyncArtifactsService:
     """Artifacts for callers on an event loop: `rt.aio.artifacts`. See ArtifactsService."""
 

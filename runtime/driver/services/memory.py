@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
 from actors.rules.checks.arguments import checked_text
@@ -9,6 +10,7 @@ from actors.rules.checks.ids import checked_known_id, checked_known_key
 from runtime.driver.engine_client import EngineClient
 
 
+@explains_all_wrong_calls
 class _Memory:
     """The requests to the Session actor, as coroutines for the portal's loop."""
 
@@ -28,6 +30,7 @@ class _Memory:
         await self._client.session.forget(p.ForgetSession(key=key))
 
 
+@explains_all_wrong_calls
 class MemoryService(_Memory):
     """Text of past sessions, found again from other sessions of the same user: `rt.memory`."""
 
@@ -61,6 +64,7 @@ class MemoryService(_Memory):
         self._client.run(self._delete(user_id, session_id))
 
 
+@explains_all_wrong_calls
 class AsyncMemoryService(_Memory):
     """Memory for callers on an event loop: `rt.aio.memory`. See MemoryService."""
 

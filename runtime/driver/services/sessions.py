@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from actors.errors import InvalidMessageError
+from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
@@ -27,6 +28,7 @@ Follow = Callable[[SessionKey, int], Turn]
 """Follows a session after a position."""
 
 
+@explains_all_wrong_calls
 class _Sessions:
     """The requests to the Session actor, as coroutines for the portal's loop."""
 
@@ -140,6 +142,7 @@ class _Sessions:
         return msgspec.structs.replace(event, seq=seq)
 
 
+@explains_all_wrong_calls
 class SessionsService(_Sessions):
     """Sessions of the app: `rt.sessions`."""
 
@@ -226,6 +229,7 @@ class SessionsService(_Sessions):
         return self._client.run(self._append(self._key(user_id, session_id), event))
 
 
+@explains_all_wrong_calls
 class AsyncSessionsService(_Sessions):
     """Sessions of the app, for callers on an event loop: `rt.aio.sessions`. See SessionsService."""
 

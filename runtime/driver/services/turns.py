@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.errors import RequestError
+from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.turn_info import TURN_STATES, PendingCall, TurnInfo
 from actors.rules.checks.arguments import checked_choice, checked_number
@@ -16,6 +17,7 @@ Calls = list[PendingCall]
 """Calls that wait; the services have a method `list`."""
 
 
+@explains_all_wrong_calls
 class _Turns:
     """The requests to the Session actors, as coroutines for the portal's loop."""
 
@@ -76,6 +78,7 @@ def _place(turn: TurnInfo) -> tuple[float, str]:
     return turn.begun_s, turn.invocation_id
 
 
+@explains_all_wrong_calls
 class TurnsService(_Turns):
     """Turns as data: `rt.turns`."""
 
@@ -111,6 +114,7 @@ class TurnsService(_Turns):
         return self._client.run(self._pending(user_id, session_id, limit))
 
 
+@explains_all_wrong_calls
 class AsyncTurnsService(_Turns):
     """Turns as data, for callers on an event loop: `rt.aio.turns`. See TurnsService."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from actors.errors.calls import explains_all_wrong_calls
 from actors.rules.checks.ids import checked_known_id
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.engine.user_deletion import DeletedUser, delete_user
 
 
+@explains_all_wrong_calls
 class _Users:
     """The requests about a user, as coroutines for the portal's loop."""
 
@@ -20,6 +22,7 @@ class _Users:
         return await delete_user(self._client.engine, self._artifacts.store, self._client.app_name, user)
 
 
+@explains_all_wrong_calls
 class UsersService(_Users):
     """Users of the app: `rt.users`."""
 
@@ -40,6 +43,7 @@ class UsersService(_Users):
         return self._client.run(self._delete(user_id))
 
 
+@explains_all_wrong_calls
 class AsyncUsersService(_Users):
     """Users of the app, for callers on an event loop: `rt.aio.users`. See UsersService."""
 

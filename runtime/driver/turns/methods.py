@@ -10,8 +10,9 @@ import msgspec
 
 from actors.definitions.flows import FlowPlan, ResultType
 from actors.errors import RequestError, RuntimeClosedError
+from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
-from actors.messages.config import RunConfig
+from actors.messages.config import RunOptions, run_config_of
 from actors.messages.event import new_event_id, new_invocation_id
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
@@ -31,6 +32,7 @@ from runtime.engine.flow_registry import FlowRegistry
 from runtime.telemetry.caller import callers_traceparent
 
 
+@explains_all_wrong_calls
 class TurnMethods:
     """The methods of a Runtime that start and join turns.
 
@@ -51,7 +53,7 @@ class TurnMethods:
         user_id: str,
         session_id: str,
         message: Any,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         state_delta: JsonMapping | None = None,
         invocation_id: str | None = None,
         auto_create_session: bool | None = None,
@@ -62,7 +64,7 @@ class TurnMethods:
         Args:
             message: a text, a Content, a dictionary as web clients send it (see Content.from_dict), or a google.genai Content.
                 Function responses answer long-running calls.
-            run_config: options of the turn.
+            run_config: options of the turn: a RunConfig, or a dictionary of its fields.
             state_delta: changes of session state that come with the message.
             invocation_id: makes the turn repeatable: the same id again joins the same turn.
             auto_create_session: create the session if there is none; None leaves it to the Runtime.
@@ -75,7 +77,7 @@ class TurnMethods:
             InvalidMessageError: the message is of no known kind, or malformed.
             InvalidIdError: an id is invalid.
             NotEncodableError: `state_delta` is no mapping.
-            RequestError: `on_leave` is neither "cancel" nor "continue".
+            RequestError: `run_config` is wrong, or `on_leave` is neither "cancel" nor "continue".
             RuntimeClosedError: the runtime is not started, or is closed.
         """
         start = self._start_message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
@@ -128,7 +130,7 @@ class TurnMethods:
         user_id: str | None = None,
         session_id: str | None = None,
         confirmed: bool | None = None,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         on_leave: OnLeave = "cancel",
     ) -> Turn:
         """Answer calls that wait for a person, in one message; their turn goes on.
@@ -169,7 +171,7 @@ class TurnMethods:
                 content=to_message(answers, pending, key.session),
                 # Another answer may be under way, or in line.
                 only_waiting=True,
-                config=run_config or RunConfig(),
+                config=run_config_of(run_config),
                 traceparent=traceparent,
             )
 
@@ -183,7 +185,7 @@ class TurnMethods:
         user_id: str,
         session_id: str,
         message: Any,
-        run_config: RunConfig | None,
+        run_config: RunOptions | None,
         state_delta: JsonMapping | None,
         invocation_id: str | None,
         auto_create_session: bool | None,
@@ -196,7 +198,7 @@ class TurnMethods:
             repeatable=invocation_id is not None,
             event_id=new_event_id(),
             content=to_content(message),
-            config=run_config or RunConfig(),
+            config=run_config_of(run_config),
             state_delta=to_state(state_delta),
             traceparent=callers_traceparent(),
             auto_create=self._client.engine.auto_create_session if auto_create_session is None else auto_create_session,

@@ -24,7 +24,7 @@ from actors.errors import (
 )
 from actors.errors.tracebacks import with_traceback
 from actors.messages.codec import decode_event
-from actors.messages.config import RunConfig
+from actors.messages.config import RunOptions
 from actors.messages.event import Event
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
@@ -247,7 +247,7 @@ class Turn:
         response: object = None,
         *,
         confirmed: bool | None = None,
-        run_config: RunConfig | None = None,
+        run_config: RunOptions | None = None,
         on_leave: OnLeave = "cancel",
     ) -> Turn:
         """Answer calls at which the turn waits: see Runtime.answer. The turn goes on in the Turn that this returns."""

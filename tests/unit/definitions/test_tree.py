@@ -89,7 +89,7 @@ def test_the_kinds_of_agents_have_their_names_on_the_map() -> None:
 def test_no_root_agent_is_an_error() -> None:
     with pytest.raises(DefinitionError, match=r"^root agent is required$"):
         AgentTree(None)
-    with pytest.raises(DefinitionError, match="must be an agent, not str"):
+    with pytest.raises(DefinitionError, match=r"must be an agent: .root. is no agent, but a str"):
         AgentTree("root")  # type: ignore[arg-type]
 
 

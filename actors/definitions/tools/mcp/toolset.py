@@ -12,6 +12,7 @@ from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tools.mcp.tool import McpTool
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
+from actors.errors.calls import explains_wrong_calls
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.mcp import McpScope, McpServer
 
@@ -55,6 +56,7 @@ class McpTools(Toolset):
     per_run = True
     searchable = True
 
+    @explains_wrong_calls
     def __init__(
         self,
         *,

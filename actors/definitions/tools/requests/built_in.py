@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.requests.base import RequestTool
+from actors.errors.calls import explains_wrong_calls
 from actors.messages.json_types import JsonObject
 from actors.messages.model import LlmRequest
 
@@ -16,6 +17,7 @@ class BuiltInTool(RequestTool):
         options: the fields of that tool's own configuration; default none.
     """
 
+    @explains_wrong_calls
     def __init__(self, name: str, options: JsonObject | None = None) -> None:
         self.name = name
         self.options = dict(options or {})

@@ -10,6 +10,7 @@ import msgspec
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.requests.base import RequestTool
 from actors.errors import DefinitionError, InvalidMessageError, NotEncodableError
+from actors.errors.calls import explains_wrong_calls
 from actors.messages.content import Content, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.drafts import own_content
@@ -27,6 +28,7 @@ class Example:
         DefinitionError: one of them is no content.
     """
 
+    @explains_wrong_calls
     def __init__(self, *, input: Content | JsonObject, output: Sequence[Content | JsonObject]) -> None:
         if isinstance(output, Content | dict | str) or not isinstance(output, Sequence):
             raise DefinitionError(f"Example.output is a list of contents, not {type(output).__name__}: write output=[…]")
@@ -55,6 +57,7 @@ class ExampleTool(RequestTool):
 
     name = "example_tool"
 
+    @explains_wrong_calls
     def __init__(self, examples: Sequence[Example | JsonObject] | ExampleProvider) -> None:
         self.examples: Sequence[Example] | ExampleProvider = (
             examples if isinstance(examples, ExampleProvider) else _examples(examples)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
+from actors.errors import DefinitionError
 from actors.messages.limits import ModelLimits
 from actors.rules.capacity.rate_limiter import (
     MAX_RETRY_AFTER_S,
@@ -156,7 +156,7 @@ def test_the_name_of_a_model_goes_before_patterns() -> None:
 
 @pytest.mark.parametrize("wrong", [{"max_concurrency": 0}, {"requests_per_minute": -1}, {"retry_ratio": 2}, {"max_calls": 3}])
 def test_limits_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(DefinitionError, match=f"^ModelLimits: {next(iter(wrong))}: "):
         ModelLimits(**wrong)
 
 

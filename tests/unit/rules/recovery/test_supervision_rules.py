@@ -124,7 +124,7 @@ def test_every_workflow_agent_lets_failures_go_up_by_default(kind: type[LoopAgen
         ({"max_restarts": -1}, "max_restarts: Input should be greater than or equal to 0"),
         ({"within_s": 0}, "within_s: Input should be greater than 0"),
         ({"within_s": float("inf")}, "within_s: Input should be a finite number"),
-        ({"backoff": 1}, "backoff: Extra inputs are not permitted"),
+        ({"backoff": 1}, "backoff: there is no such field. Did you mean .backoff_s.."),
     ],
 )
 def test_what_is_defined_wrongly_is_named(wrong: dict[str, Any], told_of: str) -> None:

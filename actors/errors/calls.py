@@ -1,0 +1,114 @@
+"""A call with a wrong argument is refused with what is right: the keyword nearest to it, or the keywords in place of places.
+
+Python itself suggests keywords from 3.13 on. The decorators cost a call nothing that is right: its arguments are looked at when
+Python has refused them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from actors.errors.suggestions import did_you_mean
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+
+def unexpected(call: str, name: str, valid: Iterable[str]) -> str:
+    """The sentence that refuses a keyword."""
+    names = list(valid)
+    return f"{call}() got an unexpected keyword argument {name!r}.{did_you_mean(name, names) or _listed(names)}"
+
+
+def no_such_field(name: str, valid: Iterable[str]) -> str:
+    """The reason why a field of a definition is refused."""
+    names = list(valid)
+    return f"there is no such field.{did_you_mean(name, names) or _listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f" It takes: {', '.join(names) or 'none'}"
+
+
+def explains_wrong_calls(function: F) -> F:
+    """Have a method or a constructor say what is right when its arguments are wrong.
+
+    The method that it returns raises TypeError for wrong arguments, as the function does.
+    """
+
+    def explained(error: TypeError, unnamed: Sequence[object], named: Mapping[str, object]) -> TypeError:
+        sentence = _sentence(function, unnamed, named)
+        return TypeError(sentence) if sentence else error
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def call_async(*unnamed: Any, **named: Any) -> Any:
+            try:
+                running = function(*unnamed, **named)
+            except TypeError as error:
+                raise explained(error, unnamed, named) from None
+            return await running
+
+        return cast(F, call_async)
+
+    @functools.wraps(function)
+    def call(*unnamed: Any, **named: Any) -> Any:
+        try:
+            return function(*unnamed, **named)
+        except TypeError as error:
+            if (other := explained(error, unnamed, named)) is error:
+                raise
+            raise other from None
+
+    return cast(F, call)
+
+
+def explains_all_wrong_calls(cls: C) -> C:
+    """Have the constructor and all public methods of a class say what is right when their arguments are wrong."""
+    for name, member in list(vars(cls).items()):
+        if isinstance(member, classmethod):
+            setattr(cls, name, classmethod(explains_wrong_calls(member.__func__)))
+        elif inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
+            setattr(cls, name, explains_wrong_calls(member))
+    return cls
+
+
+def _sentence(function: Callable[..., object], unnamed: Sequence[object], named: Mapping[str, object]) -> str:
+    """What is wrong with the arguments, and what would be right; "" when they are right, or when Python says it as well."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*unnamed, **named)
+    except TypeError:
+        own, *rest = signature.parameters.values()
+        title = _title(function, unnamed)
+        takes_any = any(each.kind is each.VAR_POSITIONAL for each in rest)
+        by_name = [each.name for each in rest if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        by_place = [own, *(each for each in rest if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD))]
+        if wrong := [name for name in named if name not in by_name]:
+            return unexpected(title, wrong[0], by_name)
+        if len(unnamed) > len(by_place) and not takes_any:
+            return f"{title}() {_by_name(title, by_place[1:], rest)}"
+    return ""
+
+
+def _by_name(title: str, by_place: Sequence[inspect.Parameter], rest: Sequence[inspect.Parameter]) -> str:
+    """Which arguments are given by name, with a call as it should be."""
+    required = [each for each in rest if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+    written = [each.name if each in by_place else f"{each.name}=…" for each in required] or [f"{each.name}=…" for each in rest]
+    what = (
+        f"takes all arguments but {', '.join(each.name for each in by_place)} by name"
+        if by_place
+        else ("takes its arguments by name" if rest else "takes no arguments")
+    )
+    return f"{what}: write {title}({', '.join(written)})"
+
+
+def _title(function: Callable[..., object], unnamed: Sequence[object]) -> str:
+    """The call as users write it: methods of a Runtime may stand in a class above it."""
+    owner = unnamed[0] if unnamed else None
+    cls = (owner if isinstance(owner, type) else type(owner)).__name__
+    return cls if function.__name__ == "__init__" else f"{cls}.{function.__name__}"
