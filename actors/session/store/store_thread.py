@@ -123,7 +123,7 @@ class StoreThread:
 
     async def attempt(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function in the store's thread once, without a say in how long the store has been away. Raises StoreError."""
-        return await self._once(function, *args)
+        return await self._once(_Attempt(asyncio.get_running_loop().time()), function, *args)
 
     def stop_retrying(self) -> None:
         """Stop retrying: pending calls fail at their next attempt."""
