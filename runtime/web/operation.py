@@ -11,10 +11,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from actors.errors import TurnError
 from runtime.telemetry.caller import called_with
 from runtime.web.auth.principal import Principal
 from runtime.web.call import Call, json_response
 from runtime.web.problems import problem_response
+from runtime.web.redaction import log_failed_turn
 from runtime.web.served import Served
 
 STREAM = "text/event-stream"
@@ -95,7 +97,10 @@ class Operation:
         except ClientDisconnect:
             response = Response(status_code=CLIENT_LEFT)
         except Exception as error:
-            response = await problem_response(request, error)
+            is_operator = call is not None and call.principal.is_admin
+            if isinstance(error, TurnError) and not is_operator:
+                log_failed_turn("", str(error))
+            response = await problem_response(request, error, for_operator=is_operator)
         finally:
             if call is not None:
                 call.release()

@@ -1,7 +1,8 @@
 """Errors as HTTP responses: `application/problem+json` (RFC 9457) with the error's class as its type.
 
 Errors of requests say all that they know. Those of stores, actors and models are written to the log of the server, and their
-response names only the class: their texts may hold names of files and machines.
+response names only the class: their texts may hold names of files and machines. So may those of errors of users' code, which only
+operators get.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from actors.errors import (
     UnknownAgentError,
     UnknownFunctionCallError,
 )
+from runtime.web.redaction import detail_of
 
 PROBLEM = "application/problem+json"
 
@@ -149,15 +151,21 @@ def status_of(error: RaygroveError) -> int:
     return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
 
 
-def problem_of(error: Exception) -> Problem:
-    """What a client gets to know of an error. What it does not get to know is logged."""
+def problem_of(error: Exception, *, for_operator: bool = False) -> Problem:
+    """What a client gets to know of an error. What it does not get to know is logged.
+
+    Args:
+        for_operator: the client may know what users' code and models say of their errors.
+    """
     name = type(error).__name__
     if isinstance(error, HttpError):
         return Problem(type=error.type, title=error.title, status=error.status, detail=error.detail)
     if isinstance(error, RaygroveError):
         status = status_of(error)
         title = (type(error).__doc__ or name).partition(". Arguments:")[0].partition("\n")[0].rstrip(".")
-        if status < 500 or isinstance(error, NoMemoryError | TurnError):
+        if isinstance(error, TurnError):
+            return Problem(type=name, title=title, status=status, detail=detail_of(error, for_operator=for_operator))
+        if status < 500 or isinstance(error, NoMemoryError):
             return Problem(type=name, title=title, status=status, detail=str(error))
         _log.error("%s: %s", name, error)
         return Problem(type=name, title=title, status=status, detail="the log of the server says more")
@@ -168,9 +176,9 @@ def problem_of(error: Exception) -> Problem:
     return Problem(type="InternalError", title="The server failed", status=500, detail="the log of the server says more")
 
 
-async def problem_response(request: Request, error: Exception) -> Response:
+async def problem_response(request: Request, error: Exception, *, for_operator: bool = False) -> Response:
     """The response of a request that failed."""
-    problem = problem_of(error)
+    problem = problem_of(error, for_operator=for_operator)
     headers = getattr(error, "headers", None) or {}
     if problem.status == 503:
         headers = {"Retry-After": "1", **headers}

@@ -15,6 +15,7 @@ import msgspec
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject
 from actors.messages.turn_info import PendingCall
+from runtime.web import redaction
 
 REQUEST_CONFIRMATION = "adk_request_confirmation"
 SUFFIX = ":confirm"
@@ -28,12 +29,12 @@ _ACTIONS = frozenset(
 """The actions that ADK's clients know; they refuse others."""
 
 
-def adk_events(events: Iterable[Event], *, tracebacks: bool) -> list[JsonObject]:
+def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObject]:
     """The events of a session. Answers to confirmations are shown as answers to `adk_request_confirmation`."""
     confirmations: set[str] = set()
     found = []
     for event in events:
-        shown = adk_event(event, tracebacks=tracebacks)
+        shown = adk_event(event, for_operator=for_operator)
         if event.author == USER:
             for part in shown.get("content", {}).get("parts", ()):
                 response = part.get("functionResponse", {})
@@ -44,14 +45,12 @@ def adk_events(events: Iterable[Event], *, tracebacks: bool) -> list[JsonObject]
     return found
 
 
-def adk_event(event: Event, *, tracebacks: bool) -> JsonObject:
+def adk_event(event: Event, *, for_operator: bool) -> JsonObject:
     """An event, with calls of `adk_request_confirmation` for those that need confirmation."""
-    shown: JsonObject = msgspec.to_builtins(event)
+    shown: JsonObject = msgspec.to_builtins(redaction.shown(event, for_operator=for_operator))
     shown.pop("flow", None)
     for part in shown.get("content", {}).get("parts", ()):
         _complete(part)
-    if not tracebacks:
-        shown.pop("errorTraceback", None)
     actions = {name: value for name, value in shown.get("actions", {}).items() if name in _ACTIONS}
     shown["actions"] = {"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": {}, **actions}
     wanted = event.actions.requested_tool_confirmations

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from starlette.responses import Response
 
-from actors.errors import ClusterError, RaygroveError
+from actors.errors import ClusterError, RaygroveError, TurnError
 from actors.messages.json_types import JsonObject
 from runtime.driver.turns.turn import Turn
 from runtime.web.adk.events import adk_event, answered, frames_of, has_answers
@@ -18,6 +18,7 @@ from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import Call, json_response
 from runtime.web.operation import CLIENT_LEFT, Operation
 from runtime.web.problems import HttpError, problem_of
+from runtime.web.redaction import log_failed_turn
 from runtime.web.streams.frames import frame
 from runtime.web.streams.response import EventStream
 
@@ -31,7 +32,7 @@ async def run(call: Call) -> Response:
     if result is None:
         turn.detach()
         return Response(status_code=CLIENT_LEFT)
-    return json_response([adk_event(event, tracebacks=call.principal.is_admin) for event in result.events])
+    return json_response([adk_event(event, for_operator=call.principal.is_admin) for event in result.events])
 
 
 async def run_sse(call: Call) -> Response:
@@ -39,7 +40,7 @@ async def run_sse(call: Call) -> Response:
     given = await body_of(call, RunRequest)
     turn = await _turn(call, given, streams=given.streaming)
     await started_id(turn)
-    frames = _frames(turn, splits=given.function_call_event_id is None, tracebacks=call.principal.is_admin)
+    frames = _frames(turn, splits=given.function_call_event_id is None, for_operator=call.principal.is_admin)
     return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
 
 
@@ -69,21 +70,23 @@ async def _turn(call: Call, given: RunRequest, *, streams: bool) -> Turn:
     )
 
 
-async def _frames(turn: Turn, *, splits: bool, tracebacks: bool) -> AsyncIterator[bytes]:
+async def _frames(turn: Turn, *, splits: bool, for_operator: bool) -> AsyncIterator[bytes]:
     try:
         async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
             async for event in events:
-                for shown in frames_of(adk_event(event, tracebacks=tracebacks), splits=splits):
+                for shown in frames_of(adk_event(event, for_operator=for_operator), splits=splits):
                     yield frame("", shown, event.seq)
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
-            yield frame("", _error(error))
+            yield frame("", _error(turn, error, for_operator=for_operator))
     finally:
         turn.detach()
 
 
-def _error(error: RaygroveError) -> JsonObject:
-    problem = problem_of(error)
+def _error(turn: Turn, error: RaygroveError, *, for_operator: bool) -> JsonObject:
+    if isinstance(error, TurnError):
+        log_failed_turn(turn.invocation_id, str(error))
+    problem = problem_of(error, for_operator=for_operator)
     details = {"error_type": problem.type, "error_message": problem.detail, "timestamp": time.time()}
     return {"error": f"{problem.type}: {problem.detail}", "error_details": details}
 

@@ -100,7 +100,7 @@ async def get_session(call: Call) -> SessionForm:
     session = await call.runtime.aio.sessions.get(call.user_id, call.session_id)
     if session is None:
         raise SessionNotFoundError(call.path("app"), call.user_id, call.session_id)
-    return _form(session, tracebacks=call.principal.is_admin)
+    return _form(session, for_operator=call.principal.is_admin)
 
 
 async def update_session(call: Call) -> SessionForm:
@@ -116,13 +116,13 @@ async def delete_session(call: Call) -> Response:
     return json_response(None)
 
 
-def _form(session: Session, *, tracebacks: bool = False) -> SessionForm:
+def _form(session: Session, *, for_operator: bool = False) -> SessionForm:
     return SessionForm(
         id=session.id,
         app_name=session.app_name,
         user_id=session.user_id,
         state=session.state,
-        events=adk_events(session.events, tracebacks=tracebacks),
+        events=adk_events(session.events, for_operator=for_operator),
         last_update_time=session.last_update_time,
     )
 

@@ -17,8 +17,9 @@ from actors.messages.turn_info import TurnInfo
 from runtime.web.call import Call, json_response
 from runtime.web.ids import Id, State
 from runtime.web.operation import STREAM, Operation
+from runtime.web.redaction import shown, shown_turn
 from runtime.web.streams.response import EventStream
-from runtime.web.streams.turns import session_frames, shown
+from runtime.web.streams.turns import session_frames
 
 MAX_PAGE = 1_000
 """Entries of one page at most."""
@@ -130,7 +131,7 @@ async def get_session(call: Call) -> SessionView:
         state=session.state,
         last_update_time=session.last_update_time,
         head_seq=newest[0].seq if newest else 0,
-        turn=turns[0] if turns else None,
+        turn=shown_turn(turns[0], for_operator=call.principal.is_admin) if turns else None,
     )
 
 
@@ -176,14 +177,14 @@ async def rewind_session(call: Call) -> None:
 async def read_events(call: Call) -> Response:
     """Read a page of a session's events. As a stream: all events after a position, over all turns, and those that come."""
     query = call.query(EventsQuery)
-    user_id, session_id, tracebacks = call.user_id, call.session_id, call.principal.is_admin
+    user_id, session_id, for_operator = call.user_id, call.session_id, call.principal.is_admin
     if call.wants_stream():
         # Before the stream begins: a session that is missing is a status, and no frame.
         await _session(call)
         tail = call.runtime.sessions.tail(
             user_id, session_id, after_seq=call.last_event_id(query.after_seq), partials=query.partials
         )
-        frames = session_frames(tail, tracebacks=tracebacks)
+        frames = session_frames(tail, for_operator=for_operator)
         return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
     events = await call.runtime.aio.sessions.events(
         user_id,
@@ -194,7 +195,7 @@ async def read_events(call: Call) -> Response:
         newest_first=query.newest_first,
     )
     more = events[-1].seq if len(events) == query.limit else None
-    return json_response(EventPage(events=[shown(event, tracebacks=tracebacks) for event in events], next=more))
+    return json_response(EventPage(events=[shown(event, for_operator=for_operator) for event in events], next=more))
 
 
 async def export_session(call: Call) -> Response:
@@ -205,9 +206,9 @@ async def export_session(call: Call) -> Response:
 
 async def _lines(call: Call, session: Session) -> AsyncIterator[bytes]:
     yield msgspec.json.encode(session) + b"\n"
-    after_seq, tracebacks = 0, call.principal.is_admin
+    after_seq, for_operator = 0, call.principal.is_admin
     while page := await call.runtime.aio.sessions.events(session.user_id, session.id, after_seq=after_seq, limit=MAX_PAGE):
-        yield b"".join(msgspec.json.encode(shown(event, tracebacks=tracebacks)) + b"\n" for event in page)
+        yield b"".join(msgspec.json.encode(shown(event, for_operator=for_operator)) + b"\n" for event in page)
         after_seq = page[-1].seq
 
 

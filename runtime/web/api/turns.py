@@ -33,8 +33,9 @@ from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import Call, json_response
 from runtime.web.operation import CLIENT_LEFT, STREAM, Operation
 from runtime.web.problems import BadRequestError
+from runtime.web.redaction import shown, shown_turn
 from runtime.web.streams.response import EventStream
-from runtime.web.streams.turns import failed_end, shown, turn_frames
+from runtime.web.streams.turns import failed_end, turn_frames
 
 
 async def start_turn(call: Call) -> Response:
@@ -92,15 +93,15 @@ async def _followed(call: Call, turn: Turn, session_id: str, partials: bool) -> 
     invocation_id = await started_id(turn) or (call.invocation_id if _is_answer(call) else turn.invocation_id)
     place = call.url("sessions", session_id, "turns", invocation_id)
     headers = {"Location": place, "Content-Location": f"{place.partition('?')[0]}/events"}
-    slots, tracebacks = call.served.slots, call.principal.is_admin
+    slots, for_operator = call.served.slots, call.principal.is_admin
     if call.wants_stream():
-        frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, tracebacks=tracebacks)
+        frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, for_operator=for_operator)
         return EventStream(frames, slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s, headers=headers)
     if call.prefers("respond-async"):
         turn.detach()
         return json_response({"invocationId": invocation_id}, 202, {**headers, "Preference-Applied": "respond-async"})
     with slots.taken(call.principal.user_id):
-        result = await unless_left(call, _result(turn, tracebacks=tracebacks))
+        result = await unless_left(call, _result(turn, for_operator=for_operator))
     if result is None:
         turn.detach()
         return Response(status_code=CLIENT_LEFT)
@@ -111,12 +112,12 @@ def _is_answer(call: Call) -> bool:
     return "turn" in call.request.path_params
 
 
-async def _result(turn: Turn, *, tracebacks: bool) -> TurnResultView:
+async def _result(turn: Turn, *, for_operator: bool) -> TurnResultView:
     """Wait for the end of a turn. Raises why it could not start."""
     try:
         result = await turn.result_async()
     except TurnError as error:
-        end = failed_end(turn.invocation_id, error)
+        end = failed_end(turn.invocation_id, error, for_operator=for_operator)
         return TurnResultView(invocation_id=end.invocation_id, state=end.state, agent=turn.agent, error=end.error)
     paused = isinstance(result.outcome, Paused)
     return TurnResultView(
@@ -124,7 +125,7 @@ async def _result(turn: Turn, *, tracebacks: bool) -> TurnResultView:
         state="paused" if paused else "finished",
         agent=result.agent,
         text=result.text,
-        events=[shown(event, tracebacks=tracebacks) for event in result.events],
+        events=[shown(event, for_operator=for_operator) for event in result.events],
         pending=await turn.pending_async() if paused else (),
     )
 
@@ -136,7 +137,7 @@ async def join_turn(call: Call) -> Response:
     await _info(call)
     after_seq = call.last_event_id(query.after_seq)
     frames = turn_frames(
-        attached(call, after_seq), after_seq=after_seq, partials=query.partials, tracebacks=call.principal.is_admin
+        attached(call, after_seq), after_seq=after_seq, partials=query.partials, for_operator=call.principal.is_admin
     )
     return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
 
@@ -163,7 +164,7 @@ async def get_result(call: Call) -> Response:
         turn = attached(call)
         with call.served.slots.taken(call.principal.user_id), suppress(TimeoutError):
             async with asyncio.timeout(query.wait if is_under_way else None):
-                result = await unless_left(call, _result(turn, tracebacks=call.principal.is_admin))
+                result = await unless_left(call, _result(turn, for_operator=call.principal.is_admin))
             if result is None:
                 return Response(status_code=CLIENT_LEFT)
             return json_response(msgspec.structs.replace(result, agent=result.agent or info.agent))
@@ -171,7 +172,8 @@ async def get_result(call: Call) -> Response:
 
 
 async def _info(call: Call) -> TurnInfo:
-    return await call.runtime.aio.turns.get(call.user_id, call.session_id, call.invocation_id)
+    turn = await call.runtime.aio.turns.get(call.user_id, call.session_id, call.invocation_id)
+    return shown_turn(turn, for_operator=call.principal.is_admin)
 
 
 async def _pending(call: Call) -> Sequence[PendingCall]:
@@ -200,6 +202,7 @@ async def list_turns(call: Call) -> TurnList:
     before = decode_cursor(query.before) if query.before is not None else None
     turns = await call.runtime.aio.turns.list(user_id, session_id, query.state, query.limit, before)
     has_more = len(turns) == query.limit and turns[-1].state != "waiting"
+    turns = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns]
     return TurnList(turns=turns, next=encode_cursor(turns[-1]) if has_more else None)
 
 

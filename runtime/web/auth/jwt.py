@@ -26,8 +26,10 @@ class JwtAuth:
         key: the issuer's public key in PEM, or the secret that it shares with this service.
         jwks_url: where the issuer publishes its keys, in place of `key`.
         algorithms: with which tokens may be signed.
-        user_claim: the claim with the user's id.
-        any_user_scope: a token with this scope, and without a user, may reach the data of any user.
+        user_claim: the claim with the user's id. A `sub` that is the token's `client_id` or `azp` is no user (RFC 9068): such a
+            token is a program's.
+        any_user_scope: a token with this scope, and without a user, may reach the data of any user. With a user it is that
+            user's, whatever it says.
         admin_scope: a token with this scope is an administrator's.
 
     Raises:
@@ -82,9 +84,10 @@ class JwtAuth:
             raise NotAuthenticatedError(f"the token is not valid: {error}") from None
         scopes = _scopes(claims.get("scope", ()))
         is_admin = self._admin_scope in scopes
-        if self._any_user_scope in scopes:
-            return Principal(is_admin=is_admin)
         user_id = claims.get(self._user_claim)
+        is_program = self._user_claim == "sub" and user_id in (claims.get("client_id"), claims.get("azp"))
+        if (user_id is None or is_program) and self._any_user_scope in scopes:
+            return Principal(is_admin=is_admin)
         if not isinstance(user_id, str) or not user_id:
             raise NotAuthenticatedError(f"the token has no claim {self._user_claim!r} with a user's id")
         return Principal(user_id=user_id, is_admin=is_admin)

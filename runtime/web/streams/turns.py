@@ -9,13 +9,13 @@ from functools import lru_cache
 import msgspec
 
 from actors.errors import ClusterError, RaygroveError, TurnCancelledError, TurnError, TurnTimeoutError
-from actors.messages.event import Event
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import PendingCall, TurnStateName
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn, decoded
 from runtime.web.problems import Problem, problem_of
+from runtime.web.redaction import log_failed_turn, shown
 from runtime.web.streams.frames import event_frame, frame
 
 SMALL_BYTES = 32_768
@@ -41,54 +41,56 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     error: Problem | None = None
 
 
-async def turn_frames(turn: Turn, *, after_seq: int = 0, partials: bool = True, tracebacks: bool = False) -> AsyncIterator[bytes]:
+async def turn_frames(
+    turn: Turn, *, after_seq: int = 0, partials: bool = True, for_operator: bool = False
+) -> AsyncIterator[bytes]:
     """The frames of a turn: its events, and how it ended.
 
     Args:
         turn: leaving its iteration must not cancel it.
         after_seq: leave out stored events up to this one.
         partials: with what is streamed of answers under way.
-        tracebacks: with tracebacks of users' code.
+        for_operator: with the texts and places of errors of users' code.
     """
     try:
         async with aclosing(turn.batches()) as batches:
             async for batch in batches:
                 wanted = [stored for stored in batch if (partials and not stored.seq) or stored.seq > after_seq]
-                for frames in _frames(wanted, tracebacks=tracebacks):
+                for frames in _frames(wanted, for_operator=for_operator):
                     yield frames
         yield frame("end", await end_of(turn))
     except TurnError as error:
-        yield frame("end", failed_end(turn.invocation_id, error))
+        yield frame("end", failed_end(turn.invocation_id, error, for_operator=for_operator))
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
-            yield frame("error", problem_of(error))
+            yield frame("error", problem_of(error, for_operator=for_operator))
         # After the loss of an actor, or of this server's connection, the client comes back for the rest.
     finally:
         # A turn that goes on sends this server no more news.
         turn.detach()
 
 
-async def session_frames(tail: SessionTail, *, tracebacks: bool = False) -> AsyncIterator[bytes]:
+async def session_frames(tail: SessionTail, *, for_operator: bool = False) -> AsyncIterator[bytes]:
     """The frames of a session: the events of all its turns. They end when the session is deleted."""
     try:
         async with aclosing(tail.batches()) as batches:
             async for batch in batches:
-                for frames in _frames(batch, tracebacks=tracebacks):
+                for frames in _frames(batch, for_operator=for_operator):
                     yield frames
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
-            yield frame("error", problem_of(error))
+            yield frame("error", problem_of(error, for_operator=for_operator))
     finally:
         tail.close()
 
 
-def _frames(events: Sequence[StoredEvent], *, tracebacks: bool) -> Iterator[bytes]:
+def _frames(events: Sequence[StoredEvent], *, for_operator: bool) -> Iterator[bytes]:
     """The frames of events that have come at once, several in one piece while they are short. Raises StoreError."""
     piece: list[bytes] = []
     size = 0
     for stored in events:
         make = _frame_again if len(stored.raw) <= SMALL_BYTES else _frame
-        piece.append(make(stored.raw, stored.seq, tracebacks))
+        piece.append(make(stored.raw, stored.seq, for_operator))
         size += len(piece[-1])
         if size > SMALL_BYTES:
             yield b"".join(piece)
@@ -97,8 +99,8 @@ def _frames(events: Sequence[StoredEvent], *, tracebacks: bool) -> Iterator[byte
         yield b"".join(piece)
 
 
-def _frame(raw: bytes, seq: int, tracebacks: bool) -> bytes:
-    return event_frame(shown(decoded(StoredEvent(seq, raw)), tracebacks=tracebacks))
+def _frame(raw: bytes, seq: int, for_operator: bool) -> bytes:
+    return event_frame(shown(decoded(StoredEvent(seq, raw)), for_operator=for_operator))
 
 
 _frame_again = lru_cache(REMEMBERED)(_frame)
@@ -111,12 +113,10 @@ async def end_of(turn: Turn) -> TurnEnd:
     return TurnEnd(invocation_id=turn.invocation_id, state="finished")
 
 
-def failed_end(invocation_id: str, error: TurnError) -> TurnEnd:
+def failed_end(invocation_id: str, error: TurnError, *, for_operator: bool) -> TurnEnd:
     """The end of a turn that failed or was cancelled."""
     is_cancelled = isinstance(error, TurnCancelledError | TurnTimeoutError)
-    return TurnEnd(invocation_id=invocation_id, state="cancelled" if is_cancelled else "failed", error=problem_of(error))
-
-
-def shown(event: Event, *, tracebacks: bool) -> Event:
-    """An event as a client gets it: where users' code failed is for administrators only."""
-    return event if tracebacks or event.error_traceback is None else msgspec.structs.replace(event, error_traceback=None)
+    if not is_cancelled:
+        log_failed_turn(invocation_id, str(error))
+    problem = problem_of(error, for_operator=for_operator)
+    return TurnEnd(invocation_id=invocation_id, state="cancelled" if is_cancelled else "failed", error=problem)

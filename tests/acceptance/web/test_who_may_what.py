@@ -189,6 +189,36 @@ async def test_where_users_code_failed_is_for_administrators(web: httpx2.AsyncCl
         assert ("web_agents.py" in events.text) == is_told
 
 
+async def test_what_users_code_and_models_say_of_their_errors_is_for_administrators(web: httpx2.AsyncClient) -> None:
+    session = "/v1/apps/desk/sessions/failing"
+    run = {
+        "appName": "desk",
+        "userId": "ada",
+        "sessionId": "failing",
+        "newMessage": {"role": "user", "parts": [{"text": "fail"}]},
+    }
+    for token, is_told in ((ADA, False), (DESK, False), (BOSS, True)):
+        sse = as_(token, Accept="text/event-stream")
+        said = [
+            await web.post(f"{session}/turns?user=ada", json={"message": "fail"}, **as_(token)),
+            await web.post(f"{session}/turns?user=ada", json={"message": "fail"}, **sse),
+            await web.post("/run", json=run, **as_(token)),
+            await web.post("/run_sse", json=run, **as_(token)),
+        ]
+        invocation_id = said[0].json()["invocationId"]
+        paths = (
+            *("", "/events", "/events?newest_first=true&limit=1", "/export", "/turns"),
+            *(f"/turns/{invocation_id}", f"/turns/{invocation_id}/result", f"/turns/{invocation_id}/events"),
+        )
+        for path in paths:
+            said.append(await web.get(f"{session}{path}{'&' if '?' in path else '?'}user=ada", **as_(token)))
+        said.append(await web.get("/v1/apps/desk/turns?user=ada", **as_(token)))
+        said.append(await web.get("/apps/desk/users/ada/sessions/failing", **as_(token)))
+        for answer in said:
+            assert ("customer" in answer.text) == is_told, answer.request.url
+            assert "Error" in answer.text
+
+
 async def test_other_sites_and_other_names_are_refused(web: httpx2.AsyncClient, url: str, guarded: str, rt: Runtime) -> None:
     for origin, status in (("https://evil.example", 403), ("null", 403), (guarded.replace("http", "https"), 403), (guarded, 200)):
         answer = await web.get("/v1/apps", **as_(ADA, Origin=origin))
@@ -266,7 +296,11 @@ async def test_json_web_tokens(rt: Runtime) -> None:
         assert await status({}, "/v1/apps/desk/sessions?user=bob") == 403
         assert await status({}, "/metrics") == 403
         assert await status({"scope": "raygrove:admin other"}, "/metrics") == 200
-        assert await status({"scope": ["raygrove:any_user"]}, "/v1/apps/desk/sessions?user=bob") == 200
+        any_user = {"scope": ["raygrove:any_user"]}
+        for program in ({"sub": None}, {"sub": "desk", "client_id": "desk"}, {"sub": "desk", "azp": "desk"}):
+            assert await status({**any_user, **program}, "/v1/apps/desk/sessions?user=bob") == 200
+        for user in ({}, {"client_id": "desk"}, {"sub": 1}):
+            assert await status({**any_user, **user}, "/v1/apps/desk/sessions?user=bob") in (401, 403)
         for wrong in ({"aud": "other"}, {"iss": "x"}, {"exp": time.time() - 60}, {"exp": None}, {"sub": None}, {"sub": 1}):
             assert await status(wrong) == 401
         assert await status({}, signer=other) == 401
