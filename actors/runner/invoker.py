@@ -176,7 +176,8 @@ class Invoker:
         turn.runs.begin_stopping(lost)
         turn.runs.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
-        progress = await self._session.abandon_runs(p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes))
+        abandon = p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes, losses=turn.losses)
+        progress = await self._session.abandon_runs(abandon)
         turn.runs.end(lost)
         turn.apply_progress(progress, self._routing.llm_calls(progress))
 

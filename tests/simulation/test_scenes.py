@@ -1,9 +1,10 @@
-"""Turns in line whose Runner is lost, and with it the program that has started them: those that follow one are told."""
+"""Losses in an order that a test says: turns in line are lost with their programs, agents with and without their Runners."""
 
 from __future__ import annotations
 
 import asyncio
 
+from tests.simulation.agents import BEGUN
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
 from tests.simulation.scenes import attach, outcome_of, play_scene, run_turn
@@ -67,3 +68,46 @@ def test_a_driver_that_has_asked_for_the_same_turn_asks_again_and_the_turn_begin
         return ended, statuses
 
     assert play_scene(SLOW, script) == (("Finished", ["slow says 1, having seen 7"]), [])
+
+
+def test_the_third_loss_of_an_agent_fails_its_run_also_when_its_runner_and_the_session_actor_were_lost_in_between() -> None:
+    async def script(world: World) -> tuple[tuple[str, list[str]], list[int]]:
+        driver = Driver(world)
+        told = asyncio.create_task(outcome_of(driver, run_turn(driver, "first")))
+        for victim in ("agent", "runner", "session", "agent", "runner", "agent"):
+            await asyncio.sleep(5.0)
+            if victim == "runner":
+                lose_runner(world)
+            elif victim == "session":
+                assert world.session is not None
+                world.kill(world.session, 0.5)
+            else:
+                assert world.directory is not None
+                world.kill(*world.directory.processes())
+        return await told, list(BEGUN.values())
+
+    ended, begun = play_scene(SLOW, script)
+    assert (ended, begun) == (("AgentLostError", []), [5])
+
+
+def test_losses_count_from_the_answer_on_when_a_turn_was_paused() -> None:
+    asking = Node(
+        kind="llm", name="slow", steps=(Step(does="work", takes_s=20.0), Step(does="ask"), Step(does="work", takes_s=20.0))
+    )
+
+    async def script(world: World) -> list[str]:
+        driver, ends = Driver(world), []
+        turn = run_turn(driver, "first")
+        for _ in range(2):
+            told = asyncio.create_task(outcome_of(driver, turn))
+            for _ in range(2):
+                await asyncio.sleep(5.0)
+                assert world.directory is not None
+                world.kill(*world.directory.processes())
+            ends.append((await told)[0])
+            if len(ends) < 2:
+                call = (await driver.spawn(driver.rt.aio.turns.pending("ada")))[0]
+                turn = driver.run(driver.rt.answer, call, {"yes": 1})
+        return ends
+
+    assert play_scene(asking, script) == ["Paused", "Finished"]

@@ -172,6 +172,8 @@ class TurnProgress(Message, frozen=True, kw_only=True):
             since an agent that is a tool may run for several calls.
         transfers: its transfers, in order.
         model_calls: by agent, how many model responses the log has; tool results do not count.
+        losses: by agent, how many of its processes were lost since the turn was opened, as Runners have told; those that went
+            with their Runner do not count.
     """
 
     first_seq: int = 0
@@ -181,6 +183,7 @@ class TurnProgress(Message, frozen=True, kw_only=True):
     agent_states: dict[str, tuple[int, Progress]] = msgspec.field(default_factory=dict)
     transfers: tuple[TransferRecord, ...] = ()
     model_calls: dict[str, int] = msgspec.field(default_factory=dict)
+    losses: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class TurnBegun(Message, frozen=True, kw_only=True):
@@ -322,11 +325,13 @@ class AbandonRuns(Message, frozen=True, kw_only=True):
     Attributes:
         notes: of supervisors whose runs go on, and which the lost runs would have brought along: they are stored if the log lacks
             them, so that the reply says where each run began.
+        losses: how many processes of each agent were lost since the turn was opened, this loss included: see TurnProgress.
     """
 
     turn: TurnRef
     lost: tuple[int, ...]
     notes: Sequence[Note] = ()
+    losses: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class ListOpenTurns(Message, frozen=True, kw_only=True):

@@ -65,6 +65,7 @@ class RunningTurn:
         progress: what the log had of it when the Runner last asked; None when it began here and has lost no run.
         callers: the agents whose calls the message answers, as far as they have not been resumed yet.
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
+        losses: how many actors of each agent were lost in it, in the Runners before, too.
         llm_calls: model calls that its runs have made.
         transfers: how often it was transferred.
         runs: its runs.
@@ -105,6 +106,7 @@ class RunningTurn:
         self.llm_calls = 0
         self.transfers = 0
         self._lost: dict[str, list[object]] = {}
+        self.losses: dict[str, int] = dict(self.progress.losses) if self.progress is not None else {}
         self.runs = Runs()
         self.trace = TurnTrace(traceparent, answerer)
         self.task: asyncio.Task[None] | None = None
@@ -149,7 +151,8 @@ class RunningTurn:
         lost = self._lost.setdefault(agent, [])
         if all(actor is not each for each in lost):
             lost.append(actor)
-        return len(lost)
+            self.losses[agent] = self.losses.get(agent, 0) + 1
+        return self.losses[agent]
 
     def begin_trace(self, telemetry: Telemetry) -> None:
         """Tell that the turn begins, or is taken up."""

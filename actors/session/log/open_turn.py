@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -56,6 +57,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     temp: JsonObject = {}
     config: RunConfig = RunConfig()
     traceparent: str = ""
+    losses: dict[str, int] = {}
 
 
 class OpenTurn:
@@ -69,6 +71,7 @@ class OpenTurn:
         traceparent: the span of the caller that began it; "" without one.
         is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
         lost: the numbers of runs that may write no more.
+        losses: how often processes of each agent were lost since it was opened: the next Runner goes on counting.
         is_ending: its end is on the way to the disk; nothing else is accepted for it.
         stored: the positions of its events, by id.
         open_calls: its function calls without a response, by id.
@@ -85,6 +88,7 @@ class OpenTurn:
         self.traceparent = traceparent
         self.is_recalled = False
         self.lost: set[int] = set()
+        self.losses: dict[str, int] = {}
         self.is_ending = False
         self.forget()
 
@@ -92,7 +96,9 @@ class OpenTurn:
     def of(cls, row: TurnRow) -> OpenTurn:
         """The turn of a record. Its events have to be noted."""
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
-        return cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
+        turn = cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
+        turn.losses = dict(carried.losses)
+        return turn
 
     def is_written_by(self, turn: TurnRef) -> bool:
         """True when the fencing token names it, in its epoch, and a run that was not abandoned."""
@@ -112,8 +118,8 @@ class OpenTurn:
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open."""
-        carries_nothing = not self.temp and self.config == _DEFAULT and not self.traceparent
-        temp = b"" if carries_nothing else encode(_Carried(self.temp, self.config, self.traceparent))
+        carries_nothing = not self.temp and self.config == _DEFAULT and not self.traceparent and not self.losses
+        temp = b"" if carries_nothing else encode(_Carried(self.temp, self.config, self.traceparent, self.losses))
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq))
 
     def ended(self, agent: str, outcome: outcomes.AnyOutcome, new_events: int = 0) -> TurnRow:
@@ -181,6 +187,12 @@ class OpenTurn:
         call = self.open_calls.get(call_id)
         return call is not None and call.needs_consent
 
+    def count_losses(self, losses: Mapping[str, int]) -> bool:
+        """Take in how often processes of agents were lost. Returns whether that is news: a message may come twice."""
+        before = dict(self.losses)
+        self.losses.update({agent: max(times, before.get(agent, 0)) for agent, times in losses.items()})
+        return self.losses != before
+
     def progress(self) -> TurnProgress:
         """How far the turn is."""
         return TurnProgress(
@@ -191,4 +203,5 @@ class OpenTurn:
             agent_states=self._progress,
             transfers=tuple(self._handovers),
             model_calls=dict(self._said),
+            losses=dict(self.losses),
         )

@@ -222,6 +222,8 @@ class TurnOpener:
         _check_answers(request, turn)
         turn.config = message.config
         turn.runner = message.runner
+        # As when a turn begins: it may have been open for weeks, and its processes were lost with whatever was restarted.
+        turn.losses.clear()
         turn.row = msgspec.structs.replace(
             turn.row,
             status="running",

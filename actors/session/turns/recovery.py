@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import holds
@@ -98,8 +99,9 @@ class TurnRecovery:
         self._parts.subscriptions.drop_answers(message.turn.key, message.lost)
         # A supervisor that was abandoned meanwhile has begun again, and with another note.
         notes = missing_notes(turn, [note for note in message.notes if note.run not in turn.lost])
-        if notes:
-            await self._writer.add(log, notes)
+        writes: list[Write] = [log.put_turn(turn.record())] if turn.count_losses(message.losses) else []
+        if notes or writes:
+            await self._writer.add(log, notes, writes)
         # What the runs have sent already may be on its way to the disk.
         await self._parts.access.commits.flush()
         _, turn = await self._lookup.current(message.turn)
