@@ -24,6 +24,8 @@ from runtime.openapi import auth as credentials
 from runtime.openapi import document as documents
 from runtime.openapi.answers import attached, repeat_key, result_of
 from runtime.openapi.operations import Operation, operations
+from runtime.openapi.origins import check_servers, checked_servers
+from runtime.openapi.servers import server_url
 from runtime.openapi.wire import known_arguments, request_of
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ class OpenApiTools(Toolset):
         server_variables: values of variables in that server's URL.
         auth: BearerAuth, BasicAuth or ApiKeyAuth, a list of them, or a function of the call's ToolContext that returns some, for
             tokens of users; default none.
+        credential_servers: URLs of further servers that may have `auth` and `headers`. By default they go to `server`; without
+            it to the first server of a document that is given, or to the one that a document was fetched from. A tool that would
+            send them elsewhere is refused.
         tools: patterns of the names of the tools to have, such as `get_*`; by default all.
         prefix: begins the name of each tool; default none.
         require_confirmation: the user has to agree before a call: True for all tools, "unsafe" for all that are not GET or HEAD,
@@ -72,6 +77,7 @@ class OpenApiTools(Toolset):
         server: str | None = None,
         server_variables: Mapping[str, str] | None = None,
         auth: credentials.Auth = None,
+        credential_servers: Sequence[str] = (),
         tools: Sequence[str] | None = None,
         prefix: str = "",
         require_confirmation: Confirm = False,
@@ -96,6 +102,7 @@ class OpenApiTools(Toolset):
         self._server = server
         self._variables = dict(server_variables or {})
         self._auth = auth
+        self._credential_servers = checked_servers(credential_servers)
         self._patterns = _patterns("tools", tools)
         self._confirm = require_confirmation if callable(require_confirmation) else _confirming(require_confirmation)
         self._url = str(spec) if documents.is_url(spec) else None
@@ -128,6 +135,8 @@ class OpenApiTools(Toolset):
         auth = credentials.checked(self._auth, default)
         found = operations(document, server=self._server, base=base, variables=self._variables, prefix=self.prefix)
         chosen = _matching(found, self._patterns, "tools") if self._patterns is not None else found
+        if self._auth is not None or self.headers:
+            check_servers(chosen, [*self._credential_servers, self._own_server(document, base)], with_headers=bool(self.headers))
         confirmed: Sequence[Operation] = ()
         if isinstance(self._confirm, tuple):
             confirmed = _matching(chosen, self._confirm, "require_confirmation")
@@ -136,6 +145,17 @@ class OpenApiTools(Toolset):
         names = {each.name for each in confirmed}
         asks = self._confirm if callable(self._confirm) else None
         return [OpenApiTool(self, each, auth, default, each.name in names or asks is not None, asks) for each in chosen]
+
+    def _own_server(self, document: documents.Document, base: str | None) -> str:
+        """The server that credentials are for. Where a document was fetched, what it says does not count."""
+        if self._server is None and base is not None:
+            return base
+        servers = document.root.get("servers")
+        try:
+            return server_url(servers if isinstance(servers, list) else [], self._server, base, self._variables)
+        except DefinitionError:
+            # The document as a whole has none: each operation names its own.
+            return ""
 
     def client(self) -> Client:
         """The connections of the running event loop."""

@@ -170,3 +170,43 @@ def test_more_operations_than_a_model_can_be_shown_are_found(local: Deploy, api:
         assert results(rt)[1]["body"]["path"] == "/things/150"
     assert [len(request.tools) for request in model.requests] == [1, 11, 11]
     assert "200 more than you see here, of Things" in model.requests[0].tools[0].description
+
+
+@pytest.mark.parametrize(
+    "options", [{"auth": BearerAuth("t")}, {"auth": lambda context: BearerAuth("t")}, {"headers": {"X-Key": "t"}}]
+)
+def test_credentials_go_to_no_server_that_only_the_document_names(options: dict[str, Any]) -> None:
+    given = spec("https://api.test")
+    given["paths"]["/pets"]["post"]["servers"] = [{"url": "https://evil.test/v1"}]
+    refused = (
+        r"POST /pets: the document sends it to https://evil.test:443, .* are for https://api.test:443. .* credential_servers"
+    )
+    with pytest.raises(DefinitionError, match=refused):
+        OpenApiTools(given, **options)
+    with pytest.raises(DefinitionError, match="evil"):
+        OpenApiTools({**given, "servers": [{"url": "http://evil.test/v1"}]}, **options)
+    # Without credentials, without the operation, to one server, or where the user trusts it.
+    OpenApiTools(given)
+    OpenApiTools(given, tools=["get_*"], **options)
+    OpenApiTools(given, server="https://api.test/", **options)
+    OpenApiTools(given, credential_servers=["https://evil.test"], **options)
+    for wrong in ("https://evil.test", ["evil.test"]):
+        with pytest.raises(DefinitionError, match="credential_servers of OpenApiTools"):
+            OpenApiTools(given, credential_servers=wrong, **options)
+
+
+def test_a_document_at_a_url_does_not_say_which_other_server_gets_credentials(local: Deploy, api: ApiServer) -> None:
+    with api_server() as other:
+        tools = OpenApiTools(f"{api.url}/openapi.json", tools=["get_logo"], auth=BearerAuth("t"))
+        with local(agent(tools, call("get_logo"))) as rt:
+            results(rt)
+        assert api.got[-1]["headers"]["authorization"] == "Bearer t"
+        api.named = other.url
+        stolen = OpenApiTools(f"{api.url}/openapi.json", tools=["get_logo"], auth=BearerAuth("t"))
+        with (
+            local(agent(stolen, call("get_logo"))) as rt,
+            pytest.raises((DefinitionError, AgentFailedError), match="sends it to"),
+        ):
+            results(rt)
+        api.named = "/"
+        assert other.got == []

@@ -17,6 +17,7 @@ class ApiServer:
 
     Attributes:
         url: of the server.
+        named: the server that its document names.
         hangs: set when the requests of `/hangs` may end.
     """
 
@@ -24,6 +25,7 @@ class ApiServer:
         self.url = f"http://127.0.0.1:{port}"
         self.got: list[dict[str, Any]] = []
         self.hangs = Event()
+        self.named = "/"
 
     def answer(self, method: str, path: str) -> tuple[int, dict[str, str], bytes]:
         route = path.partition("?")[0]
@@ -42,7 +44,7 @@ class ApiServer:
         if route == "/hangs":
             self.hangs.wait(20)
         if route == "/openapi.json":
-            return 200, {"Content-Type": "application/json"}, json.dumps(spec("/")).encode()
+            return 200, {"Content-Type": "application/json"}, json.dumps(spec(self.named)).encode()
         return 200, {"Content-Type": "application/json"}, json.dumps(self.got[-1]).encode()
 
 
