@@ -137,7 +137,10 @@ def test_a_user_of_an_app_that_runs_is_not_deleted_behind_its_back(store: str, t
     files = f"file://{tmp_path}/artifacts"
     with (
         Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files),
-        pytest.raises(StoreError, match=r"is in use: give the --address of its cluster, call rt\.users\.delete"),
+        pytest.raises(
+            StoreError,
+            match=r"is in use: app 'desk' runs in process \d+ .* give the --address of its cluster, call rt\.users\.delete",
+        ),
     ):
         lines(raygrove("users", "delete", "ada", "--app", "desk", "--store", store))
     assert len(lines(raygrove("sessions", "list", "desk", "--store", store))) == 3
@@ -201,7 +204,9 @@ def test_a_session_is_rewound_and_deleted_while_the_app_is_stopped(store: str, t
     files = f"file://{tmp_path}/artifacts"
     with Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files) as rt:
         second = rt.run(user_id="ada", session_id="s2", message="again").result().invocation_id
-        with pytest.raises(StoreError, match="is in use: give the --address of its cluster, or stop it first"):
+        with pytest.raises(
+            StoreError, match=r"is in use: app 'desk' runs in process \d+ .* give the --address of its cluster, or stop it first"
+        ):
             lines(raygrove("sessions", "rewind", "desk", "s2", second, "--store", store))
     shown = [
         json.loads(line) for line in raygrove("sessions", "show", "desk", "s2", "--store", store, "--json").stdout.splitlines()
