@@ -5,8 +5,8 @@ It imports the standard library only, and is run by its path, with a clean envir
     {"code": …, "folder": …, "timeout_s": …, "memory_bytes": …, "file_bytes": …, "report": …}
 
 Its input stays open as long as the caller lives and wants the run. At its end, whatever the reason, the code's processes are
-killed and the folder is deleted. When the code has ended, a line of JSON goes to the file descriptor `report`, which is closed
-when the folder is gone.
+killed and the folder is deleted. Two lines of JSON go to the file descriptor `report`: one with the code's process group when it
+has begun, and one when it has ended. The descriptor is closed when the folder is gone.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def main() -> None:
         run(order, notes_in)
         return
     os.close(notes_in)
+    tell(order["report"], {"group": child})
     # The caller knows by their end that there is no more output.
     for output in (1, 2):
         os.close(output)
@@ -71,15 +72,22 @@ def supervise(child: int, order: dict, wakes: int, notes: int) -> None:  # type:
             break
     kill(child)
     os.set_blocking(notes, False)
+    is_out_of_memory = False
+    # A process that the code has left behind may hold the other end open, so there may be nothing to read and no end.
     with contextlib.suppress(BlockingIOError):
         is_out_of_memory = os.read(notes, 100) == OUT_OF_MEMORY
-    report = {"exit_code": os.waitstatus_to_exitcode(ended[1]), "late": is_late, "out_of_memory": is_out_of_memory}
-    with contextlib.suppress(BrokenPipeError):
-        os.write(order["report"], json.dumps(report).encode() + b"\n")
+    exit_code = os.waitstatus_to_exitcode(ended[1])
+    tell(order["report"], {"exit_code": exit_code, "late": is_late, "out_of_memory": is_out_of_memory})
     # The files stay until the caller has read them, or is dead.
     while os.read(0, 4096):
         pass
     shutil.rmtree(order["folder"], ignore_errors=True)
+
+
+def tell(report: int, what: dict) -> None:  # type: ignore[type-arg]
+    """Write a line of the report. The caller may be gone."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(report, json.dumps(what).encode() + b"\n")
 
 
 def kill(group: int) -> None:

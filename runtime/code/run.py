@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,12 @@ PROGRAM = Path(__file__).with_name("child.py")
 
 GRACE_S = 5.0
 """How long the program that runs the code may take to start and to end it, beyond the code's own time."""
+
+MAX_ENTRIES = 10_000
+"""How many files and folders of a run are looked at."""
+
+REPORTS = 2
+"""Lines of the report: that the code has begun, and that it has ended."""
 
 AFTER_END_S = 0.2
 """How long output is read after the code has ended: a process that it has left behind may hold it open."""
@@ -91,10 +99,14 @@ class _Run:
         self._lock = threading.Lock()
         self._lifeline: IO[bytes] | None = None
         self._is_over = False
+        # Closed at the end, which wakes the thread that waits for output.
+        self._awake, self._wakes = os.pipe()
 
     def end(self) -> None:
         """End the run, wherever it is. Its folder is deleted."""
         with self._lock:
+            if not self._is_over:
+                os.close(self._wakes)
             self._is_over = True
             if self._lifeline is not None:
                 with contextlib.suppress(OSError):
@@ -105,22 +117,20 @@ class _Run:
         folder = Path(tempfile.mkdtemp(prefix="raygrove-python-"))
         try:
             process, report = self._start(folder)
-        except BaseException:
+            with process:
+                output = _Output(process, report, self._awake, self._limits)
+                try:
+                    result = output.read()
+                    collect(folder / "work", self._files, self._limits, result)
+                    return result
+                finally:
+                    self.end()
+                    output.end()
+                    os.close(report)
+        finally:
+            os.close(self._awake)
+            # Of a run whose processes had to be killed. Usually it is gone already.
             shutil.rmtree(folder, ignore_errors=True)
-            raise
-        with process:
-            try:
-                stdout, stderr, reported = _Output(process, report, self._limits).read()
-                ended = (reported["exit_code"], bool(reported["late"]), bool(reported["out_of_memory"]))
-                result = CodeResult(stdout, stderr, *ended)
-                self._collect(folder / "work", result)
-                return result
-            finally:
-                self.end()
-                # It is closed when the folder is gone.
-                while os.read(report, 4096):
-                    pass
-                os.close(report)
 
     def _start(self, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
         work, home = folder / "work", folder / "home"
@@ -157,20 +167,46 @@ class _Run:
             self.end()
         return process, report
 
-    def _collect(self, work: Path, result: CodeResult) -> None:
-        """Read the files that the code has written. A link is no file: it may lead anywhere."""
-        for path in sorted(work.rglob("*")):
-            name = path.relative_to(work).as_posix()
-            if path.is_symlink() or not path.is_file() or "__pycache__" in path.parts:
-                continue
-            # At the limit it has been cut.
-            if path.stat().st_size >= self._limits.file_bytes:
-                result.left_out.append(name)
-            elif (data := path.read_bytes()) != self._files.get(name):
-                if len(result.files) < self._limits.files:
-                    result.files[name] = data
-                else:
-                    result.left_out.append(name)
+
+def collect(work: Path, given: Mapping[str, bytes], limits: CodeLimits, result: CodeResult) -> None:
+    """Read the files that the code has written or changed.
+
+    A link is no file: it may lead anywhere. Only files that are kept, or were given, are read, however many there are.
+    """
+    files, is_all = _files_in(work)
+    for name, entry in sorted(files.items()):
+        # At the limit it has been cut.
+        is_cut = entry.stat(follow_symlinks=False).st_size >= limits.file_bytes
+        if is_cut or (name not in given and len(result.files) >= limits.files):
+            result.left_out.append(name)
+        elif (data := Path(entry.path).read_bytes()) == given.get(name):
+            continue
+        elif len(result.files) < limits.files:
+            result.files[name] = data
+        else:
+            result.left_out.append(name)
+    if not is_all:
+        result.left_out.insert(0, f"what comes after the first {MAX_ENTRIES:,} files and folders")
+
+
+def _files_in(work: Path) -> tuple[dict[str, os.DirEntry[str]], bool]:
+    """The files in a folder and in those below it, by their paths from there, and whether these are all."""
+    files: dict[str, os.DirEntry[str]] = {}
+    folders = [(str(work), "")]
+    seen = 0
+    while folders:
+        folder, prefix = folders.pop()
+        # The code may have made a path that is too long, or a folder that may not be read.
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                seen += 1
+                if seen > MAX_ENTRIES:
+                    return files, False
+                if entry.is_file(follow_symlinks=False):
+                    files[prefix + entry.name] = entry
+                elif entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
+                    folders.append((entry.path, f"{prefix}{entry.name}/"))
+    return files, True
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -219,36 +255,68 @@ class _Kept:
 class _Output:
     """Reads what a run prints, and its report."""
 
-    def __init__(self, process: subprocess.Popen[bytes], report: int, limits: CodeLimits) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], report: int, awake: int, limits: CodeLimits) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self._outputs = {process.stdout.fileno(): _Kept(limits.output_chars), process.stderr.fileno(): _Kept(limits.output_chars)}
         self._report = report
+        self._awake = awake
+        self._supervisors = process.pid
+        self._reported = b""
         self._ends_s = time.monotonic() + limits.timeout_s + GRACE_S
 
-    def read(self) -> tuple[str, str, dict[str, int]]:
-        """Return stdout, stderr and the report.
+    def read(self) -> CodeResult:
+        """Return what was printed, and how the code has ended.
 
         Raises:
             RuntimeError: the program that runs the code was killed.
         """
-        reported = b""
+        is_closed = False
         with selectors.DefaultSelector() as selector:
-            for each in (*self._outputs, self._report):
+            for each in (*self._outputs, self._report, self._awake):
                 selector.register(each, selectors.EVENT_READ)
-            while selector.get_map() and (ready := selector.select(max(self._ends_s - time.monotonic(), 0))):
+            while len(selector.get_map()) > 1 and (ready := selector.select(max(self._ends_s - time.monotonic(), 0))):
                 for key, _ in ready:
                     data = os.read(key.fd, 64 * 1024)
-                    if key.fd == self._report:
-                        reported += data
-                        is_read = not data or reported.endswith(b"\n")
+                    is_read = not data
+                    if key.fd == self._awake:
+                        self._ends_s = min(self._ends_s, time.monotonic() + GRACE_S)
+                    elif key.fd == self._report:
+                        self._reported += data
+                        is_closed = is_closed or not data
+                        is_read = is_read or self._reported.count(b"\n") == REPORTS
                         self._ends_s = time.monotonic() + AFTER_END_S if is_read else self._ends_s
                     else:
                         self._outputs[key.fd].add(data)
-                        is_read = not data
                     if is_read:
                         selector.unregister(key.fd)
-        if not reported.endswith(b"\n"):
+        stdout, stderr = (output.text() for output in self._outputs.values())
+        if (ended := self._line(REPORTS)) is not None:
+            return CodeResult(stdout, stderr, ended["exit_code"], bool(ended["late"]), bool(ended["out_of_memory"]))
+        if is_closed:
             raise RuntimeError("the process that runs the code was killed, for example since the machine had no memory left")
-        stdout, stderr = self._outputs.values()
-        return stdout.text(), stderr.text(), json.loads(reported)
+        # The code has stopped the program that ends it.
+        return CodeResult(stdout, stderr, -signal.SIGKILL, is_late=True, is_out_of_memory=False)
+
+    def end(self) -> None:
+        """Wait until the program that runs the code has deleted the folder and ended; one that does not end is killed."""
+        ends_s = time.monotonic() + GRACE_S
+        has_reported = self._line(REPORTS) is not None
+        while select.select([self._report], [], [], max(ends_s - time.monotonic(), 0))[0]:
+            if not os.read(self._report, 4096):
+                if not has_reported:
+                    self._kill()
+                return
+        self._kill()
+
+    def _kill(self) -> None:
+        """Kill the code's processes before the program that runs it: until then the number of their group is theirs."""
+        began = self._line(1)
+        for group in (*((began["group"],) if began is not None else ()), self._supervisors):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+
+    def _line(self, number: int) -> dict[str, int] | None:
+        """A line of the report, from 1; None if it has not come."""
+        *lines, _ = self._reported.split(b"\n")
+        return json.loads(lines[number - 1]) if len(lines) >= number else None

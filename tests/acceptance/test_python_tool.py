@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,92 @@ def test_code_ends_with_its_turn(deploy: Deploy, tmp_path: Path) -> None:
             os.close(process)
         until(lambda: folders() <= before)
         assert run_turn(rt, "again")[-1].text == "next"
+
+
+LEAVES_A_PROCESS = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    open("pid", "w").write(str(os.getpid()))
+    os.rename("pid", "left")
+    os.close(1), os.close(2)
+    time.sleep(60)
+while not os.path.exists("left"):
+    pass
+print("done")
+"""
+STOPS_ITS_SUPERVISOR = """
+import os, signal, time
+print("begun")
+open("kept", "w").write("x")
+os.kill(os.getppid(), signal.SIGSTOP)
+time.sleep(60)
+"""
+MANY_FILES = """
+import os
+os.mkdir("many")
+for number in range(20_000):
+    os.close(os.open(f"many/{number}", os.O_CREAT))
+print("done")
+"""
+
+
+def test_a_process_that_was_left_behind_takes_nothing_of_the_run_along(deploy: Deploy) -> None:
+    before = folders()
+    with deploy(agent(code(LEAVES_A_PROCESS))) as rt:
+        (result,) = results(rt)
+        assert result == {"stdout": "done\n", "files": ["left"]}
+        left = rt.artifacts.load("ada", "s1", "left")
+        assert left is not None
+        assert left.inline_data is not None
+        os.kill(int(left.inline_data.data), signal.SIGKILL)
+        until(lambda: folders() <= before)
+
+
+def test_code_that_stops_its_supervisor_is_ended_with_it_after_its_time(deploy: Deploy, tmp_path: Path) -> None:
+    _stop_the_supervisor(deploy, tmp_path, is_cancelled=False)
+
+
+def test_code_that_stops_its_supervisor_is_ended_with_its_turn(local: Deploy, tmp_path: Path) -> None:
+    _stop_the_supervisor(local, tmp_path, is_cancelled=True)
+
+
+def _stop_the_supervisor(deploy: Deploy, tmp_path: Path, *, is_cancelled: bool) -> None:
+    before = folders()
+    os.mkfifo(pids := tmp_path / "pids")
+    says = f"\nopen({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{os.getppid()}}')\n"
+    stops = STOPS_ITS_SUPERVISOR.replace("time.sleep", says + "time.sleep")
+    root = LlmAgent(
+        name="coder", model=ScriptedModel([code(stops), "next"]), tools=[python_tool(timeout_s=50 if is_cancelled else 1)]
+    )
+    with deploy(root) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="go")
+        processes = [os.pidfd_open(int(each)) for each in pids.read_text().split()]
+        if is_cancelled:
+            turn.cancel()
+        else:
+            (result,) = [response.response for event in turn for response in event.function_responses()]
+            assert result == {"stdout": "begun\n", "files": ["kept"], "error": "the run took longer than 1 s and was ended"}
+        for process in processes:
+            assert select.select([process], [], [], 20)[0], "a process of the code goes on"
+            os.close(process)
+        until(lambda: folders() <= before)
+
+
+def test_a_folder_goes_with_a_run_whose_supervisor_was_killed(local: Deploy) -> None:
+    before = folders()
+    kills = "import os, signal, time; os.kill(os.getppid(), signal.SIGKILL); time.sleep(60)"
+    with local(agent(code(kills))) as rt:
+        (result,) = results(rt)
+    assert "was killed" in result["error"]
+    assert folders() <= before
+
+
+def test_of_very_many_files_only_the_first_are_looked_at(local: Deploy) -> None:
+    with local(agent(code(MANY_FILES), tool=python_tool(max_files=3))) as rt:
+        (result,) = results(rt)
+    assert (result["stdout"], len(result["files"]), len(result["files_not_kept"])) == ("done\n", 3, 20)
+    assert result["files_not_kept"][0] == "what comes after the first 10,000 files and folders"
 
 
 @pytest.mark.parametrize(
