@@ -27,6 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         requests: model requests.
         starts: Runtimes started.
         agents: of a large tree.
+        own_models: agents of a large tree in which each has a model object of its own.
         ray_starts: Runtimes started that have to start Ray as well.
         cold: agents that get their first message, one after the other.
         touched: agents that get messages, with few processes for them.
@@ -70,6 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 20
     starts: int = 3
     agents: int = 10_000
+    own_models: int = 100_000
     ray_starts: int = 3
     cold: int = 30
     touched: int = 500
@@ -116,6 +118,7 @@ QUICK = Plan(
     starts=1,
     ray_starts=1,
     agents=2_000,
+    own_models=10_000,
     cold=5,
     touched=40,
     losses=2,
@@ -151,6 +154,7 @@ TINY = Plan(
     requests=2,
     starts=1,
     agents=200,
+    own_models=50,
     ray_starts=0,
     cold=2,
     touched=6,

@@ -27,14 +27,18 @@ def look_up(order_id: str) -> dict[str, str]:
     return {"order_id": order_id}
 
 
-def tree(agents: int) -> LlmAgent:
-    """So many agents, each with up to ten below it, words of its own and a tool."""
+def tree(agents: int, *, own_models: bool = False) -> LlmAgent:
+    """So many agents, each with up to ten below it, words of its own and a tool.
+
+    Args:
+        own_models: each has a model object of its own, instead of its parent's.
+    """
     made: dict[int, LlmAgent] = {}
     for number in reversed(range(agents)):
         below = range(WIDTH * number + 1, min(WIDTH * number + WIDTH + 1, agents))
         made[number] = LlmAgent(
             name=f"clerk_{number}" if number else ROOT,
-            model="" if number else PatternModel([], default="ok"),
+            model=PatternModel([], default="ok") if own_models or not number else "",
             description=f"Answers questions about department {number}.",
             instruction=f"You are the clerk of department {number}. Answer in one sentence, and name the department.",
             tools=[look_up],

@@ -176,8 +176,7 @@ def pack_tree(tree: AgentTree, replace_model: Callable[[str | Model], str | Mode
     """
     packer = _Packer(tree, replace_model)
     rows = {agent.name: packer.row(agent) for agent in tree}
-    sources = [sources_of(code) for code in packer.codes]
-    return PackedDefinitions(len(rows), encode(rows), packer.codes, encode(tree.topology), sources)
+    return PackedDefinitions(len(rows), encode(rows), packer.codes, encode(tree.topology), sources_of(packer.codes))
 
 
 def unpack(packed: bytes) -> AgentSpec:

@@ -8,15 +8,34 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 MAX_SOURCE = 128 * 1024
 """Characters of code from one notebook's cell or program, beyond which it stays at home."""
 
 
-def sources_of(pickled: bytes) -> dict[str, str]:
-    """The code of which there are functions in a pickle, by file name: that of cells and of the main program."""
-    return {name: text for name, text in _sources() if len(text) <= MAX_SOURCE and name.encode() in pickled}
+TOGETHER = 1_000
+"""Pickles that are searched at once for names that occur in none of them: a tree has a hundred thousand."""
+
+
+def sources_of(pickles: Sequence[bytes]) -> list[dict[str, str]]:
+    """The code of which there are functions in each pickle, by file name: that of cells and of the main program.
+
+    Pickles with functions of the same files share one mapping.
+    """
+    sources = {name.encode(): (name, text) for name, text in _sources() if len(text) <= MAX_SOURCE}
+    made: dict[tuple[bytes, ...], dict[str, str]] = {}
+    found: list[dict[str, str]] = []
+    for first in range(0, len(pickles), TOGETHER):
+        some = pickles[first : first + TOGETHER]
+        joined = b"".join(some)
+        names = [name for name in sources if name in joined]
+        for pickled in some:
+            here = tuple([name for name in names if name in pickled])
+            if here not in made:
+                made[here] = dict(sources[name] for name in here)
+            found.append(made[here])
+    return found
 
 
 def _sources() -> Iterator[tuple[str, str]]:

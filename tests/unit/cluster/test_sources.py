@@ -13,7 +13,7 @@ from actors.definitions.tree import AgentTree
 from actors.errors.tracebacks import foreign_traceback
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree, unpack
-from runtime.cluster.packing.sources import MAX_SOURCE, install_sources, sources_of
+from runtime.cluster.packing.sources import MAX_SOURCE, TOGETHER, install_sources, sources_of
 
 CELL = "<cell 1 of a notebook>"
 CODE = "def greet(context):\n    return {}[context]\n"
@@ -46,8 +46,29 @@ def test_the_lines_travel_with_the_agents_that_have_the_code() -> None:
 
 def test_large_code_stays_at_home_and_files_are_read_where_they_are(tmp_path: Path) -> None:
     known(CELL, "#" * (MAX_SOURCE + 1))
-    assert CELL not in sources_of(CELL.encode())
+    assert sources_of([CELL.encode()]) == [{}]
     there = tmp_path / "there.py"
     there.write_text("1\n")
     install_sources({str(there): "2\n"})
     assert linecache.getline(str(there), 1) == "1\n"
+
+
+def test_the_lines_of_a_large_tree_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    known(CELL, CODE)
+    known("<another cell>", "print(1)")
+    looked: list[str] = []
+
+    def exists(path: str) -> bool:
+        looked.append(path)
+        return False
+
+    monkeypatch.setattr("os.path.exists", exists)
+    pickles = [b"..%d <cell 1 of a note" % number for number in range(TOGETHER)]
+    # The name is in one of them, and would be in the next if they were one.
+    pickles += [b"book> ..", CELL.encode(), b"", CELL.encode() + b"<another cell>"]
+    *plain, one, none, both = sources_of(pickles)
+    assert plain == [{}] * (TOGETHER + 1)
+    assert (one, none, both) == ({CELL: CODE}, {}, {CELL: CODE, "<another cell>": "print(1)"})
+    assert len(looked) == len(set(looked))
+    # A tree of agents with models of their own holds no mapping for each.
+    assert len({id(each) for each in plain}) == 1
