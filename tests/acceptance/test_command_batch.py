@@ -149,3 +149,26 @@ def test_a_command_that_is_stopped_or_killed_goes_on(tmp_path: Path, how: signal
     answers = [line["text"] for line in lines(Path("out.jsonl").read_text())]
     assert sorted(answers) == sorted(f"echo input {each}" for each in range(number))
     assert len(calls()) <= number + 5
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "csv"])
+def test_a_row_that_is_no_text_is_an_error_of_its_own(format_: str) -> None:
+    if format_ == "jsonl":
+        rows = [
+            r'"\ud800"',
+            r'{"message": "\ud800"}',
+            r'{"message": "x", "session_id": "\ud800"}',
+            r'{"message": "x", "\ud800": 1}',
+        ]
+        Path("in.jsonl").write_bytes("\n".join([*rows, '"a"']).encode() + b'\n"\xff"\n')
+    else:
+        Path("in.csv").write_bytes(b"message,label\n\xff,1\nx,\xff\na,2\n")
+    assert raygrove(f"in.{format_}", "-o", "out.jsonl").exit_code == 1
+    found = lines(Path("out.jsonl").read_text())
+    texts = sorted(line["text"] for line in found if line["outcome"] == "finished")
+    kinds = {line["error"]["type"] for line in found if line["outcome"] == "failed"}
+    assert kinds <= {"NotEncodableError", "InvalidIdError"}
+    assert (len(found), texts) == ((6, ["echo a", "echo x"]) if format_ == "jsonl" else (3, ["echo a", "echo x"]))
+    # The rows that failed are tried again.
+    assert raygrove(f"in.{format_}", "-o", "out.jsonl").exit_code == 1
+    assert len(lines(Path("out.jsonl").read_text())) == len(found)

@@ -13,7 +13,9 @@ from pydantic import BaseModel
 from actors import Content, LlmAgent, RunConfig, tool
 from actors.errors import (
     AgentFailedError,
+    InvalidIdError,
     InvalidMessageError,
+    NotEncodableError,
     OutputSchemaError,
     RequestError,
     RuntimeClosedError,
@@ -161,6 +163,15 @@ def test_what_is_wrong_with_an_input_is_its_error_and_stops_no_other(local: Depl
     assert "Did you mean 'session_id'?" in str(results[1].error)
     assert "an input needs a message" in str(results[2].error)
     assert results[4].text == "echo fine"
+
+
+@pytest.mark.parametrize("field", ["message", "user_id", "session_id", "invocation_id"])
+def test_text_that_cannot_be_encoded_is_an_error_of_its_input(local: Deploy, tmp_path: Path, field: str) -> None:
+    _, agent = noted(tmp_path)
+    with local(agent) as rt:
+        results = list(rt.map(["a", {"message": "x", field: "\ud800"}, "b"], in_order=True))
+    assert [result.text for result in results] == ["echo a", "", "echo b"]
+    assert isinstance(results[1].error, NotEncodableError if field == "message" else InvalidIdError)
 
 
 def test_failures_are_values_with_the_events_and_retried_by_their_kind(local: Deploy, tmp_path: Path) -> None:

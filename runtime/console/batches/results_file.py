@@ -96,7 +96,7 @@ def outcome_of(result: MapResult) -> str:
 
 
 def result_line(result: MapResult, row: object) -> str:
-    """The line of a result."""
+    """The line of a result. What has no form in JSON is written as Python shows it: an input may be any text."""
     line = {
         "id": result.invocation_id,
         "outcome": outcome_of(result),
@@ -111,7 +111,11 @@ def result_line(result: MapResult, row: object) -> str:
         "usage": result.usage,
         "duration_s": round(result.duration_s, 3),
     }
-    return msgspec.json.encode(line).decode()
+    try:
+        return msgspec.json.encode(line).decode()
+    except UnicodeEncodeError:
+        # Half a surrogate pair is no character, but JSON of other makers may have it as an escape.
+        return json.dumps(msgspec.to_builtins(line))
 
 
 def _output(result: MapResult) -> object:

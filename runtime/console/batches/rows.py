@@ -68,7 +68,9 @@ class Source:
             yield sys.stdin
             return
         # Files that spreadsheets write may begin with a mark of their encoding.
-        with Path(self.name).open(encoding="utf-8-sig", newline="" if self.format == "csv" else None) as file:
+        # Bytes that are no text stay what they are, so that only their row is an error.
+        newline = "" if self.format == "csv" else None
+        with Path(self.name).open(encoding="utf-8-sig", errors="surrogateescape", newline=newline) as file:
             yield file
 
     def _csv(self, file: TextIO) -> Iterator[Any]:
