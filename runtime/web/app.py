@@ -18,6 +18,7 @@ from runtime.web.adk import sessions as adk_sessions
 from runtime.web.adk.page.dev import DevPaths
 from runtime.web.adk.page.files import PageFiles
 from runtime.web.api import agents, artifacts, operators, sessions, turns, users
+from runtime.web.api.index_page import INDEX
 from runtime.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.web.auth.principal import Auth
 from runtime.web.bodies import Bodies, BodyLimits
@@ -88,6 +89,8 @@ def app_for(
     adk = list(ADK_OPERATIONS) if adk_paths else []
     if adk_web is not False:
         adk += _page_operations(adk_web, has_paths=adk_paths, needs_credentials=needs_credentials)
+    else:
+        adk.append(INDEX)
     app = Starlette(
         routes=routes([*OPERATIONS, described, *adk], served),
         middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],

@@ -16,6 +16,7 @@ from runtime.web.auth.principal import Principal
 from runtime.web.bodies import Body
 from runtime.web.problems import BadRequestError, HttpError
 from runtime.web.served import Served
+from runtime.web.wrong_fields import explained
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ class Call:
         try:
             return msgspec.convert(given, type, strict=False)
         except msgspec.ValidationError as error:
-            raise BadRequestError(f"the query is wrong: {error}") from None
+            raise BadRequestError(f"the query is wrong: {explained(error, type)}") from None
 
     async def raw_body(self) -> bytes:
         """The body. Raises HttpError, see `Body.read`."""
@@ -100,7 +101,7 @@ class Call:
         try:
             return msgspec.json.decode(await self.raw_body() or b"{}", type=type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadRequestError(f"the body is wrong: {error}") from None
+            raise BadRequestError(f"the body is wrong: {explained(error, type)}") from None
 
     def wants_stream(self) -> bool:
         """True when the client asks for server-sent events."""

@@ -26,6 +26,9 @@ ARTIFACT_NAME: JsonObject = {
     "pattern": rf"^[^{_UNREADABLE}]+$",
 }
 
+MAX_NUMBER = 2**53 - 1
+"""The largest whole number that a request may have: JSON's numbers are exact up to it in every language."""
+
 State = Annotated[JsonObject, msgspec.Meta(extra_json_schema={"propertyNames": ID})]
 """State by its keys, in a body. Only described here, as ids are."""
 

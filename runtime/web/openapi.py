@@ -84,7 +84,7 @@ def _operation(
     if operation.body is not None:
         taken[JSON] = {"schema": schemas[operation.body]}
     if taken:
-        found["requestBody"] = {"required": operation.takes_media != () or not _is_optional(operation.body), "content": taken}
+        found["requestBody"] = {"required": operation.body is not None and not _is_optional(operation.body), "content": taken}
     return found
 
 
@@ -110,8 +110,8 @@ def _parameters(operation: Operation, apps: Sequence[str], needs_credentials: bo
         schema = components[operation.query.__name__]
         for name, of_field in schema["properties"].items():
             yield {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": of_field}
-    for name, says in operation.headers:
-        yield {"name": name, "in": "header", "required": False, "description": says, "schema": {"type": "string"}}
+    for name, says, of_header in operation.headers:
+        yield {"name": name, "in": "header", "required": False, "description": says, "schema": dict(of_header)}
 
 
 def describing(operations: Sequence[Operation], apps: Sequence[str], *, needs_credentials: bool) -> Operation:

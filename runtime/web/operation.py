@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -36,6 +37,14 @@ OWN_PATHS = "/v1/"
 
 Handler = Callable[[Call], Awaitable[object]]
 """Answers a call: with a Response, or with a value that becomes JSON."""
+
+
+class Header(NamedTuple):
+    """A header that a request may have: its name, what it says, and its JSON schema."""
+
+    name: str
+    says: str
+    schema: Mapping[str, object] = MappingProxyType({"type": "string"})
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +79,7 @@ class Operation:
     status: int = 200
     takes_media: Sequence[str] = ()
     gives_media: Sequence[str] = ()
-    headers: Sequence[tuple[str, str]] = ()
+    headers: Sequence[Header] = ()
     statuses: Sequence[tuple[int, str]] = ()
     users: Literal["one", "any", "none"] = "one"
     is_open: bool = False

@@ -67,7 +67,7 @@ async def list_versions(call: Call) -> ArtifactVersions:
 
 
 async def save_artifact(call: Call) -> Response:
-    """Store the body as a new version of an artifact; its `Content-Type` is kept."""
+    """Store the body, which may be empty, as a new version of an artifact; its `Content-Type` is kept."""
     media_type = call.request.headers.get("content-type", BYTES)
     if not _MEDIA_TYPE.fullmatch(media_type):
         raise BadRequestError(f"Content-Type must be a media type such as image/png, not {media_type!r}")

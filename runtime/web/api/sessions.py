@@ -15,8 +15,8 @@ from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
 from runtime.web.call import Call, json_response
-from runtime.web.ids import Id, State
-from runtime.web.operation import STREAM, Operation
+from runtime.web.ids import MAX_NUMBER, Id, State
+from runtime.web.operation import STREAM, Header, Operation
 from runtime.web.redaction import shown, shown_turn
 from runtime.web.streams.response import EventStream
 from runtime.web.streams.turns import session_frames
@@ -27,7 +27,7 @@ MAX_PAGE = 1_000
 JSON_LINES = "application/jsonl"
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)]
-Position = Annotated[int, msgspec.Meta(ge=0)]
+Position = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -214,7 +214,11 @@ async def _lines(call: Call, session: Session) -> AsyncIterator[bytes]:
 
 _SESSIONS = "/v1/apps/{app}/sessions"
 _SESSION = "/v1/apps/{app}/sessions/{session}"
-LAST_EVENT_ID = ("Last-Event-ID", "the id of the last event that came: the stream goes on after it")
+LAST_EVENT_ID = Header(
+    "Last-Event-ID",
+    "the id of the last event that came: the stream goes on after it",
+    {"type": "string", "pattern": "^([0-9]{1,18})?$"},
+)
 
 OPERATIONS = [
     Operation("GET", _SESSIONS, list_sessions, query=PageQuery, gives=SessionList, users="any"),

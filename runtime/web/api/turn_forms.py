@@ -38,7 +38,7 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
 class NewAnswers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Answers to calls of a turn, by the ids of the calls; true or false for those that need confirmation."""
 
-    answers: dict[str, JsonValue]
+    answers: Annotated[dict[str, JsonValue], msgspec.Meta(min_length=1)]
     config: TurnOptions = TurnOptions()
 
 
@@ -89,7 +89,7 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     state: TurnStateName | None = None
     limit: Limit = 100
-    before: str | None = None
+    before: Annotated[str, msgspec.Meta(min_length=1)] | None = None
 
 
 class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import msgspec
 
 from actors.messages.config import OnConcurrentTurn, RunConfig, Streaming
 from actors.messages.json_types import JsonObject
 from runtime.web.call import Call
+from runtime.web.ids import MAX_NUMBER
 from runtime.web.problems import BadRequestError, NotAllowedError
+
+Number = Annotated[int, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 
 
 class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -19,8 +23,8 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     """
 
     streaming: Streaming | None = None
-    max_llm_calls: int | None = None
-    max_transfers: int | None = None
+    max_llm_calls: Number | None = None
+    max_transfers: Number | None = None
     timeout: float | None = None
     save_input_blobs_as_artifacts: bool | None = None
     on_concurrent_turn: OnConcurrentTurn | None = None

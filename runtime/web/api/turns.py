@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 from starlette.responses import Response
 
-from actors.errors import InvocationNotFoundError, TurnError
+from actors.errors import InvocationNotFoundError, SessionNotFoundError, TurnError
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import PendingCall, TurnInfo
 from runtime.driver.turns.turn import Turn
@@ -31,7 +31,8 @@ from runtime.web.api.turn_forms import (
 from runtime.web.api.turn_options import run_config
 from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import Call, json_response
-from runtime.web.operation import CLIENT_LEFT, STREAM, Operation
+from runtime.web.ids import ID
+from runtime.web.operation import CLIENT_LEFT, STREAM, Header, Operation
 from runtime.web.problems import BadRequestError
 from runtime.web.redaction import shown, shown_turn
 from runtime.web.streams.response import EventStream
@@ -201,9 +202,17 @@ async def list_turns(call: Call) -> TurnList:
     user_id = call.user_id if session_id is not None else call.any_user_id
     before = decode_cursor(query.before) if query.before is not None else None
     turns = await call.runtime.aio.turns.list(user_id, session_id, query.state, query.limit, before)
+    if not turns and session_id is not None and user_id is not None:
+        await _check_there(call, user_id, session_id)
     has_more = len(turns) == query.limit and turns[-1].state != "waiting"
     turns = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns]
     return TurnList(turns=turns, next=encode_cursor(turns[-1]) if has_more else None)
+
+
+async def _check_there(call: Call, user_id: str, session_id: str) -> None:
+    """Check that there is a session. Raises SessionNotFoundError."""
+    if await call.runtime.aio.sessions.get(user_id, session_id, num_recent_events=0) is None:
+        raise SessionNotFoundError(call.path("app"), user_id, session_id)
 
 
 async def list_pending(call: Call) -> PendingList:
@@ -214,10 +223,10 @@ async def list_pending(call: Call) -> PendingList:
 
 _TURNS = "/v1/apps/{app}/sessions/{session}/turns"
 _TURN = f"{_TURNS}/{{turn}}"
-_PREFER = ("Prefer", "`respond-async`: answer when the turn has begun, and do not wait for its end")
+_PREFER = Header("Prefer", "`respond-async`: answer when the turn has begun, and do not wait for its end")
 _ACCEPTED = (202, "The turn goes on, and can be joined at the `Location`.")
 _NOT_ENDED = (202, "The turn has not ended.")
-_IDEMPOTENCY = ("Idempotency-Key", "the id of the turn: the same again joins the same turn")
+_IDEMPOTENCY = Header("Idempotency-Key", "the id of the turn: the same again joins the same turn", ID)
 
 OPERATIONS = [
     Operation("GET", _TURNS, list_turns, query=TurnsQuery, gives=TurnList),
