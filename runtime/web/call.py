@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from runtime.driver.runtime import Runtime
+from runtime.web.api.wrong_fields import explained
 from runtime.web.auth.principal import Principal
 from runtime.web.bodies import Body
 from runtime.web.problems import BadRequestError, HttpError
 from runtime.web.served import Served
-from runtime.web.wrong_fields import explained
 
 T = TypeVar("T")
 
