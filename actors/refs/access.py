@@ -56,10 +56,12 @@ class SessionLog:
         return await self._read()
 
     def read_in_thread(self) -> Sequence[Event]:
-        """Return the same in a thread. Raises RequestError on the event loop, which would wait for itself."""
+        """Return the same in a thread, which may have a loop. Raises RequestError on this loop, which would wait for itself."""
         try:
-            asyncio.get_running_loop()
+            running = asyncio.get_running_loop()
         except RuntimeError:
+            running = None
+        if running is not self._loop:
             return asyncio.run_coroutine_threadsafe(self._read(), self._loop).result()
         raise RequestError("async code reads the events of a session first: await context.session.read_events()")
 

@@ -24,17 +24,18 @@ from runtime.adk.requests import RequestView
 from runtime.adk.tools import AdkTool
 
 
-async def call(function: Callable[..., Any], **arguments: Any) -> Any:
-    """Call a callback with ADK's keywords: a sync one in a thread, so that other sessions do not wait for it."""
+async def call(function: Callable[..., Any], ours: ReadonlyContext, /, *unnamed: Any, **arguments: Any) -> Any:
+    """Call a callback as ADK does: a sync one in a thread, so that other sessions do not wait for it."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
-        return await function(**arguments)
-    result = await in_thread(function, **arguments)
+        await contexts.read_events_for(function, ours)
+        return await function(*unnamed, **arguments)
+    result = await in_thread(function, *unnamed, **arguments)
     return await result if inspect.isawaitable(result) else result
 
 
 def request_view(request: LlmRequest, source: Source) -> RequestView:
     """A request as ADK's callbacks have it. The tools that they append to it can be called."""
-    return RequestView(request, source.tools, lambda tool: AdkTool(source, tool))
+    return RequestView(request, source.tools, lambda tool: AdkTool(source, tool), schema=source.output_schema)
 
 
 class _Converted:
@@ -49,9 +50,9 @@ class _Converted:
         self._source = source
         self._functions = list(functions)
 
-    async def _first(self, **arguments: Any) -> Any:
+    async def _first(self, ours: CallbackContext, **arguments: Any) -> Any:
         for function in self._functions:
-            result = await call(function, **arguments)
+            result = await call(function, ours, **arguments)
             self._source.check_unchanged()
             if result is not None:
                 return result
@@ -67,7 +68,7 @@ class AgentCallback(_Converted):
     async def __call__(self, ours: CallbackContext) -> Content | None:
         """Call them; the content is what one returned."""
         context = self._context(ours)
-        result = await self._first(callback_context=context)
+        result = await self._first(ours, callback_context=context)
         contexts.carry_back(context, ours)
         return own_content(result) if result is not None else None
 
@@ -79,7 +80,7 @@ class BeforeModel(_Converted):
         """Call them, on the request as ADK has it; the response is what one returned in place of the call."""
         context = self._context(ours)
         view = request_view(request, self._source)
-        result = await self._first(callback_context=context, llm_request=view.adk)
+        result = await self._first(ours, callback_context=context, llm_request=view.adk)
         view.carry_back()
         contexts.carry_back(context, ours)
         return own_response(result) if result is not None else None
@@ -93,7 +94,7 @@ class AfterModel(_Converted):
         context = self._context(ours)
         # Made twice in place of a deep copy, which costs more.
         theirs, before = adk_response(response), adk_response(response)
-        result = await self._first(callback_context=context, llm_response=theirs)
+        result = await self._first(ours, callback_context=context, llm_response=theirs)
         result = theirs if result is None else result
         contexts.carry_back(context, ours)
         if result == before:
@@ -111,9 +112,8 @@ class OnModelError(_Converted):
     async def __call__(self, ours: CallbackContext, request: LlmRequest, error: Exception) -> LlmResponse | None:
         """Call them; the response is what one returned in place of the error."""
         context = self._context(ours)
-        result = await self._first(
-            callback_context=context, llm_request=RequestView(request, self._source.tools).adk, error=error
-        )
+        asked = request_view(request, self._source).adk
+        result = await self._first(ours, callback_context=context, llm_request=asked, error=error)
         contexts.carry_back(context, ours)
         return own_response(result) if result is not None else None
 
@@ -139,7 +139,7 @@ class ToolCallback(_Converted):
         context = self._context(ours)
         theirs = adk_tool(tool)
         more = {self._last: rest[0]} if self._last else {}
-        result = await self._first(tool=theirs, args=args, tool_context=context, **more)
+        result = await self._first(ours, tool=theirs, args=args, tool_context=context, **more)
         contexts.carry_back(context, ours)
         return result
 
@@ -154,8 +154,7 @@ class Provider:
     async def __call__(self, ours: ReadonlyContext) -> str:
         """The instruction's text."""
         context = contexts.readonly_context(self._source.agent, ours, self._source.app_name)
-        result = self._function(context)
-        return str(await result if inspect.isawaitable(result) else result)
+        return str(await call(self._function, ours, context))
 
 
 def own_planner(source: Source, adk: AdkBasePlanner | None) -> BasePlanner | None:
@@ -184,13 +183,13 @@ class AdkPlanner(BasePlanner):
         if not isinstance(self._adk, AdkBuiltInPlanner):
             super().process_request(request, context)
             return
-        view = RequestView(request, self._source.tools)
+        view = RequestView(request, self._source.tools, schema=self._source.output_schema)
         self._adk.apply_thinking_config(view.adk)
         view.carry_back()
 
     def build_planning_instruction(self, readonly_context: ReadonlyContext, llm_request: LlmRequest) -> str | None:
         """Ask ADK's planner, which may change the request as well."""
-        view = RequestView(llm_request, self._source.tools)
+        view = RequestView(llm_request, self._source.tools, schema=self._source.output_schema)
         theirs = contexts.readonly_context(self._source.agent, readonly_context, self._source.app_name)
         instruction: str | None = self._adk.build_planning_instruction(theirs, view.adk)
         view.carry_back()

@@ -28,7 +28,7 @@ from actors.messages.event import Event
 from actors.messages.llm.lazy_list import LazyList
 from runtime.adk.contents import adk_event, genai_content
 from runtime.adk.services import Artifacts, Memory, Sessions
-from runtime.adk.state import LiveState, StateCopy
+from runtime.adk.state import LiveState, StateCopy, may_read_events
 
 _RUN_CONFIG = RunConfig()
 """Copied for each context, which takes a tenth of the time of making one."""
@@ -63,6 +63,11 @@ class Source:
         given = [tool for tool in getattr(self.agent, "tools", ()) if not isinstance(tool, BaseToolset)]
         tools = [tool if isinstance(tool, BaseTool) else FunctionTool(tool) for tool in given]
         return {tool.name: tool for tool in tools}
+
+    @property
+    def output_schema(self) -> Any:
+        """The agent's `output_schema`; None without one."""
+        return getattr(self.agent, "output_schema", None)
 
     def check_unchanged(self) -> None:
         """Check that user code has not changed the definition. Raises DefinitionError, which names the field."""
@@ -145,7 +150,10 @@ class RunSession(Session):  # type: ignore[misc]
         try:
             given = self._ours.session.events
         except RequestError:
-            _refuse("session.events in async callbacks and tools", "sync ones have them, and subclasses of BaseAgent")
+            _refuse(
+                "session.events that async code of another module looks at",
+                "look at them in the callback or tool itself, which has them, or in a sync one",
+            )
         events = self.__dict__["events"] = LazyList(given, Event, adk_event)
         return events
 
@@ -200,6 +208,12 @@ def tool_context(agent: Any, ours: CallbackContext, app_name: str, *, is_confirm
     if is_confirmed:
         context.tool_confirmation = ToolConfirmation(confirmed=True)
     return context
+
+
+async def read_events_for(code: Any, ours: OwnReadonlyContext) -> None:
+    """Read the session's events if code that is going to run on this loop may look at them."""
+    if may_read_events(code):
+        await ours.session.read_events()
 
 
 def carry_state(theirs: InvocationContext, ours: CallbackContext) -> None:

@@ -183,7 +183,7 @@ class _Converter:
         tools = [self._tool(source, tool) for tool in agent.tools]
         return LlmAgent(
             **self._shared(agent, source, True),
-            model=own_model(agent.model or ("" if has_model_above else agent.canonical_model.model)),
+            model=own_model(agent.model or ("" if has_model_above else agent.canonical_model.model), agent.output_schema),
             instruction=_instruction(source, agent.instruction),
             global_instruction=_instruction(source, agent.global_instruction),
             static_instruction=self._static(agent),

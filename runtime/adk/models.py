@@ -19,18 +19,20 @@ class AdkModel:
 
     Args:
         adk: the BaseLlm.
+        schema: the `output_schema` of the agent that has it.
 
     Attributes:
         model: its name.
     """
 
-    def __init__(self, adk: Any) -> None:
+    def __init__(self, adk: Any, schema: Any = None) -> None:
         self.model = adk.model
         self._adk = adk
+        self._schema = schema
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Make one call."""
-        theirs = RequestView(request).adk
+        theirs = RequestView(request, schema=self._schema).adk
         theirs.model = theirs.model or self.model
         theirs.contents = list(theirs.contents)
         whole: LlmResponse | None = None
@@ -45,10 +47,14 @@ class AdkModel:
         yield whole or LlmResponse()
 
 
-def own_model(given: Any) -> Any:
-    """What raygrove takes as a model: a name that it knows, an object, or "" for that of the nearest agent above."""
+def own_model(given: Any, schema: Any = None) -> Any:
+    """What raygrove takes as a model: a name that it knows, an object, or "" for that of the nearest agent above.
+
+    Args:
+        schema: the `output_schema` of the agent that has it.
+    """
     if not isinstance(given, str):
-        return AdkModel(given)
+        return AdkModel(given, schema)
     if not given or registry.is_usable(given):
         return given
-    return AdkModel(LLMRegistry.new_llm(given))
+    return AdkModel(LLMRegistry.new_llm(given), schema)

@@ -18,7 +18,6 @@ from runtime.adk import contexts
 from runtime.adk.callbacks import adk_tool, call, request_view
 from runtime.adk.contents import adk_event, adk_response, genai_content, own_content, own_event, own_response
 from runtime.adk.contexts import Source
-from runtime.adk.requests import RequestView
 
 _UNCALLED = ("on_agent_error_callback", "on_run_error_callback")
 """Callbacks of ADK that raygrove has no place for: they hear of an error and cannot change anything."""
@@ -53,14 +52,14 @@ class AdkPlugin(Plugin):
         """Call a callback that has the whole turn's context."""
         source = self._source(ours)
         theirs = contexts.invocation_context(source.agent, ours, source.app_name)
-        result = await call(getattr(self._adk, name), invocation_context=theirs, **more)
+        result = await call(getattr(self._adk, name), ours, invocation_context=theirs, **more)
         contexts.carry_state(theirs, ours)
         return result
 
     async def _call(self, name: str, ours: CallbackContext, keyword: str, **more: Any) -> Any:
         """Call a callback that has a context of its own, under that keyword."""
         theirs = self._context(ours)
-        result = await call(getattr(self._adk, name), **{keyword: theirs}, **more)
+        result = await call(getattr(self._adk, name), ours, **{keyword: theirs}, **more)
         contexts.carry_back(theirs, ours)
         return result
 
@@ -135,7 +134,7 @@ class _Hooks(AdkPlugin):
         self, context: CallbackContext, request: LlmRequest, error: Exception
     ) -> LlmResponse | None:
         """Call ADK's; a response takes the place of the error."""
-        asked = RequestView(request, self._source(context).tools).adk
+        asked = request_view(request, self._source(context)).adk
         result = await self._call("on_model_error_callback", context, "callback_context", llm_request=asked, error=error)
         return own_response(result) if result is not None else None
 

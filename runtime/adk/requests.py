@@ -10,6 +10,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, field_serializer
 
+from actors.definitions.agents.output_type import output_type
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.drafts import ContentDrafts, own_contents
@@ -50,22 +51,28 @@ class RequestView:
         ours: the request.
         tools: the agent's tools, by name.
         lend: makes raygrove's tool of one that user code has appended; without it they are declared only.
+        schema: the type that the answer has to fit, if the request's schema was made of it.
 
     Attributes:
         adk: the request of ADK.
     """
 
     def __init__(
-        self, ours: LlmRequest, tools: dict[str, BaseTool] | None = None, lend: Callable[[BaseTool], Declared] | None = None
+        self,
+        ours: LlmRequest,
+        tools: dict[str, BaseTool] | None = None,
+        lend: Callable[[BaseTool], Declared] | None = None,
+        schema: Any = None,
     ) -> None:
         self._ours = ours
+        schema = _schema(ours, schema)
         self._tools = dict(tools or {})
         self._lend = lend
         # Looking at a draft makes it one, and most callbacks look at few contents.
         contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else own_contents(ours.contents)
         self._contents = LazyList(contents, Content, genai_content)
-        config = _config(ours)
-        self._before = _as_it_is(config, ours)
+        config = _config(ours, schema)
+        self._before = _as_it_is(config, ours, schema)
         # Validating would convert the contents, and build the schema.
         self.adk = RunRequest.model_construct(
             model=ours.model or None,
@@ -91,14 +98,7 @@ class RequestView:
         fields = config.model_dump(mode="json", exclude_none=True, exclude=_OWN_FIELDS)
         if others:
             fields["tools"] = [_dumped(tool) for tool in others]
-        if config.response_schema != before.response_schema:
-            fields["response_schema"] = _dumped(config.response_schema)
-        if ours.output_schema is not None:
-            fields.pop("response_mime_type", None)
-            if config.response_json_schema is None:
-                ours.output_schema = None
-        elif config.response_json_schema is not None:
-            fields["response_json_schema"] = config.response_json_schema
+        self._carry_schema(config, fields)
         fields["system_instruction"] = _text(config.system_instruction)
         ours.config = fields
         ours.tools = [
@@ -106,6 +106,23 @@ class RequestView:
             for tool in config.tools or []
             for declared in getattr(tool, "function_declarations", None) or ()
         ]
+
+    def _carry_schema(self, config: types.GenerateContentConfig, fields: JsonObject) -> None:
+        ours, given = self._ours, config.response_schema
+        if given is self._before.response_schema or given == self._before.response_schema:
+            if ours.output_schema is None and "response_schema" in ours.config:
+                fields["response_schema"] = ours.config["response_schema"]
+        elif given is None or isinstance(given, types.Schema):
+            ours.output_schema = None
+            if given is not None:
+                fields["response_schema"] = _dumped(given)
+        else:
+            ours.set_output_schema(given)
+        if config.response_json_schema is not None:
+            ours.output_schema = None
+            fields["response_json_schema"] = config.response_json_schema
+        if ours.output_schema is not None:
+            fields.pop("response_mime_type", None)
 
     def _carry_contents(self, given: list[Any]) -> None:
         contents = given.restored(own_content) if isinstance(given, LazyList) else list(map(own_content, given))
@@ -116,23 +133,32 @@ class RequestView:
             self._ours.contents = contents
 
 
-def _config(ours: LlmRequest) -> types.GenerateContentConfig:
+def _schema(ours: LlmRequest, schema: Any) -> Any:
+    """The type that the answer has to fit, else its JSON schema; None for free text."""
+    if ours.output_schema is None or schema is None:
+        return ours.output_schema
+    # A callback may have set another one.
+    return schema if output_type(schema).json_schema == ours.output_schema else ours.output_schema
+
+
+def _config(ours: LlmRequest, schema: Any) -> types.GenerateContentConfig:
     given = {name: value for name, value in ours.config.items() if name not in _GIVEN_BESIDE}
     config = types.GenerateContentConfig(**given) if given else _NO_CONFIG
     more: dict[str, Any] = {"system_instruction": ours.system_instruction or None}
     more["tools"] = [*_functions(ours.tools), *_other_tools(ours.config)] or None
-    if ours.output_schema is not None:
-        more["response_json_schema"] = ours.output_schema
+    if schema is not None:
+        # Where ADK puts it, and its models look for it.
+        more["response_schema"] = schema
         more["response_mime_type"] = config.response_mime_type or "application/json"
     return config.model_copy(update=more)
 
 
-def _as_it_is(config: types.GenerateContentConfig, ours: LlmRequest) -> types.GenerateContentConfig:
+def _as_it_is(config: types.GenerateContentConfig, ours: LlmRequest, schema: Any) -> types.GenerateContentConfig:
     """The same configuration, which does not change with it."""
     if all(value is None or isinstance(value, _UNCHANGING) for value in vars(config).values()):
         return config.model_copy()
     # Made anew in place of a deep copy, which costs more.
-    return _config(ours)
+    return _config(ours, schema)
 
 
 def own_declaration(given: types.FunctionDeclaration) -> FunctionDeclaration:

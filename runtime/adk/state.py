@@ -1,15 +1,26 @@
-"""A session's state as user code of google-adk sees it: a dictionary that knows what was written into it."""
+"""A session as user code of google-adk sees it: its state, a dictionary that knows what was written into it; and its events.
+
+Async code cannot wait for the events when it looks at `session.events`. So they are read before it runs, if it may look at them.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from types import CodeType, FunctionType, MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from actors.definitions.tools.state import State
 from actors.errors import NotEncodableError
 
 _MISSING = object()
+
+_READ = frozenset({"events", "get_events", "_get_events"})
+"""Names by which code reads a session's events."""
+
+_known: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 class StateCopy(dict[str, Any]):
@@ -195,3 +206,66 @@ class LiveState(StateCopy):
 
     def __repr__(self) -> str:
         return repr(self.copy())
+
+
+def may_read_events(code: Any) -> bool:
+    """True when a function, or code that it refers to in its own module or class, names the events of a session.
+
+    A name that means something else costs a read. A function that reads them by code of another module is not found.
+    """
+    key = code.__func__ if isinstance(code, MethodType) else code
+    try:
+        found = _known.get(key)
+        if found is None:
+            found = _known[key] = _names_events(code)
+    except TypeError:
+        # A callable object that cannot be a key.
+        return _names_events(code)
+    return found
+
+
+def _names_events(code: Any) -> bool:
+    left: list[tuple[Any, type | None]] = [(code, None)]
+    seen: set[int] = set()
+    while left:
+        found, owner = left.pop()
+        each: Any = found.func if isinstance(found, partial) else found
+        if isinstance(each, MethodType):
+            each, owner = each.__func__, type(each.__self__)
+        elif not isinstance(each, FunctionType):
+            # A callable object.
+            owner = type(each)
+            each = getattr(owner, "__call__", None)  # noqa: B004
+        if isinstance(each, FunctionType) and id(each) not in seen:
+            seen.add(id(each))
+            names = {name for nested in _nested(each.__code__) for name in nested.co_names}
+            if names & _READ:
+                return True
+            left += _referred(each, names, owner)
+    return False
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
+
+
+def _referred(function: FunctionType, names: Iterable[str], owner: type | None) -> Iterator[tuple[Any, type | None]]:
+    """Functions of the same module and methods of the same class that it names, and functions that it encloses."""
+    for name in names:
+        value = function.__globals__.get(name)
+        if isinstance(value, FunctionType) and value.__module__ == function.__module__:
+            yield value, None
+        method = getattr(owner, name, None)
+        if isinstance(method, FunctionType) and method.__module__ == function.__module__:
+            yield method, owner
+    for cell in function.__closure__ or ():
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            # Not set yet.
+            continue
+        if isinstance(value, FunctionType | MethodType):
+            yield value, owner

@@ -47,6 +47,7 @@ class AdkTool(Tool):
         self._source = source
         function = getattr(adk, "func", None) if isinstance(adk, AdkFunctionTool) else None
         # A method of an object, and a callable object, are async by their __call__.
+        self._code = function or adk.run_async
         self._blocks = function is not None and not (
             inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         )
@@ -60,7 +61,7 @@ class AdkTool(Tool):
         """Have ADK's tool change the request, if it has a method for that."""
         if type(self.adk).process_llm_request is BaseTool.process_llm_request:
             return
-        view = RequestView(request)
+        view = RequestView(request, schema=self._source.output_schema)
         declared = {tool.name for tool in request.tools}
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
         await self.adk.process_llm_request(tool_context=theirs, llm_request=view.adk)
@@ -93,6 +94,7 @@ class AdkTool(Tool):
         if self._blocks:
             result = await in_thread(in_own_loop, tool=self.adk, args=args, context=theirs)
         else:
+            await contexts.read_events_for(self._code, context)
             result = await self.adk.run_async(args=args, tool_context=theirs)
         self._source.check_unchanged()
         contexts.carry_back(theirs, context)

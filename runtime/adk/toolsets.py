@@ -110,7 +110,7 @@ class _ToolsetRequest(Tool):
 
     async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
         """Have ADK's toolset change the request."""
-        view = RequestView(request)
+        view = RequestView(request, schema=self._source.output_schema)
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
         await self._adk.process_llm_request(tool_context=theirs, llm_request=view.adk)
         view.carry_back()

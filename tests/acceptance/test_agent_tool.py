@@ -193,3 +193,24 @@ def test_a_parallel_that_fails_stops_it_too(deploy: Deploy, tmp_path: Path) -> N
         with pytest.raises(AgentFailedError, match="kaput"):
             run_turn(rt, "go")
         assert trap.left.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said", "answer"),
+    [({}, "because", "because"), ({"output_schema": Invoice}, '{"order":3,"paid":true}', '{"order": 3, "paid": true}')],
+)
+def test_its_answer_is_the_answer_of_the_agent_that_does_not_summarize_it(
+    deploy: Deploy, fields: dict[str, Any], said: str, answer: str
+) -> None:
+    model = ScriptedModel([asks(), "not said", "later"])
+    root = LlmAgent(name="root", model=model, tools=[AgentTool(expert(said, **fields), skip_summarization=True)])
+    with deploy(root) as rt:
+        result = rt.run(user_id="ada", session_id="s1", message="tell me").result()
+        assert result.text == answer
+        assert [len(event.content.parts) for event in result.events if event.author == "root" and event.content] == [1, 2]
+
+
+def test_the_result_of_another_tool_that_skips_summarization_is_no_answer(deploy: Deploy) -> None:
+    root = LlmAgent(name="root", model=ScriptedModel([{"call": "exit_loop", "args": {}}]), tools=[exit_loop])
+    with deploy(root) as rt:
+        assert rt.run(user_id="ada", session_id="s1", message="stop").result().text == ""

@@ -73,19 +73,24 @@ def test_trees_pickle_without_the_agents_around_them() -> None:
     assert any(isinstance(tool, AgentTool) for tool in pickle.loads(pickle.dumps(asker)).tools)
 
 
-def test_events_are_there_in_sync_callbacks_and_refused_by_name_in_async_ones(local: Deploy) -> None:
+def test_events_are_there_in_callbacks_and_refused_by_name_where_another_module_reads_them(local: Deploy) -> None:
     def look(callback_context: Any) -> None:
         callback_context.state["seen"] = len(callback_context.session.events)
 
     async def look_too(callback_context: Any) -> None:
         look(callback_context)
 
-    with local(programs.agent("looking", "hi", before_agent_callback=look)) as rt:
-        rt.run(user_id="u", session_id="s", message="hi").result()
-        session = rt.sessions.get("u", "s")
-        assert session is not None
-        assert session.state["seen"] == 1
-    with local(programs.agent("looking", "hi", before_agent_callback=look_too)) as rt:
+    for callback in (look, look_too):
+        with local(programs.agent("looking", "hi", before_agent_callback=callback)) as rt:
+            rt.run(user_id="u", session_id=callback.__name__, message="hi").result()
+            session = rt.sessions.get("u", callback.__name__)
+            assert session is not None
+            assert session.state["seen"] == 1
+
+    async def look_from_afar(callback_context: Any) -> None:
+        getattr(callback_context.session, "".join(["ev", "ents"]))
+
+    with local(programs.agent("looking", "hi", before_agent_callback=look_from_afar)) as rt:
         turn = rt.run(user_id="u", session_id="s", message="hi")
-        with pytest.raises(DefinitionError, match="events in async callbacks and tools of google-adk is not carried over"):
+        with pytest.raises(DefinitionError, match="async code of another module looks at of google-adk is not carried over"):
             turn.result()

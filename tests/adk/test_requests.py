@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
 import pytest
 
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmResponse
 from google.adk.models.llm_request import LlmRequest as AdkRequest
 from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from actors import Blob, Content, FunctionCall, FunctionDeclaration, FunctionResponse, LlmRequest, Part
 from actors.messages.llm.drafts import ContentDrafts
 from runtime.adk.contents import genai_content, own_content
 from runtime.adk.requests import RequestView
+from tests.support.runtimes import Deploy, run_turn
 
 PARTS = st.sampled_from(
     [
@@ -193,3 +197,59 @@ def test_what_is_changed_inside_of_a_configuration_is_carried_back() -> None:
     assert ours.config["labels"] == {"a": "b", "more": "c"}
     assert ours.config["thinking_config"] == {"thinking_budget": 5, "include_thoughts": True}
     assert ours.config["tools"] == [{"google_search": {}}]
+
+
+class Answer(BaseModel):
+    euros: int
+    schema_seen: str = ""
+
+
+class Other(BaseModel):
+    pounds: int
+
+
+class ReadsSchema(BaseLlm):  # type: ignore[misc]
+    """A model that is told the schema as ADK's LiteLlm and Claude are."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        config = llm_request.config
+        schema = getattr(config.response_schema, "__name__", config.response_schema)
+        said = f'{{"euros": 1, "schema_seen": "{schema} {config.response_json_schema} {config.response_mime_type}"}}'
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=said)]))
+
+
+def test_models_and_callbacks_of_adk_are_told_the_type_of_the_answer(local: Deploy) -> None:
+    seen: list[Any] = []
+
+    def look(callback_context: Any, llm_request: Any) -> None:
+        seen.append(llm_request.config.response_schema)
+
+    root = LlmAgent(name="root", model=ReadsSchema(model="reads"), output_schema=Answer, before_model_callback=look)
+    with local(root) as rt:
+        assert run_turn(rt, "hi")[-1].text == '{"euros": 1, "schema_seen": "Answer None application/json"}'
+    assert seen == [Answer]
+
+
+def schema_request() -> LlmRequest:
+    return LlmRequest(model="m", output_schema=Answer.model_json_schema())
+
+
+def test_a_callback_may_set_another_type_of_the_answer_or_none() -> None:
+    for new, expected in [(Other, Other.model_json_schema()), ({"type": "object"}, {"type": "object"}), (None, None)]:
+        ours = schema_request()
+        view = RequestView(ours, schema=Answer)
+        view.adk.config.response_schema = new
+        view.carry_back()
+        assert ours.output_schema == expected
+        assert "response_schema" not in ours.config
+    ours = schema_request()
+    view = RequestView(ours, schema=Answer)
+    view.adk.config.temperature = 0.5
+    view.carry_back()
+    assert (ours.output_schema, ours.config) == (Answer.model_json_schema(), {"temperature": 0.5, "system_instruction": ""})
+
+
+def test_a_model_that_knows_no_type_is_told_its_json_schema() -> None:
+    assert RequestView(schema_request()).adk.config.response_schema == Answer.model_json_schema()
+    # Of an agent above, whose model this is.
+    assert RequestView(schema_request(), schema=Other).adk.config.response_schema == Answer.model_json_schema()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ from actors.interfaces.telemetry import ToolCallSpan
 from actors.messages.codec import decode, encode, flaw, plain_sized
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration
 from actors.rules.checks import sizes, state
 from actors.rules.checks.model_answer import MALFORMED
@@ -50,12 +51,14 @@ class ToolResult(msgspec.Struct):
         actions: what the tool has done besides.
         response: None if there is none yet.
         size: bytes of the response, and of the state that it changes.
+        shown: the response as a text for users, if it is the agent's answer.
     """
 
     call: FunctionCall
     actions: Actions
     response: JsonObject | None
     size: int = 0
+    shown: str = ""
 
 
 class _CallbackFailure(Exception):
@@ -205,7 +208,8 @@ class ToolCalls:
             response = data if isinstance(data, dict) else {"result": data}
             if (wrong := flaw(response, is_finite=True)) is not None:
                 raise NotEncodableError(type(result).__name__, wrong)
-            return ToolResult(call, actions, response, size + _check_actions(actions))
+            shown = _as_text(data) if tool.shows_result and actions.skip_summarization and "error" not in response else ""
+            return ToolResult(call, actions, response, size + _check_actions(actions), shown)
         except (NotEncodableError, InvalidIdError) as error:
             # Nothing of such a call can be stored, its state included: the event would fail as a whole.
             self._log(call.name, error)
@@ -291,6 +295,12 @@ class _MissingTool(Tool):
         raise LookupError(self._reason)
 
 
+def _as_text(data: JsonValue) -> str:
+    if data is None or isinstance(data, str):
+        return data or ""
+    return json.dumps(data, ensure_ascii=False)
+
+
 def response_event(results: Sequence[ToolResult]) -> Event | None:
     """The one event with the responses, in the order of the calls; None if no call has a response yet."""
     parts = [
@@ -298,6 +308,7 @@ def response_event(results: Sequence[ToolResult]) -> Event | None:
         for result in results
         if result.response is not None
     ]
+    parts += [Part(text=result.shown) for result in results if result.shown]
     actions = Actions()
     for result in results:
         actions.merge(result.actions)

@@ -41,11 +41,13 @@ class AgentTool(Tool):
         agent: the agent to ask; the tool takes its name and description. With an `input_schema` the tool takes those arguments
             and passes them on as JSON; without, it takes one text, `request`. With an `output_schema` the result is a value
             of that type; without, it is a text.
-        skip_summarization: True makes the result the end of the asking agent's run; default False.
+        skip_summarization: True makes the result the end, and the answer, of the asking agent's run; default False.
 
     Raises:
         DefinitionError: `agent` is no agent.
     """
+
+    shows_result = True
 
     @explains_wrong_calls
     def __init__(self, agent: BaseAgent, *, skip_summarization: bool = False) -> None:

@@ -21,6 +21,8 @@ class Tool(ABC):
             otherwise; default False.
         only_decides: the tool sets actions of its event, always returns a result, and has no other effect, so it may be run
             before its call is stored; default False.
+        shows_result: where a call ends the agent's run by `skip_summarization`, its result is the text of that answer; default
+            False, for tools whose result is not for users.
         hides: names of the agent's other tools that its model sees only when this tool adds them to a request; default none.
     """
 
@@ -29,6 +31,7 @@ class Tool(ABC):
     is_long_running: bool = False
     require_confirmation: bool = False
     only_decides: bool = False
+    shows_result: bool = False
     hides: Collection[str] = ()
 
     def __repr__(self) -> str:
