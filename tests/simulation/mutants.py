@@ -22,6 +22,8 @@ from actors.session.log.open_turn import OpenTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import TurnQueue, Waiter
 from actors.session.subscribers.outbox import Outbox
+from actors.session.subscribers.subscriptions import Subscriptions
+from actors.session.turns import opening
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
 from runtime.driver.subscriber import Subscriber
@@ -186,6 +188,45 @@ def logs_are_read_while_a_message_is_stored() -> AbstractContextManager[object]:
 
     return mock.patch.object(SessionLogs, "opened", at_once)
 
+
+def dropped_turns_are_not_told() -> AbstractContextManager[object]:
+    """Those that follow a turn in line do not hear that it was dropped with its Runner."""
+
+    def nothing(self: Subscriptions, key: Any, invocation_id: str) -> None:
+        """Tell no subscriber."""
+
+    return mock.patch.object(Subscriptions, "publish_dropped", nothing)
+
+
+def second_answers_are_taken() -> AbstractContextManager[object]:
+    """Whether a call waits is looked at by the driver only, when it sends the answer."""
+    return mock.patch.object(opening, "is_taken", return_value=True)
+
+
+def losses_count_by_runner() -> AbstractContextManager[object]:
+    """A Runner that takes a turn up counts the losses of its agents anew."""
+
+    def forgetful(self: OpenTurn, losses: Mapping[str, int]) -> bool:
+        return False
+
+    return mock.patch.object(OpenTurn, "count_losses", forgetful)
+
+
+SCENE_MUTANTS: Mapping[str, tuple[Mutant, str]] = {
+    "dropped_turns_are_not_told": (
+        dropped_turns_are_not_told,
+        "test_a_driver_that_has_asked_for_the_same_turn_asks_again_and_the_turn_begins",
+    ),
+    "second_answers_are_taken": (
+        second_answers_are_taken,
+        "test_of_two_answers_in_line_behind_another_turn_the_first_is_taken",
+    ),
+    "losses_count_by_runner": (
+        losses_count_by_runner,
+        "test_the_third_loss_of_an_agent_fails_its_run_also_when_its_runner_and_the_session_actor_were_lost_in_between",
+    ),
+}
+"""Each with the test in `test_scenes.py` that finds it: no seed plays these."""
 
 MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "notes_travel_alone": (notes_travel_alone, 269),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from actors.messages.codec import decode_event
 from tests.simulation.agents import BEGUN
+from tests.simulation.mutants import SCENE_MUTANTS
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
 from tests.simulation.scenes import attach, outcome_of, play_scene, run_turn
@@ -31,6 +35,12 @@ async def in_line(world: World, *, again: bool = False) -> tuple[Driver, Driver,
 def lose_runner(world: World) -> None:
     assert world.runner is not None
     world.kill(world.runner, 0.5)
+
+
+def lose_agent(world: World) -> None:
+    assert world.directory is not None
+    [process] = world.directory.processes()
+    world.kill(process)
 
 
 def test_a_driver_that_follows_a_turn_in_line_is_told_when_the_turn_is_lost_with_its_runner_and_the_driver_that_began_it() -> (
@@ -82,8 +92,7 @@ def test_the_third_loss_of_an_agent_fails_its_run_also_when_its_runner_and_the_s
                 assert world.session is not None
                 world.kill(world.session, 0.5)
             else:
-                assert world.directory is not None
-                world.kill(*world.directory.processes())
+                lose_agent(world)
         return await told, list(BEGUN.values())
 
     ended, begun = play_scene(SLOW, script)
@@ -102,8 +111,7 @@ def test_losses_count_from_the_answer_on_when_a_turn_was_paused() -> None:
             told = asyncio.create_task(outcome_of(driver, turn))
             for _ in range(2):
                 await asyncio.sleep(5.0)
-                assert world.directory is not None
-                world.kill(*world.directory.processes())
+                lose_agent(world)
             ends.append((await told)[0])
             if len(ends) < 2:
                 call = (await driver.spawn(driver.rt.aio.turns.pending("ada")))[0]
@@ -111,3 +119,27 @@ def test_losses_count_from_the_answer_on_when_a_turn_was_paused() -> None:
         return ends
 
     assert play_scene(asking, script) == ["Paused", "Finished"]
+
+
+def test_of_two_answers_in_line_behind_another_turn_the_first_is_taken() -> None:
+    asking = Node(kind="llm", name="slow", steps=(Step(does="ask"), Step(does="work", takes_s=20.0)))
+
+    async def script(world: World) -> tuple[list[str], int]:
+        one, two, other = Driver(world), Driver(world), Driver(world)
+        assert (await outcome_of(one, run_turn(one, "first")))[0] == "Paused"
+        call = (await one.spawn(one.rt.aio.turns.pending("ada")))[0]
+        # The first answer begins to run; both drivers have seen that the call waits.
+        turns = [driver.run(driver.rt.answer, call, {"yes": 1}) for driver in (two, other)]
+        ends = await asyncio.gather(*(outcome_of(driver, turn) for driver, turn in zip((two, other), turns, strict=True)))
+        events = [decode_event(raw, seq) for seq, raw in world.disk.store.events(KEY)]
+        answers = [response for event in events if event.author == "user" for response in event.function_responses()]
+        return sorted(how for how, _ in ends), len(answers)
+
+    assert play_scene(asking, script) == (["Finished", "RequestError"], 1)
+
+
+@pytest.mark.parametrize("name", SCENE_MUTANTS)
+def test_a_scene_finds_a_defect_that_is_put_in(name: str) -> None:
+    mutant, scene = SCENE_MUTANTS[name]
+    with mutant(), pytest.raises((AssertionError, TimeoutError)):
+        globals()[scene]()
