@@ -65,6 +65,9 @@ def named_actors(address: str) -> list[NamedActor]:
     Raises:
         ClusterError: the Ray cannot be reached, or refuses this program.
     """
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        raise ClusterError(f"{address!r} is no address of a Ray: give host:port, such as 127.0.0.1:6379")
     mode = os.environ.get(MODE)
     try:
         prepare_joining(address)

@@ -82,15 +82,15 @@ class EngineClient:
 
     def run(self, work: Work[T]) -> T:
         """Run a coroutine on the loop and wait for its result. Raises what it raises."""
-        return self._open_portal(work).run(work)
+        return self._open_portal(work).run(self._joined(work))
 
     async def run_async(self, work: Work[T]) -> T:
         """Run a coroutine on the loop, for a caller on another event loop. Raises what it raises."""
-        return await self._open_portal(work).run_async(work)
+        return await self._open_portal(work).run_async(self._joined(work))
 
     def begin(self, work: Work[T], ended: Callable[[Call[T]], object]) -> Call[T]:
         """Start a coroutine on the loop, which calls `ended` with it at its end."""
-        return self._open_portal(work).begin(work, ended)
+        return self._open_portal(work).begin(self._joined(work), ended)
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Have the loop call a function, without waiting for it."""
@@ -99,6 +99,18 @@ class EngineClient:
     def is_current_thread(self) -> bool:
         """True on the loop's own thread, which must not wait for the loop."""
         return self._portal is not None and self._home.is_here() and self._portal.is_current_thread()
+
+    def _joined(self, work: Work[T]) -> Work[T]:
+        return self._after_rejoining(work) if self.engine.has_ended else work
+
+    async def _after_rejoining(self, work: Work[T]) -> T:
+        try:
+            await self.engine.rejoin()
+        except BaseException:
+            # Python warns of coroutines that are never run.
+            work.close()
+            raise
+        return await work
 
     def _open_portal(self, work: Work[object] | None = None) -> Portal:
         if self._portal is None or self.is_forked:

@@ -158,7 +158,8 @@ class Runtime(ContextManager, ScriptMethods):
         self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:
-        return f"Runtime({self.app_name!r}, {'started' if self._turns is not None else 'not started'})"
+        where = f" on the Ray at {self.address}" if self.address is not None else ""
+        return f"Runtime({self.app_name!r}, {'started' if self._turns is not None else 'not started'}{where})"
 
     def start(self) -> None:
         """Start the deployment, or join it.

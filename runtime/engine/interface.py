@@ -72,6 +72,11 @@ class Engine(Protocol):
         """True when the deployment goes on after this driver has left it."""
         ...
 
+    @property
+    def has_ended(self) -> bool:
+        """True when the deployment that was joined is known to have ended: `rejoin` comes before the next request."""
+        ...
+
     def prepare(self) -> None:
         """Do what must be done in the thread that starts the deployment, such as connecting to Ray. Called before `start`."""
         ...
@@ -84,6 +89,15 @@ class Engine(Protocol):
             DeploymentNotFoundError: the app to join does not run.
             ClusterError: the actors do not answer.
             StoreError: a store cannot be used.
+        """
+        ...
+
+    async def rejoin(self) -> None:
+        """Join the deployment that was started in the place of one that has ended.
+
+        Raises:
+            DeploymentNotFoundError: there is none yet.
+            ClusterError: its actors do not answer.
         """
         ...
 

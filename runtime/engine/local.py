@@ -120,6 +120,7 @@ class LocalEngine:
     limiter: LimiterRef | None = None
     lasts = False
     address: str | None = None
+    has_ended = False
 
     def __init__(self, deployment: Deployment) -> None:
         if deployment.detached:
@@ -224,6 +225,9 @@ class LocalEngine:
     async def mcp_servers(self) -> Mapping[str, McpRef]:
         """Clients of the actors of MCP servers: see Engine."""
         return self._mcp_servers.started()
+
+    async def rejoin(self) -> None:
+        """Nothing: the actors end with this program."""
 
     async def leave(self) -> None:
         """Stop the actors, which cannot outlive this process."""

@@ -12,7 +12,7 @@ from runtime.driver.runtime import Runtime
 READY_S = 2.0
 """How long actors and stores may take to answer."""
 
-FRESH_S = 1.0
+FRESH_S = 0.25
 """How long an answer is given again: requests need no credentials, and each would ask every actor."""
 
 
@@ -30,7 +30,7 @@ class Readiness:
         self._faults: dict[str, str] = {}
 
     async def faults(self) -> dict[str, str]:
-        """The apps that do not answer, and why, as of at most a second ago."""
+        """The apps that do not answer, and why, as of a moment ago."""
         async with self._lock:
             if time.monotonic() - self._asked_s > FRESH_S:
                 found = await asyncio.gather(*(_fault(runtime) for runtime in self._runtimes.values()))

@@ -50,6 +50,7 @@ class DeployedEngine:
     runner: RunnerRef
     limiter: LimiterRef | None = None
     loop_clock = None
+    has_ended = False
 
     def __init__(self, app_name: str, settings: Settings, connection: RayConnection) -> None:
         self._app_name = app_name
@@ -73,12 +74,16 @@ class DeployedEngine:
             settings: the deployment's.
         """
         restart_timeout_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
-        self._wires = wires = Wires(core.wires)
+        self._wires = wires = self._new_wires(core.wires)
         self.session = session_ref(wires, core.sessions, restart_timeout_s, max_bytes)
         self.runner = runner_ref(wires, core.runners, restart_timeout_s, max_bytes)
         self.limiter = limiter_ref(wires, core.limiter, restart_timeout_s) if core.limiter is not None else None
         self._core = core
         self._restart_timeout_s = restart_timeout_s
+
+    def _new_wires(self, options: WireOptions) -> Wires:
+        """The connections of this driver."""
+        return Wires(options)
 
     async def define(self, name: str, plan: FlowPlan, key: SessionKey) -> None:
         """Send the definition of a flow to the Runner and the Session actor of a session, so that it survives either of them.
@@ -135,6 +140,9 @@ class DeployedEngine:
         if name not in self._mcp:
             self._mcp[name] = McpRef(self._wires.link(handle, f"the actor of MCP server {name!r}", self._restart_timeout_s))
         return self._mcp[name]
+
+    async def rejoin(self) -> None:
+        """Nothing: this program ends with its deployment, or has ended it."""
 
     async def close_wires(self) -> None:
         """End this driver's connections."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError
+from actors.definitions.flows import FlowPlan
+from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError, RaygroveError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.stores import ArtifactStore
+from actors.messages.session import SessionKey
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
 from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name
@@ -15,7 +17,8 @@ from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
-from runtime.cluster.transport.wires import WireOptions
+from runtime.cluster.transport.watched import WatchedWires
+from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.settings import Settings
 
 
@@ -35,6 +38,9 @@ class JoinedEngine(DeployedEngine):
         super().__init__(app_name, settings, RayConnection(settings, address or "auto", may_start=False))
         self._wants_logs = logs
         self._info: DeploymentInfo | None = None
+        self._rejoining: asyncio.Task[None] | None = None
+        self._has_left = False
+        self.has_ended = False
 
     @property
     def artifact_store(self) -> str | ArtifactStore | None:
@@ -57,6 +63,40 @@ class JoinedEngine(DeployedEngine):
             DeploymentNotFoundError: there are none.
             ClusterError: they do not answer.
         """
+        self._has_left = False
+        try:
+            await self._join()
+        except BaseException:
+            await self.leave()
+            raise
+
+    async def rejoin(self) -> None:
+        """Join the deployment that was started in the place of one that has ended. Requests at the same time share one attempt.
+
+        Raises:
+            DeploymentNotFoundError: there is none yet.
+            ClusterError: its actors do not answer.
+        """
+        if not self.has_ended:
+            return
+        if self._rejoining is None or self._rejoining.done():
+            self._rejoining = asyncio.create_task(self._join_again())
+            # All requests that wait for it may be given up.
+            self._rejoining.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._rejoining)
+
+    async def _join_again(self) -> None:
+        ended = self._wires
+        await self.leave_logs()
+        self._mcp.clear()
+        try:
+            await self._join(are_logs_new=True)
+        finally:
+            if ended is not None:
+                await ended.close()
+        self.has_ended = False
+
+    async def _join(self, *, are_logs_new: bool = False) -> None:
         address = self.address
         try:
             session = await asyncio.to_thread(self._find_session)
@@ -66,18 +106,48 @@ class JoinedEngine(DeployedEngine):
             self.connect(await asyncio.to_thread(self._find_core, settings, self._info.wires), settings)
             await self.wait_for_replies()
             if self._wants_logs:
-                self.read_logs(self._info.logs, from_now=True)
-        except BaseException as error:
-            await self.leave()
-            if isinstance(error, TimeoutError):
-                reason = (
-                    f"the actors of app {self._app_name!r}, on the Ray at {address}, "
-                    f"did not answer within {self._settings.start_timeout_s} s"
-                )
-                raise ClusterError(reason) from error
-            if isinstance(error, ActorLostError):
-                raise self._not_found(f"It has just ended: {error}", address) from error
-            raise
+                self.read_logs(self._info.logs, from_now=not are_logs_new)
+        except TimeoutError as error:
+            reason = (
+                f"the actors of app {self._app_name!r}, on the Ray at {address}, "
+                f"did not answer within {self._settings.start_timeout_s} s"
+            )
+            raise ClusterError(reason) from error
+        except ActorLostError as error:
+            raise self._not_found(f"It has just ended: {error}", address) from error
+
+    def _new_wires(self, options: WireOptions) -> Wires:
+        return WatchedWires(options, self._explain)
+
+    async def define(self, name: str, plan: FlowPlan, key: SessionKey) -> None:
+        """Send the definition of a flow: see DeployedEngine.define. Raises DeploymentNotFoundError, too."""
+        try:
+            await super().define(name, plan, key)
+        except ActorLostError as error:
+            raise await self._explain(error) from error
+
+    async def _explain(self, error: ActorLostError) -> RaygroveError:
+        """The error for what was sent to an actor that is lost: it says so when the whole deployment has ended."""
+        core = self._core
+        if self._has_left or not await asyncio.to_thread(self._is_replaced, core):
+            return error
+        # Unless another one was joined since.
+        self.has_ended = self.has_ended or core is self._core
+        return self._not_found("It was stopped: what was sent to it is safe to send again, to the one that is started next")
+
+    def _is_replaced(self, core: CoreHandles) -> bool:
+        """Whether Ray has no Session actor or Runner of a deployment any more under its name."""
+        parts = (("session", core.sessions), ("runner", core.runners))
+        return any(
+            not self._is_named(name, handle)
+            for part, handles in parts
+            for name, handle in zip(actor_names(self._app_name, part, len(handles)), handles, strict=True)
+        )
+
+    def _is_named(self, name: str, handle: Handle) -> bool:
+        with suppress(ValueError):
+            return bool(get_actor(name, self._settings.namespace)._actor_id == handle._actor_id)
+        return False
 
     def _find_session(self) -> Handle:
         """A Session actor. How many there are is in its deployment info, so both names of a first one are tried."""
@@ -108,6 +178,9 @@ class JoinedEngine(DeployedEngine):
 
     async def leave(self) -> None:
         """Leave the deployment as it is."""
+        self._has_left = True
+        if self._rejoining is not None:
+            self._rejoining.cancel()
         await self.leave_logs()
         await self.close_wires()
         await asyncio.to_thread(self._connection.close)

@@ -11,6 +11,7 @@ from actors.definitions.flows import Flow
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
 from actors.messages.topology import Topology
+from actors.refs.session import SessionRef
 from actors.rules.tree.outline import Outline, check_workers, outline, search
 from runtime.driver.engine_client import EngineClient
 
@@ -82,16 +83,20 @@ class DeployedTree:
     def __init__(self, client: EngineClient, tree: AgentTree | None) -> None:
         self._client = client
         self._tree = tree
-        self._topology = tree.topology if tree is not None else None
+        self._asked: tuple[SessionRef, Topology] | None = None
 
     def topology(self) -> Topology:
         """The parent map. Raises RuntimeClosedError, ActorLostError."""
-        if self._topology is None:
-            self._topology = self._client.run(self._ask())
-        return self._topology
+        if self._tree is not None:
+            return self._tree.topology
+        # Another deployment may have been joined since, with another tree.
+        if self._asked is None or self._asked[0] is not self._client.session:
+            self._asked = self._client.run(self._ask())
+        return self._asked[1]
 
-    async def _ask(self) -> Topology:
-        return await self._client.session.topology()
+    async def _ask(self) -> tuple[SessionRef, Topology]:
+        session = self._client.session
+        return session, await session.topology()
 
     def check_flow(self, flow: Flow) -> None:
         """Check that a flow can be run with the agents of the tree.

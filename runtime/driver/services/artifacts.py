@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property
 
 from actors.errors.calls import explains_all_wrong_calls
+from actors.interfaces.stores import ArtifactStore
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
 from actors.rules.checks.ids import checked_artifact_name, checked_key, checked_known_key
@@ -20,16 +20,17 @@ class ArtifactsService:
 
     def __init__(self, client: EngineClient) -> None:
         self._client = client
+        self._opened: tuple[str | ArtifactStore, SafeArtifactStore] | None = None
 
     @property
     def store(self) -> SafeArtifactStore:
         """The store itself. Raises RuntimeClosedError before a deployment is joined, which alone knows it, and in a fork."""
         self._client.check_process()
-        return self._opened
-
-    @cached_property
-    def _opened(self) -> SafeArtifactStore:
-        return open_artifact_store(self._client.artifact_store)
+        named = self._client.artifact_store
+        # Another deployment may have been joined since, with another store.
+        if self._opened is None or self._opened[0] != named:
+            self._opened = named, open_artifact_store(named)
+        return self._opened[1]
 
     def _key(self, user_id: str, session_id: str) -> SessionKey:
         return checked_known_key(self._client.app_name, user_id, session_id)

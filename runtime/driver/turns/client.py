@@ -99,6 +99,7 @@ class TurnClient:
         try:
             # Turns of a session are sent in the order in which the program has started them, whatever comes before.
             async with self._in_order.locked(turn.key):
+                await self._engine.rejoin()
                 message = await build()
         except Exception as error:
             # The user gets whatever kept the turn from starting.
@@ -140,6 +141,11 @@ class TurnClient:
         # One after the other, so that all objects of a turn share the subscriber of the first one.
         async with self._joining.locked(turn.turn_key):
             if turn.is_detached:
+                return
+            try:
+                await self._engine.rejoin()
+            except RaygroveError as error:
+                turn.fail(error)
                 return
             if self._subscribers.joins(turn):
                 turn.mark_started("")

@@ -1,0 +1,52 @@
+"""Links whose losses are explained: that of an actor whose deployment has ended is no loss of an actor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from actors.errors import ActorLostError, ActorRestartsError, RaygroveError
+from actors.interfaces.transport import EarlyReply, Link
+from runtime.cluster.transport.link import Handle
+from runtime.cluster.transport.wires import WireOptions, Wires
+
+Explain = Callable[[ActorLostError], Awaitable[RaygroveError]]
+"""Gives the error that is raised instead of the loss of an actor."""
+
+
+class WatchedLink:
+    """Implements `actors.interfaces.transport.Link` by another link.
+
+    Args:
+        link: the other one.
+        explain: asked about each loss.
+    """
+
+    def __init__(self, link: Link, explain: Explain) -> None:
+        self._link = link
+        self._explain = explain
+
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+        """Deliver a message and return the reply. Raises what the other link raises, and what explains a loss."""
+        try:
+            return await self._link.send(raw, once=once, early=early)
+        except ActorRestartsError:
+            raise
+        except ActorLostError as error:
+            raise await self._explain(error) from error
+
+
+class WatchedWires(Wires):
+    """Makes such links.
+
+    Args:
+        options: those of the deployment.
+        explain: see WatchedLink.
+    """
+
+    def __init__(self, options: WireOptions, explain: Explain) -> None:
+        super().__init__(options)
+        self._explain = explain
+
+    def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
+        """A link to the only actor in a process: see RayLink."""
+        return WatchedLink(super().link(handle, name, restart_timeout_s), self._explain)
