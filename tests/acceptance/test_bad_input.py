@@ -153,7 +153,7 @@ def twice() -> BaseAgent:
 
 BAD_DEFINITIONS: list[tuple[Callable[[], Any], type[RaygroveError], str]] = [
     (lambda: None, DefinitionError, "root agent is required"),
-    (lambda: "root", DefinitionError, "must be an agent, not str"),
+    (lambda: "root", DefinitionError, "'root' is no agent, but a str"),
     (lambda: root(sub_agents=[Node(name="x"), SequentialAgent(name="s", sub_agents=[Node(name="x")])]), AgentTreeError, "'x'"),
     (lambda: root(sub_agents=[Node(name="root")]), AgentTreeError, "'root'"),
     (twice, AgentTreeError, "'leaf'.*'left'.*'right'"),

@@ -66,7 +66,7 @@ def _compiled(block: Block) -> Any:
 
 
 def _keyword_defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    defaults = inspect.unwrap(function).__kwdefaults__
+    defaults: dict[str, Any] | None = inspect.unwrap(function).__kwdefaults__
     assert defaults is not None
     return defaults
 
