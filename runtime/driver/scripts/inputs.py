@@ -78,6 +78,8 @@ class InputReader:
         state = to_state(fields.get("state_delta"))
         user_id = checked_id("user id", fields.get("user_id") or self._user_id)
         session_id = fields.get("session_id")
+        if session_id:
+            checked_id("session id", session_id)
         given_id = fields.get("invocation_id")
         invocation_id = checked_id("invocation id", given_id or self._new_id(content, state, user_id, session_id))
         return MapInput(
