@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel
@@ -104,3 +106,18 @@ def test_what_is_no_answer_is_an_error(local: Deploy) -> None:
             rt.ask("refund")
         with pytest.raises(DefinitionError, match="result_type is an empty list"):
             rt.ask("refund", result_type=[])
+
+
+async def test_a_cell_of_a_notebook_may_wait_on_its_own_loop_and_other_loops_may_not(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["hello"] * 2))) as rt:
+        assert rt.ask("hi") == "hello"
+        turn = rt.run(user_id="ada", session_id="s1", message="hi")
+        assert turn.result().text == "hello"
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["hello"]))) as rt:
+        del shell.kernel
+        with pytest.raises(RequestError, match="would block the event loop"):
+            rt.ask("hi")

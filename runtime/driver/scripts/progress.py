@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from runtime.driver.notebook import is_notebook
+
 LINE_EVERY_S = 10.0
 """Time between two lines where there is neither a terminal nor a notebook."""
 
@@ -116,10 +118,7 @@ Show = Callable[..., Any]
 
 def _notebook() -> Show | None:
     """IPython's `display` in a notebook, else None."""
-    # Not imported: where there is a notebook, it is loaded.
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None or not hasattr(shell, "kernel"):
+    if not is_notebook():
         return None
     show: Show = sys.modules["IPython.display"].display
     return show

@@ -31,6 +31,7 @@ from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for
 from actors.messages.shown import Shown
 from actors.messages.turn_info import PendingCall
 from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_results
+from runtime.driver.notebook import is_cell
 from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.state import TurnState, Wakeup
@@ -202,10 +203,11 @@ class Turn:
 
         Raises:
             TurnError: it failed, was cancelled or took too long.
-            RequestError: the turn runs, and waiting would block an event loop that runs in this thread; or it was detached.
+            RequestError: the turn runs, and waiting would block an event loop that runs in this thread, which is no notebook's;
+                or it was detached.
             RaygroveError: it could not start; nothing is stored then.
         """
-        if not self._state.is_over and _is_on_event_loop():
+        if not self._state.is_over and _is_on_event_loop() and not is_cell():
             raise RequestError(
                 f"result() of turn {self._state.invocation_id!r} would block the event loop of this thread until the turn ends: "
                 "use `await turn`, or `await turn.result_async()`"
