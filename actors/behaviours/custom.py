@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import deque
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import cast
 
-from actors.definitions.agents.custom import CustomAgent
+from actors.definitions.agents.custom import HOW_TO_RUN, CustomAgent
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
@@ -31,8 +33,7 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     outcome: AnyOutcome = Finished()
     if resumes_itself:
         await given.recall_open_calls()
-    # Closing the generator runs its `finally` blocks here and now, also when the turn is cancelled.
-    async with aclosing(definition.run(given)) as events:  # type: ignore[type-var]
+    async with _events_of(definition, given) as events:
         async for event in events:
             if not isinstance(event, Event):
                 raise TypeError(f"{type(definition).__name__}.run must yield Events, not {type(event).__name__}")
@@ -47,6 +48,23 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     if isinstance(outcome, Finished) and given.waiting:
         outcome = Paused(call_ids=given.waiting)
     return outcome
+
+
+@asynccontextmanager
+async def _events_of(definition: CustomAgent, given: CustomContext) -> AsyncIterator[AsyncIterable[object]]:
+    events: object = definition.run(given)
+    if not isinstance(events, AsyncIterable):
+        if inspect.iscoroutine(events):
+            # Python warns of coroutines that are never run.
+            events.close()
+        raise TypeError(f"{type(definition).__name__}.run returned a {type(events).__name__}: {HOW_TO_RUN}")
+    try:
+        yield events
+    finally:
+        # It runs the generator's `finally` blocks here and now, also when the turn is cancelled. Not all iterators have it.
+        close = cast("Callable[[], Awaitable[None]] | None", getattr(events, "aclose", None))
+        if close is not None:
+            await close()
 
 
 class CustomContext:

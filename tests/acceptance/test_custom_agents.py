@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,10 @@ from actors import (
     RunConfig,
     SequentialAgent,
 )
-from actors.errors import AgentFailedError, UnknownAgentError
+from actors.errors import AgentFailedError, DefinitionError, UnknownAgentError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from tests.support.conversation_agents import ChildRunner, Impatient, StateAdder, StateReader
+from tests.support.conversation_agents import ChildRunner, Impatient, StateAdder, StateReader, WrongRun
 from tests.support.conversation_callbacks import greet, note_run, sign
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.workflow_agents import answer
@@ -171,6 +172,36 @@ def test_its_state_is_seen_at_once_and_its_failure_leaves_one_event(deploy: Depl
         assert session is not None
         assert session.state == {"amount": 2, "total": 4}
         assert all("temp:last" not in event.actions.state_delta for event in session.events)
+
+
+def test_a_run_that_is_no_async_generator_is_refused_when_its_class_is_made() -> None:
+    with pytest.raises(DefinitionError, match=r"Returner\.run has no yield.*`async def run\(self, context\)` and `yield`"):
+
+        class Returner(CustomAgent):
+            async def run(self, context: InvocationContext) -> Event:  # type: ignore[override]
+                return Event()
+
+    with pytest.raises(DefinitionError, match=r"Sync\.run is a generator, but no async one.*`async def run\(self, context\)`"):
+
+        class Sync(CustomAgent):
+            def run(self, context: InvocationContext) -> Iterator[Event]:  # type: ignore[override]
+                yield Event()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::RuntimeWarning")
+@pytest.mark.parametrize(("returned", "kind"), [("coroutine", "coroutine"), ("generator", "generator"), ("nothing", "NoneType")])
+def test_what_is_seen_in_its_run_alone_fails_it_and_says_what_to_write(deploy: Deploy, returned: str, kind: str) -> None:
+    with deploy(WrongRun(name="root", returned=returned)) as rt:
+        with pytest.raises(AgentFailedError, match=rf"WrongRun\.run returned a {kind}: write it as `async def run"):
+            run_turn(rt, "go")
+        gc.collect()
+        with pytest.raises(AgentFailedError, match=kind):
+            run_turn(rt, "again")
+
+
+def test_its_run_may_return_an_async_iterator_that_cannot_be_closed(deploy: Deploy) -> None:
+    with deploy(WrongRun(name="root", returned="iterator")) as rt:
+        assert shown(run_turn(rt, "go")) == [("root", "from an iterator")]
 
 
 def test_its_callbacks_run_before_and_after_it(deploy: Deploy) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pydantic
 
@@ -86,6 +87,35 @@ class StateAdder(CustomAgent):
         total = context.state.get("total", 0) + context.state["amount"]
         yield Event(actions=EventActions(state_delta={"total": total, "temp:last": total}))
         yield Event(content=Content.of_text(f"total {context.state['total']}, last {context.state['temp:last']}", role="model"))
+
+
+class OneEvent:
+    """An async iterator of one event that is no generator, so it has no `aclose`."""
+
+    def __init__(self) -> None:
+        self._left = [Event(content=Content.of_text("from an iterator", role="model"))]
+
+    def __aiter__(self) -> OneEvent:
+        return self
+
+    async def __anext__(self) -> Event:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
+
+
+class WrongRun(CustomAgent):
+    """Its `run` returns something of which its class alone does not tell that it is no async generator."""
+
+    returned: str
+
+    def run(self, context: InvocationContext) -> Any:
+        return {
+            "coroutine": lambda: asyncio.sleep(0),
+            "generator": lambda: (event for event in [Event()]),
+            "nothing": lambda: None,
+            "iterator": OneEvent,
+        }[self.returned]()
 
 
 class Order(pydantic.BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Literal
 
@@ -9,6 +10,8 @@ from actors.definitions.agents.base import BaseAgent
 from actors.errors import DefinitionError
 from actors.interfaces.context import InvocationContext
 from actors.messages.event import Event
+
+HOW_TO_RUN = "write it as `async def run(self, context)` and `yield` each Event"
 
 
 class CustomAgent(BaseAgent):
@@ -33,19 +36,26 @@ class CustomAgent(BaseAgent):
                 f"{cls.__name__} defines _run_async_impl: the method of a CustomAgent is run(self, context), an async generator "
                 "of events, and it runs its children by await context.run_agent(name)"
             )
+        if inspect.iscoroutinefunction(cls.run):
+            raise DefinitionError(f"{cls.__name__}.run has no yield, so it is no async generator: {HOW_TO_RUN}")
+        if inspect.isgeneratorfunction(cls.run):
+            raise DefinitionError(f"{cls.__name__}.run is a generator, but no async one: {HOW_TO_RUN}")
 
     def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         """Do the agent's work, as an async generator of events.
 
         Empty authors, ids and timestamps of events are filled in. Each complete event is stored before the generator goes on.
 
-        `run` is called again when the agent's process was lost, and when the answer has come that an agent below it waited
-        for. It
-        must then yield the same events in the same order, unless it `resumes_itself`: those that are in the log already are not
-        stored again.
+        `run` is called again when the agent's process was lost, and when the answer has come for which an agent below it waits.
+        It must then yield the same events in the same order, unless it `resumes_itself`: those that are in the log already are
+        not stored again.
 
         Args:
             context: the turn, its state, and `await context.run_agent("child")`.
+
+        Returns:
+            An async generator, or another async iterator. Other methods are refused with a DefinitionError when the class is
+            made, and what can only be seen in a run fails it with a TypeError.
 
         Raises:
             Exception: fails the agent's run.
