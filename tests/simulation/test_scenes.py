@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from actors.messages.codec import decode_event
 from tests.simulation.agents import BEGUN
-from tests.simulation.mutants import SCENE_MUTANTS
+from tests.simulation.mutants import SCENE_MUTANTS, UNIT_MUTANTS
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
 from tests.simulation.scenes import attach, outcome_of, play_scene, run_turn
 from tests.simulation.world import Driver, World
+from tests.support.session_fixture import SessionFixture
+from tests.unit.session import test_turns_in_line
 
 SLOW = Node(kind="llm", name="slow", steps=(Step(does="work", takes_s=20.0),))
 """An agent whose turns take 20 seconds."""
@@ -143,3 +146,12 @@ def test_a_scene_finds_a_defect_that_is_put_in(name: str) -> None:
     mutant, scene = SCENE_MUTANTS[name]
     with mutant(), pytest.raises((AssertionError, TimeoutError)):
         globals()[scene]()
+
+
+@pytest.mark.parametrize("name", UNIT_MUTANTS)
+async def test_a_unit_test_finds_a_defect_that_is_put_in(name: str, tmp_path: Path) -> None:
+    mutant, test = UNIT_MUTANTS[name]
+    session = SessionFixture(tmp_path)
+    with mutant(), pytest.raises(AssertionError):
+        await getattr(test_turns_in_line, test)(session)
+    await session.ref.stop()
