@@ -81,6 +81,7 @@ class SimEngine:
     lasts = True
     artifact_store = None
     auto_create_session = True
+    has_ended = False
 
     def __init__(self, world: World, process: SimProcess) -> None:
         self._world = world
@@ -89,6 +90,9 @@ class SimEngine:
 
     def prepare(self) -> None:
         """Nothing."""
+
+    async def rejoin(self) -> None:
+        """Nothing: the deployment outlives all of its drivers."""
 
     async def define(self, name: str, plan: FlowPlan) -> None:
         """Keep a flow's plan."""
