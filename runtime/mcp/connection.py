@@ -1,4 +1,4 @@
-"""A connection to an MCP server, by the library `mcp`, which only this module imports."""
+"""A connection to an MCP server, by the library `mcp`, which only this module and those below it import."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from runtime.mcp.delivery import WatchedClient, delivery
 from runtime.mcp.link import ConnectionGoneError
 from runtime.mcp.owner import Owner, reason
 from runtime.mcp.results import pages_of, question_of, result_of, tool_info
+from runtime.mcp.tool_lists import without_malformed_tools
 from runtime.mcp.variables import filled_in
 
 logger = logging.getLogger(__name__)
@@ -126,7 +127,8 @@ class Connection:
                 timeout = httpx2.Timeout(30.0, read=max(server.timeout_s, 300.0))
                 http = await stack.enter_async_context(WatchedClient(headers=headers, timeout=timeout))
                 transport = streamable_http_client(server.url, http_client=http)
-            client = Client(transport, elicitation_callback=self._elicit, message_handler=self._notified, cache=None)
+            listed = without_malformed_tools(transport, server.name, lambda: client.session.protocol_version)
+            client = Client(listed, elicitation_callback=self._elicit, message_handler=self._notified, cache=None)
             yield await stack.enter_async_context(client)
 
     async def _notified(self, message: object) -> None:

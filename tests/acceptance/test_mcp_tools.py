@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from actors.errors import DefinitionError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
 from tests.support.mcp_tools import agent, call, free_port, responses, running, server
+from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
 LIBRARY = "mcp_server_program"
@@ -232,6 +234,18 @@ def test_an_answer_of_another_form_is_an_error_for_the_model(local: Deploy) -> N
         asked(rt)
         [told] = answer(rt, {"day": "Monday"})
         assert 'has to be {"action": "accept", "content": {…}}' in told["error"]
+
+
+def test_tools_with_a_malformed_schema_are_left_out_with_a_warning_that_names_them(
+    deploy: Deploy, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = {"no_object": "text", "none": None, "no_type": {}, "list": {"type": "object", "properties": []}}
+    tools = server(env={"MALFORMED_SCHEMAS": json.dumps(wrong)})
+    with caplog.at_level("WARNING"), deploy(agent(tools, script=[call("add", a=1, b=2), call("no_type"), "done"])) as rt:
+        first, second = responses(rt)
+        assert first == {"result": "3"}
+        assert "there is no tool 'no_type'" in str(second), second
+        until(lambda: all(f"the tool {name!r} of MCP server 'tests' is left out" in caplog.text for name in wrong))
 
 
 def test_a_server_that_cannot_be_started_fails_the_run_by_its_name(local: Deploy) -> None:

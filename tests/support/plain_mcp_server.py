@@ -117,6 +117,8 @@ def serve() -> None:
         elif message["method"] == "tools/list":
             schema = {"type": "object", "properties": {"a": {}, "b": {}}}
             tools = [{"name": name, "description": text, "inputSchema": schema} for name, (_, text) in TOOLS.items()]
+            malformed = json.loads(os.environ.get("MALFORMED_SCHEMAS", "{}"))
+            tools += [{"name": name, "inputSchema": wrong} for name, wrong in malformed.items()]
             send(id=message["id"], result={"tools": tools})
         elif message["method"] == "tools/call":
             threading.Thread(target=call, args=(message,), daemon=True).start()

@@ -15,7 +15,7 @@ from actors.refs.mcp import McpRef
 from runtime.cluster.packing.chunks import to_chunks
 from runtime.cluster.transport.hosts import McpHost
 from runtime.cluster.transport.link import Handle
-from runtime.cluster.transport.ray_actors import RayOptions, get_actor, start_actor
+from runtime.cluster.transport.ray_actors import RayOptions, current_actor, get_actor, start_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.local_mcp import refuse_other
 from runtime.logs.options import LogOptions
@@ -85,7 +85,9 @@ class StartedMcpServers:
             options["resources"] = settings.core_resources
         # Another Runner may be the first.
         with suppress(ValueError):
-            self._own[server.name] = start_actor(McpHost, name, settings.namespace, MANY, *chunks, **options)
+            self._own[server.name] = start_actor(
+                McpHost, name, settings.namespace, MANY, current_actor(settings.namespace), *chunks, **options
+            )
 
     async def close(self) -> None:
         """End the actors that were started here: they close their connections first."""

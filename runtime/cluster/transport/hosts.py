@@ -21,7 +21,7 @@ from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from runtime.cluster.collector import look_less_often
 from runtime.cluster.logs.hub import LogHub, LogPage
-from runtime.cluster.logs.process import ProcessLogs
+from runtime.cluster.logs.process import ProcessLogs, to_runner
 from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.link import Handle
@@ -205,14 +205,17 @@ class LimiterHost(RayActorHost):
 
 
 class McpHost(RayActorHost):
-    """The process of the actor of an MCP server.
+    """The process of the actor of an MCP server. Programs get its log from the hub of a Runner, as that of agents.
 
     Args:
+        runner: the Runner that starts it.
         chunks: of what builds the actor, of its WireOptions, its LogOptions, and the name of its log file.
     """
 
-    def __init__(self, *chunks: bytes) -> None:
-        super().__init__(*from_chunks(chunks))
+    def __init__(self, runner: Handle, *chunks: bytes) -> None:
+        build, wires, logs, role = from_chunks(chunks)
+        ProcessLogs(logs, role, to_runner(runner))
+        super().__init__(build, wires)
 
 
 class ModelHost:
