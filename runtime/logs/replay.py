@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,11 @@ class Replay:
 
     def put(self, lines: Sequence[Line]) -> None:
         """Take lines, in the order in which their process made them."""
+        # The kernel of a notebook shows a line with the cell in whose context it is written. The caller's is that of the cell
+        # that started the Runtime, which has ended; without one it is the cell that runs now.
+        contextvars.Context().run(self._put, lines)
+
+    def _put(self, lines: Sequence[Line]) -> None:
         for line in lines:
             if line.printed:
                 _print(printed_text(line, self._app_name), line.printed)

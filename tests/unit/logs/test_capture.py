@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import io
 import json
@@ -216,6 +217,23 @@ def test_a_program_gets_records_at_its_own_levels_and_prints(
     assert caplog.records[0].agent == "desk"  # type: ignore[attr-defined]
     printed_twice = capsys.readouterr()
     assert (printed_twice.out, printed_twice.err) == ("shop.desk: said\n" * 2, "shop.desk: cried\n" * 2)
+
+
+def test_lines_are_printed_in_no_cell_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell: contextvars.ContextVar[str] = contextvars.ContextVar("cell")
+    shown = []
+
+    class KernelStream(io.StringIO):
+        """As a notebook's kernel has it: a text goes to the cell of the context, and without one to the cell that runs."""
+
+        def write(self, text: str) -> int:
+            shown.append((cell.get("running"), text))
+            return len(text)
+
+    monkeypatch.setattr(sys, "stdout", KernelStream())
+    cell.set("ended")
+    Replay("shop", "%(message)s", filters=False).put([printed(RUN, "said")])
+    assert shown == [("running", "shop.desk: said\n")]
 
 
 def test_levels_are_those_of_the_program_unless_a_setting_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
