@@ -40,7 +40,12 @@ class Place:
 
 def is_code(given: str) -> bool:
     """True for what names an app's code; False for what can only be the name of a deployment that runs."""
-    return any(mark in given for mark in (":", "/", ".py")) or Path(given).is_dir()
+    return not is_plain(given) or Path(given).is_dir()
+
+
+def is_plain(given: str) -> bool:
+    """True for a name that may be that of a deployment, also where a folder has it: `desk`, and not `./desk` or `desk:root`."""
+    return not any(mark in given for mark in (":", "/", ".py"))
 
 
 def find(given: str) -> Place:

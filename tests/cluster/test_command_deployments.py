@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from actors.errors import ClusterError, DeploymentNotFoundError, RaygroveError, RequestError
+from actors.errors import ClusterError, DeploymentNotFoundError, RaygroveError, RequestError, StoreInUseError
 from runtime import Runtime, Settings
 from runtime.console import cli, completion
 from tests.support.app_folders import fresh_imports, write
@@ -195,7 +195,7 @@ def test_a_session_with_several_open_turns_asks_which_to_cancel(folder: Path) ->
             raygrove("cancel", NAME, "s5", first)
 
 
-def test_a_deployment_is_spoken_to_and_shown(folder: Path) -> None:
+def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> None:
     assert raygrove("run", NAME, "hello", "--session", "s6", "--user", "bob") == "How can I help?\n"
     assert raygrove("tail", NAME, "s6", "-n", "1") == "2\tconcierge\ttext\tHow can I help?\n"
     first, _ = (json.loads(line) for line in raygrove("tail", NAME, "s6", "--after", "0", "--json").splitlines())
@@ -207,7 +207,8 @@ def test_a_deployment_is_spoken_to_and_shown(folder: Path) -> None:
     live = [json.loads(line) for line in raygrove("tree", NAME, "--live", "--json").splitlines()]
     assert "concierge" in [agent["name"] for agent in live if agent["pid"]]
     (row,) = [json.loads(line) for line in raygrove("ps", "--json").splitlines() if NAME in line]
-    assert (row["agents"], row["open"]) == (2, 0)
+    assert (row["agents"], row["open"], row["address"]) == (2, 0, local_ray)
+    assert invoke("ps").stderr == f"deployments on the Ray at {local_ray}\n"
     look = json.loads(raygrove("top", NAME, "--interval", "0.1", "--json"))
     assert {"session", "runner", "concierge"} <= {actor["actor"] for actor in look["actors"]}
     assert all(actor["node"] and actor["memoryBytes"] for actor in look["actors"])
@@ -236,6 +237,49 @@ def test_a_session_is_copied_taken_back_and_deleted_through_the_app_that_runs(fo
             raygrove("tail", NAME, session, "--user", "ada")
 
 
+def test_in_the_folder_of_its_code_a_name_means_the_deployment(
+    folder: Path, local_ray: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the deployment was started from: its store is there, too."""
+    monkeypatch.chdir(folder / "code")
+    for address in ((), ("--address", local_ray)):
+        run = invoke("run", NAME, "hello", "--session", "s9", "--user", "eve", *address)
+        assert (run.exit_code, run.stdout) == (0, "How can I help?\n")
+        assert run.stderr == f"{NAME} is the deployment that runs; ./{NAME} is the code\n"
+    with Runtime.connect(NAME) as rt:
+        assert [turn.state for turn in rt.turns.list("eve", "s9")] == ["finished"] * 2
+        assert repr(rt) == f"Runtime({NAME!r}, started on the Ray at {local_ray})"
+    live = [json.loads(line) for line in raygrove("tree", NAME, "--live", "--json").splitlines()]
+    assert "concierge" in [agent["name"] for agent in live if agent["pid"]]
+    with pytest.raises(RequestError, match="is code, of which no agent lives"):
+        raygrove("tree", f"./{NAME}", "--live")
+
+
+def test_the_code_of_a_deployment_that_lives_does_not_run_over_its_store(
+    folder: Path, local_ray: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "in.jsonl").write_text('{"message": "hello"}\n')
+    store = f"sqlite:///{folder}/.raygrove/{NAME}.db"
+    code = f"code/{NAME}"
+    for arguments in (
+        ("run", code, "hi"),
+        ("chat", code),
+        ("batch", code, "in.jsonl", "--output", "out.jsonl"),
+        ("serve", code, "--port", "0"),
+        ("run", code, "hi", "--store", store),
+        ("start", code, "--store", store, "--app-name", NAME),
+    ):
+        with pytest.raises(RaygroveError, match="runs already") as refused:
+            raygrove(*arguments)
+        assert isinstance(refused.value, StoreInUseError) or arguments[0] == "start"
+    with pytest.raises(RaygroveError, match=f"is in use: app {NAME!r} runs on the Ray at {local_ray}"):
+        raygrove("sessions", "delete", NAME, "s1")
+    with pytest.raises(RaygroveError, match=f"is in use: app {NAME!r} runs on the Ray at {local_ray}"):
+        raygrove("store", "copy", store, f"sqlite:///{folder}/copy.db")
+    # Reading is not refused.
+    raygrove("sessions", "list", NAME)
+
+
 def test_a_deployment_of_another_namespace_is_told_with_its_namespace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     namespace = Settings().namespace
     monkeypatch.setenv("RAYGROVE_NAMESPACE", "elsewhere")
@@ -261,6 +305,9 @@ def test_a_deployment_of_another_namespace_is_told_with_its_namespace(folder: Pa
         (("tail", NAME, "s1", "--user", "eve"), RequestError, "user 'eve' has no session 's1'"),
         (("turns", NAME, "--state", "pausd"), RequestError, "'pausd'"),
         (("ps", "--address", "127.0.0.1:1"), ClusterError, "nothing can be reached there"),
+        (("ps", "--address", "nonsense"), ClusterError, "^'nonsense' is no address of a Ray: give host:port"),
+        (("turns", NAME, "--address", "http://127.0.0.1:6379"), ClusterError, "is no address of a Ray"),
+        (("run", NAME, "hi", "--address", "nonsense"), RequestError, "'nonsense' is no address of a Ray"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_with_a_way_out(

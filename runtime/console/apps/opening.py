@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from actors.errors import ClusterError, RequestError
 from runtime.driver.runtime import Runtime
 from runtime.loading.app import LoadedApp, load_app
-from runtime.loading.places import is_code
+from runtime.loading.places import is_code, is_plain
 
 
 @dataclass(frozen=True)
@@ -52,37 +53,56 @@ def open_app(where: Where, **options: Any) -> Runtime:
 
 @contextmanager
 def open_named(where: Where) -> Iterator[Runtime]:
-    """Start an app from its code, or join a deployment, as the path says: a plain name that is no folder is of a deployment.
+    """Start an app from its code, or join a deployment: see `deployment_of`.
 
     Raises:
-        RequestError: there is no such deployment, or an option goes with code only.
-        ClusterError: the deployment does not answer.
+        RequestError, ClusterError: see `deployment_of`.
         rest: what `open_app` and the start of a Runtime raise.
     """
-    if is_code(where.path):
+    deployment = deployment_of(where)
+    if deployment is None:
         with open_app(where) as rt:
             yield rt
         return
-    from runtime.console.deployments.joining import find_deployment, started
+    from runtime.console.deployments.joining import started
 
-    wrong = [
-        option for option, value in (("--ray", where.ray), ("--store", where.store), ("--app-name", where.app_name)) if value
-    ]
-    if wrong:
-        raise RequestError(f"{wrong[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path")
-    try:
-        deployment = find_deployment(where.path, where.address)
-    except ClusterError as error:
-        raise RequestError(f"there is no folder or file {where.path!r}, and it names no deployment that runs: {error}") from error
     with started(deployment) as rt:
         yield rt
+
+
+def deployment_of(where: Where) -> Runtime | None:
+    """The deployment that a path names, not joined yet; None for code.
+
+    A plain name is that of a deployment. Where a folder has it, too, the deployment is meant if it lives, unless an option goes
+    with code only; `./NAME` is the folder.
+
+    Raises:
+        RequestError: there is neither such a folder nor such a deployment, or an option goes with code only.
+        ClusterError: the deployment does not answer.
+    """
+    of_code = [
+        option for option, value in (("--ray", where.ray), ("--store", where.store), ("--app-name", where.app_name)) if value
+    ]
+    if not is_plain(where.path) or (of_code and is_code(where.path)):
+        return None
+    if of_code:
+        raise RequestError(f"{of_code[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path")
+    from runtime.console.deployments.joining import find_deployment, living_deployment
+
+    if is_code(where.path):
+        deployment = living_deployment(where.path, where.address)
+        if deployment is not None:
+            print(f"{where.path} is the deployment that runs; ./{where.path} is the code", file=sys.stderr)
+        return deployment
+    try:
+        return find_deployment(where.path, where.address)
+    except ClusterError as error:
+        raise RequestError(f"there is no folder or file {where.path!r}, and it names no deployment that runs: {error}") from error
 
 
 def _prepare_modules(app: LoadedApp, *, is_cluster: bool) -> None:
     """See that the code of the app reaches other processes. Nodes of a cluster need not have its files."""
     if is_cluster or not app.is_importable:
-        import sys
-
         from runtime.cluster.packing.modules import travel_by_value
 
         travel_by_value(sys.modules[app.module.__name__.partition(".")[0]])

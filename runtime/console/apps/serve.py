@@ -157,9 +157,11 @@ class Credentials:
 
 
 def _opened(path: str, app_name: str | None, store: str | None, ray: bool, address: str | None) -> Runtime:
-    from runtime.console.apps.opening import Where, open_app
+    from runtime.console.apps.opening import Where, deployment_of, open_app
+    from runtime.loading.places import is_code
 
-    return open_app(Where(path, app_name, store, ray, address))
+    where = Where(path, app_name, store, ray, address)
+    return (deployment_of(where) if is_code(path) else None) or open_app(where)
 
 
 def _joined(app_name: str, address: str | None) -> Runtime:

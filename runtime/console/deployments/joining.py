@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actors.errors import DeploymentNotFoundError, RequestError
+from actors.errors import ClusterError, DeploymentNotFoundError, RequestError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.runtime import Runtime
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
 OPEN = ("waiting", "running", "paused")
 """States of turns that have not ended."""
+
+_PROC = Path("/proc")
+_GCS = "gcs_server"
+"""The process that every Ray has."""
 
 MANY = 1_000
 """How many open turns are looked at."""
@@ -44,6 +50,19 @@ def find_deployment(name: str, address: str | None) -> Runtime:
         elsewhere = sorted({each.namespace for each in running if each.app == name})
         raise DeploymentNotFoundError(name, settings.namespace, f"The Ray is the one at {where}. {_hint(name, here, elsewhere)}")
     return Runtime.connect(name, address=where, settings=settings)
+
+
+def living_deployment(name: str, address: str | None) -> Runtime | None:
+    """A deployment of a folder's name, not joined yet; None when none lives on the Ray that is meant, as far as that tells.
+
+    Where no Ray runs, it is not imported to learn that.
+    """
+    if address is None and not _any_ray_runs():
+        return None
+    try:
+        return find_deployment(name, address)
+    except ClusterError:
+        return None
 
 
 @contextmanager
@@ -97,6 +116,18 @@ def find_ray(address: str | None) -> str:
     from runtime.cluster.deployments import ray_address
 
     return ray_address(address)
+
+
+def _any_ray_runs() -> bool:
+    """False when there is certainly no Ray here, and none is named."""
+    if os.environ.get("RAY_ADDRESS") or not _PROC.is_dir():
+        return True
+    for comm in _PROC.glob("[0-9]*/comm"):
+        # It may end meanwhile.
+        with suppress(OSError):
+            if comm.read_text().strip() == _GCS:
+                return True
+    return False
 
 
 def _ask_ray(address: str | None) -> tuple[str, list[NamedActor]]:

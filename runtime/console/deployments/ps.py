@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,20 +24,22 @@ def ps(address: Address = None, json: Json = False) -> None:
     AGENTS are in the tree, LIVE ones have an actor; SPARE processes wait for agents. OPEN turns run or wait in line. TURNS began
     since the Runner was started.
     """
-    from runtime.console.deployments.joining import running_apps
+    from runtime.console.deployments.joining import find_ray, running_apps
     from runtime.console.output import duration, print_json, print_table
 
-    found = [_row(each, address) for each in running_apps(address)]
+    where = find_ray(address)
+    found = [_row(each, where) for each in running_apps(where)]
     if json:
-        print_json(found)
+        print_json({**row, "address": where} for row in found)
         return
+    print(f"{'deployments' if found else 'no deployment'} on the Ray at {where}", file=sys.stderr)
     for row in found:
         row["age"] = duration(time.time() - row.pop("startedS"))
     columns = [name for name in COLUMNS if name != "error" or any(row.get("error") for row in found)]
     print_table([name.upper() for name in columns], [[str(row.get(name, "-")) for name in columns] for row in found])
 
 
-def _row(app: NamedActor, address: str | None) -> dict[str, Any]:
+def _row(app: NamedActor, address: str) -> dict[str, Any]:
     from actors.errors import RaygroveError
     from runtime.console.deployments.joining import MANY, started
     from runtime.driver.runtime import Runtime

@@ -38,16 +38,16 @@ def tree(
 ) -> None:
     """Draw the agents of an app, or of a deployment, where those that have an actor are marked."""
     from actors.errors import RequestError
-    from runtime.console.apps.opening import Where, open_app
-    from runtime.console.deployments.joining import joined
-    from runtime.loading.places import is_code
+    from runtime.console.apps.opening import Where, deployment_of, open_app
+    from runtime.console.deployments.joining import started
 
-    if is_code(app):
+    deployment = deployment_of(Where(app, address=address))
+    if deployment is None:
         if live or address is not None:
             raise RequestError(f"{app!r} is code, of which no agent lives: --live and --address go with the name of a deployment")
         _print(open_app(Where(app)).tree(under, depth=depth, limit=limit), {}, json=json)
         return
-    with joined(app, address) as rt:
+    with started(deployment) as rt:
         root = rt.tree(under, depth=depth, limit=ALL if live else limit)
         actors = rt.statistics().agents
     _print(root, actors, json=json, shown=_with_those_above(root, actors) if live else None)

@@ -13,7 +13,7 @@ from tests.support.session_fixture import FailingStore, SessionFixture
 class HurriedStore(FailingStore):
     """Its claims are to be renewed all the time; `outcomes` are raised by the first renewals."""
 
-    renew_s = 0.0  # type: ignore[assignment]
+    renew_s = 0.0
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
