@@ -27,11 +27,12 @@ LEFT_OUT = ("live", "cli", "deploy", "bigquery", "telemetry", "streaming/", "rel
 USES = ("Runner", "run_workflow")
 """Words of a file whose tests run something, directly or by the helpers of ADK's tests."""
 
+# Tracebacks are native: to find a statement pytest parses whole files, which fails deep in a stack of Python 3.11.
 CONFIG = """[pytest]
 asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
 timeout = 60
-addopts = -q -p no:cacheprovider -p no:raygrove --no-header --disable-warnings --tb=short --continue-on-collection-errors
+addopts = -q -p no:cacheprovider -p no:raygrove --no-header --disable-warnings --tb=native --continue-on-collection-errors
 """
 
 
