@@ -11,7 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from actors import LlmAgent, SequentialAgent, tool
-from actors.errors import DefinitionError, OutputSchemaError, RequestError, TaskFailedError
+from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, RequestError, TaskFailedError
+from actors.messages.content import Content, Part
+from actors.messages.model import LlmResponse
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.runtimes import Deploy
 
@@ -91,6 +93,34 @@ def test_one_of_several_labels_is_chosen(local: Deploy) -> None:
         assert rt.ask("It crashes", result_type=["question", "bug"]) == "bug"
         assert [result.output for result in rt.map(["a", "b"], result_type=["question", "bug"])] == ["bug", "bug"]
         assert [result.is_repeated for result in rt.map(["a", "b"], result_type=["question", "bug"])] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code", "words"),
+    [
+        (
+            LlmResponse(finish_reason="STOP", error_code="REFUSAL", error_message="I do not do that."),
+            "REFUSAL",
+            "I do not do that.",
+        ),
+        (LlmResponse(error_code="SAFETY", error_message="the prompt was blocked (SAFETY)"), "SAFETY", "the prompt was blocked"),
+        (LlmResponse(content=Content(role="model", parts=[Part(text="Take 3 g")]), finish_reason="SAFETY"), "SAFETY", "Take 3 g"),
+    ],
+    ids=["refusal", "blocked prompt", "blocked in the middle"],
+)
+def test_a_refusal_of_the_model_is_an_error_in_its_words_and_stays_in_the_log(
+    deploy: Deploy, refusal: LlmResponse, code: str, words: str
+) -> None:
+    with deploy(clerk(ScriptedModel([refusal] * 3 + ["hello"]))) as rt:
+        for result_type in (None, str):
+            with pytest.raises(AgentFailedError, match=f"agent 'clerk' failed: {code}: .*{words}"):
+                rt.ask("hi", result_type=result_type)
+        [mapped] = rt.map(["hi"])
+        assert isinstance(mapped.error, AgentFailedError)
+        assert {event.error_code or event.finish_reason for event in mapped.events if event.author == "clerk"} == {
+            refusal.error_code or refusal.finish_reason
+        }
+        assert rt.ask("hi") == "hello"
 
 
 def test_what_is_no_answer_is_an_error(local: Deploy) -> None:

@@ -133,6 +133,7 @@ class ScriptMethods(TurnMethods):
         Raises:
             OutputSchemaError: the answer is not of the type.
             TaskFailedError: the agent gave the task up, or its turn waits for a person.
+            AgentFailedError: the model refused to answer, in the words of the error.
             TurnError: the turn failed.
             DefinitionError: there is no such agent, it cannot work on tasks, or `result_type` is no type.
             RequestError: the message cannot be used.

@@ -18,7 +18,7 @@ import pydantic
 
 from actors.definitions.agents import BaseAgent
 from actors.definitions.flows import FlowPlan
-from actors.errors import DefinitionError, OutputSchemaError, TaskFailedError
+from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, TaskFailedError
 from actors.errors.validation import problems
 from actors.messages.protocol.outcomes import Paused
 from runtime.driver.flows import checked_plan, last_result, one_task_flow
@@ -29,12 +29,18 @@ OBJECTIVE = "Answer the user's message."
 """Of the task that asks an agent for an answer of a type."""
 
 
+BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
+"""Finish reasons of answers that are not to be used, whatever has come of them. Those of other vendors have these words, too."""
+
+_MAX_SHOWN = 300
+
+
 class Asking(NamedTuple):
     """How an answer of a type is asked for and read.
 
     Attributes:
         plan: the flow whose only task has the answer as its result; None for a plain turn.
-        read: gives the answer. Raises OutputSchemaError, TaskFailedError.
+        read: gives the answer. Raises AgentFailedError, OutputSchemaError, TaskFailedError.
     """
 
     plan: FlowPlan | None
@@ -64,6 +70,17 @@ def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any
 
 
 def _text(result: TurnResult) -> str:
+    """The text of the answer. Raises AgentFailedError when the model, or the filter of its service, has refused it."""
+    ends = (event for event in reversed(result.events) if event.is_final_response() and (event.text or event.error_code))
+    newest = next(ends, None)
+    if newest is None:
+        return result.text
+    code = newest.error_code
+    if code is not None and (newest.finish_reason is not None or newest.usage is not None or not result.text):
+        raise AgentFailedError(newest.author, code, newest.error_message or "")
+    if newest.finish_reason in BLOCKED:
+        stopped = f"the service of the model stopped it in the middle of its answer: {newest.text[:_MAX_SHOWN]}"
+        raise AgentFailedError(newest.author, newest.finish_reason, stopped)
     return result.text
 
 
@@ -77,7 +94,7 @@ def _reader(wanted: Any) -> Callable[[TurnResult], Any]:
 
     def read(result: TurnResult) -> Any:
         try:
-            return adapter.validate_json(result.text)
+            return adapter.validate_json(_text(result))
         except pydantic.ValidationError as error:
             raise OutputSchemaError(_author(result), problems(error)) from error
 
