@@ -12,6 +12,7 @@ import pytest
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.failing_code import SECRET, failing_tree
+from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.talking_code import talking_tree
 
@@ -90,6 +91,7 @@ def test_a_setting_decides_the_level_and_where_files_are(
         printed = lines_once_printed(capsys)
         with Runtime.connect("test", settings=settings, logs=True) as joined:
             run_turn(joined, "talk")
+            until(lambda: len(of_shop(caplog)) == 3)
     said = ["WARNING desk talk too much", "talk aloud"]
     assert Path(agent.log_file).read_text().splitlines() == said * 2
     # The joined program and the one that has started the deployment are the same process here: the second turn is told twice.

@@ -16,7 +16,6 @@ import pytest
 
 from actors import LlmAgent
 from actors.errors import (
-    ActorLostError,
     DefinitionError,
     DeploymentExistsError,
     DeploymentNotFoundError,
@@ -112,7 +111,7 @@ def test_leaving_it_leaves_it_and_whoever_has_started_it_can_stop_it(local_ray: 
         # The last program shuts the app down; those still connected get an error.
         with Runtime.connect("camp") as third:
             third.shutdown()
-        with pytest.raises(ActorLostError):
+        with pytest.raises(DeploymentNotFoundError):
             run_turn(other, "hi")
     with rt:
         assert run_turn(rt, "hi")[-1].text == "two"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from actors import Event, LlmAgent
-from actors.errors import ActorLostError, DeploymentExistsError, DeploymentNotFoundError
+from actors.errors import DeploymentExistsError, DeploymentNotFoundError
 from actors.messages.protocol.base import Statistics
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import shard_of
@@ -88,7 +88,7 @@ def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: D
                 Deploy("ray", deploy.folder)(guard(door), app_name=APP, settings=settings).start()
         with Runtime.connect(APP) as third:
             third.shutdown()
-        with pytest.raises(ActorLostError):
+        with pytest.raises(DeploymentNotFoundError):
             run_turn(joined, "hi")
     assert [name for _, name in list_named_actors() if name.startswith(APP)] == []
     everybody = pids(found.session) + pids(found.runner) + pids(found.agents["root"])

@@ -80,8 +80,11 @@ def test_the_end_cancels_what_still_runs_after_its_steps_and_takes_no_more(clien
     client.start()
     steps: list[str] = []
 
+    # Held here: a task that waits for what nothing holds may be collected before the end.
+    never = asyncio.Event()
+
     async def forever() -> None:
-        await asyncio.Event().wait()
+        await never.wait()
 
     async def step() -> None:
         steps.append("step")
