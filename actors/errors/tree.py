@@ -385,9 +385,9 @@ class DeploymentNotFoundError(ClusterError, LookupError):
 
 
 class RuntimeClosedError(ClusterError):
-    """The runtime is closed. Arguments: app."""
+    """The runtime was not started, or is closed. Arguments: app, which of both: "was not started" or "is closed"."""
 
-    sentence = "the runtime of app {0!r} is closed: use it inside its 'with' block"
+    sentence = "the runtime of app {0!r} {1}: use it inside its 'with' block"
 
 
 class ForkedProcessError(RuntimeClosedError):

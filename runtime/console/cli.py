@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import metadata
+from typing import Annotated
 
 import typer
 
@@ -48,6 +49,21 @@ app.add_typer(sessions, name="sessions", rich_help_panel=_DATA)
 app.add_typer(users.app, name="users", rich_help_panel=_DATA)
 app.add_typer(stores.app, name="store", rich_help_panel=_DATA)
 app.command(rich_help_panel=_MACHINE)(doctor)
+
+
+def _print_version(given: bool) -> None:
+    if given:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the versions and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Trees of LLM agents on Ray."""
 
 
 @app.command(rich_help_panel=_MACHINE)

@@ -30,6 +30,7 @@ class EngineClient:
         self.engine = engine
         self._portal: Portal | None = None
         self._home = HomeProcess(app_name)
+        self._was_started = False
 
     @property
     def session(self) -> SessionRef:
@@ -51,7 +52,7 @@ class EngineClient:
         """Where artifacts are kept. Raises RuntimeClosedError when only the deployment knows, and it is not joined yet."""
         store = self.engine.artifact_store
         if store is None:
-            raise RuntimeClosedError(self.app_name)
+            raise self.not_open()
         return store
 
     def start(self) -> None:
@@ -69,6 +70,11 @@ class EngineClient:
             portal.close()
             raise
         self._portal = portal
+        self._was_started = True
+
+    def not_open(self) -> RuntimeClosedError:
+        """Why it cannot be used while it does not run: it was never started, or it is closed."""
+        return RuntimeClosedError(self.app_name, "is closed" if self._was_started else "was not started")
 
     def end(self, *steps: Callable[[], Work[None]]) -> None:
         """Refuse further requests, run these steps on the loop, one after the other, and end the loop."""
@@ -118,5 +124,5 @@ class EngineClient:
                 # Python warns of coroutines that are never run.
                 work.close()
             self.check_process()
-            raise RuntimeClosedError(self.app_name)
+            raise self.not_open()
         return self._portal

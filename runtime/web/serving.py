@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
 from collections.abc import Callable
@@ -72,8 +73,33 @@ class WebServer(uvicorn.Server):
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         return f"http://{host}:{address[1]}"
 
+    def check_port(self) -> None:
+        """Check that the server could listen now, without doing so. uvicorn would log a line of errno and end the process.
+
+        Raises:
+            DefinitionError: the port is in use, or not this account's, or the host is no address of this machine.
+        """
+        host, port = self.config.host, self.config.port
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for family, kind, protocol, _, address in found:
+                with socket.socket(family, kind, protocol) as probe:
+                    # As asyncio does: what is left of closed connections does not count.
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    if family == socket.AF_INET6:
+                        probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    probe.bind(address)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise DefinitionError(
+                    f"port {port} of {host} is in use by another program: name another one, such as --port {_next(port)}, or "
+                    "have a free one chosen by --port 0"
+                ) from error
+            raise DefinitionError(f"the server cannot listen at port {port} of {host!r}: {error.strerror or error}") from error
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Listen, and say so. Raises DefinitionError as `check_port` does: another program may have come first."""
+        self.check_port()
         await super().startup(sockets)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # Closing a connection would wait for the client to read what is buffered.
@@ -93,3 +119,7 @@ class WebServer(uvicorn.Server):
         """Tell the clients of streams to go on elsewhere, then end what is under way."""
         self._app.state.slots.close()
         await super().shutdown(sockets)
+
+
+def _next(port: int) -> int:
+    return port + 1 if port < 65_535 else port - 1

@@ -197,13 +197,15 @@ def test_options_of_a_turn_are_checked_when_they_are_written() -> None:
 
 def test_a_runtime_that_is_not_started_or_is_closed_says_so(deploy: Deploy) -> None:
     rt = deploy(root())
-    with pytest.raises(RuntimeClosedError, match="'test'"):
-        rt.sessions.list()
+    for use in (rt.sessions.list, lambda: run_turn(rt, "hi")):
+        with pytest.raises(RuntimeClosedError, match=r"'test' was not started.*'with' block"):
+            use()
     with rt:
         turn = rt.run(user_id="ada", session_id="s1", message="hi")
-        assert turn.result().text == "fine"
-    with pytest.raises(RuntimeClosedError, match="'test'"):
-        run_turn(rt, "hi")
+        assert str(turn.result()) == "fine"
+    for use in (rt.sessions.list, lambda: run_turn(rt, "hi")):
+        with pytest.raises(RuntimeClosedError, match="'test' is closed"):
+            use()
     rt.close()
     assert [event.text for event in turn] == ["fine"]
 

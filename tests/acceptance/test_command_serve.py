@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,13 @@ import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
+from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RequestError
+from actors.testing import PatternModel
+from runtime import Runtime, Settings
 from runtime.console import cli
+from runtime.web import app_for
+from runtime.web.serving import WebServer
 from tests.support.app_folders import HELLO, fresh_imports, write
 
 TOKEN = "a-token-0123456789"
@@ -92,3 +98,21 @@ def test_what_is_wrong_is_told_before_anything_starts(
 ) -> None:
     with pytest.raises(error, match=says):
         invoke(app, *arguments)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_port_in_use_is_told_with_ways_out_before_anything_starts(app: str, host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(DefinitionError, match=f"port {port} of {host} is in use.* --port {port + 1}, .* --port 0"):
+            invoke(app, "--host", host, "--port", str(port))
+    assert not Path(".raygrove").exists()
+
+
+def test_a_server_whose_port_is_taken_while_its_apps_start_says_so(tmp_path: Path) -> None:
+    root = LlmAgent(name="root", model=PatternModel([("", "hello")]))
+    rt = Runtime(root, app_name="desk", engine="local", settings=Settings(data_dir=tmp_path))
+    with rt, socket.create_server(("127.0.0.1", 0)) as other:
+        server = WebServer(app_for(rt), "127.0.0.1", other.getsockname()[1])
+        with pytest.raises(DefinitionError, match="is in use by another program"):
+            server.run()

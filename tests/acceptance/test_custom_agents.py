@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from actors import (
     Content,
@@ -227,6 +228,7 @@ def test_a_run_that_was_paused_goes_on_behind_what_it_has_said_and_done(deploy: 
     with deploy(ChildRunner(name="root", plan=["first", "asks", "last"], sub_agents=children)) as rt:
         paused = rt.run(user_id="ada", session_id="s1", message="go").result()
         assert isinstance(paused.outcome, Paused)
+        assert str(replace(paused, events=[])) == repr(replace(paused, events=[]))
         assert shown(list(paused.events)) == [("first", "once"), ("root", "first: Finished"), ("asks", "call")]
         answered = rt.run(user_id="ada", session_id="s1", message=answer(rt, "asks")).result()
         assert (type(answered.outcome), answered.invocation_id) == (Finished, paused.invocation_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,13 @@ from actors.errors import UnknownAgentError
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.runtimes import Deploy
+
+
+class Cell(StringIO):
+    """The value of a notebook's cell, as IPython lets objects write it."""
+
+    def text(self, text: str) -> None:
+        self.write(text)
 
 
 @tool
@@ -51,6 +59,9 @@ async def test_the_tree_is_known_to_every_program(deploy: Deploy) -> None:
                 "  refunds (llm, PatternModel, pay, expert): Money back.\n"
                 "  steps (sequential) [1 more below]"
             )
+            cell = Cell()
+            rt.tree("steps")._repr_pretty_(cell, False)
+            assert cell.getvalue() == str(rt.tree("steps"))
             assert repr(rt.tree("steps")) == "AgentInfo(name='steps', kind='sequential', children=['report'])"
             assert [each.name for each in rt.find_agents("law")] == ["expert"]
             assert [each.name for each in rt.find_agents(tool="pay")] == ["refunds"]

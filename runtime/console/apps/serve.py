@@ -105,6 +105,7 @@ def serve(
     # Before anything is started: it checks that the address may be used.
     limits = ConnectionLimits(max_connections=max_connections, head_timeout_s=head_timeout)
     server = WebServer(application, host, port, on_ready=tell, limits=limits)
+    server.check_port()
     with ExitStack() as started:
         for runtime in runtimes:
             started.enter_context(runtime)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +15,12 @@ from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from actors.rules.tree.outline import Outline, check_workers, outline, search
 from runtime.driver.engine_client import EngineClient
+
+
+class _Printer(Protocol):
+    """What IPython gives to objects that draw themselves."""
+
+    def text(self, text: str) -> None: ...
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -63,6 +70,10 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __str__(self) -> str:
         return "\n".join("  " * level + agent.line() for level, agent in self.levels())
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """Draw it where it is the value of a notebook's cell."""
+        printer.text(str(self))
 
     def line(self) -> str:
         """It alone, as a line of the drawing."""

@@ -106,7 +106,7 @@ class TurnClient:
             turn.fail(error)
             return
         except asyncio.CancelledError:
-            turn.fail(RuntimeClosedError(self._client.app_name))
+            turn.fail(RuntimeClosedError(self._client.app_name, "is closed"))
             raise
         subscriber = self._subscribers.permanent(message.key)
         if message.repeatable and subscriber.has(turn.turn_key):
@@ -206,4 +206,4 @@ class TurnClient:
         """Fail the turns that have not ended with RuntimeClosedError."""
         for task in self._tasks:
             task.cancel()
-        await self._subscribers.close(RuntimeClosedError(self._client.app_name))
+        await self._subscribers.close(RuntimeClosedError(self._client.app_name, "is closed"))

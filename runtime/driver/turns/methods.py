@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from actors.definitions.flows import FlowPlan, ResultType
-from actors.errors import RequestError, RuntimeClosedError
+from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.config import RunOptions, run_config_of
@@ -232,5 +232,5 @@ class TurnMethods:
     def _open_turns(self) -> TurnClient:
         self._client.check_process()
         if self._turns is None:
-            raise RuntimeClosedError(self.app_name)
+            raise self._client.not_open()
         return self._turns

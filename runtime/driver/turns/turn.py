@@ -64,6 +64,10 @@ class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
         """The text of the newest final response that has any, else ""."""
         return next((event.text for event in reversed(self.events) if event.is_final_response() and event.text), "")
 
+    def __str__(self) -> str:
+        """Its text, as people read it; without any, such as that of a turn which waits for an answer, all that it has."""
+        return self.text or repr(self)
+
 
 OnLeave = Literal["cancel", "continue"]
 """What leaving the iteration of a turn before its end does to the turn."""

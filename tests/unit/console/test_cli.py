@@ -112,6 +112,7 @@ def test_the_default_store_is_the_app_s_file_in_the_data_folder(
 
 def test_version_names_the_package_and_ray() -> None:
     told = raygrove("version").output
+    assert raygrove("--version").output == told
     assert metadata.version("raygrove") in told
     assert metadata.version("ray") in told
 

@@ -83,7 +83,7 @@ def test_whoever_waits_for_the_start_is_woken_also_when_the_turn_cannot_start() 
     turn = TurnState(KEY, "e-1", is_answer=True)
     with ThreadPoolExecutor(2) as threads:
         waiting = [threads.submit(turn.wait_until_started), threads.submit(turn.wait_for_end)]
-        turn.fail(RuntimeClosedError("desk"))
+        turn.fail(RuntimeClosedError("desk", "is closed"))
         assert [each.result(10) for each in waiting] == [None, None]
     assert (turn.agent, turn.is_over) == ("", True)
 
@@ -107,7 +107,7 @@ async def test_a_result_waits_for_the_reply_to_the_start_which_names_the_agent()
 def test_a_start_that_fails_after_the_end_leaves_the_end() -> None:
     turn = TurnState(KEY, "e-1")
     turn.feed([], p.Finished(agent="a"))
-    turn.fail(RuntimeClosedError("desk"))
+    turn.fail(RuntimeClosedError("desk", "is closed"))
     turn.wait_for_end()
     assert (turn.outcome, turn.error) == (p.Finished(agent="a"), None)
 
