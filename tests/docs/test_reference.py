@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import typer
 
-from actors import ModelLimits, RunConfig
+from actors import ModelLimits, RunConfig, errors
 from actors.errors import RaygroveError, tree
 from runtime import Settings
 from runtime.console.cli import app
@@ -72,8 +72,9 @@ def test_every_limit_of_a_model_is_told_once_with_its_default() -> None:
 
 
 def test_every_error_is_told_once_below_its_branch() -> None:
-    public = {name: each for name, each in vars(tree).items() if inspect.isclass(each) and issubclass(each, RaygroveError)}
-    branches = [branch for branch in RaygroveError.__subclasses__() if branch.__module__ == tree.__name__]
+    public = {name: each for name, each in vars(errors).items() if inspect.isclass(each) and issubclass(each, RaygroveError)}
+    branches = [branch for branch in RaygroveError.__subclasses__() if branch.__module__.startswith(tree.__name__)]
+    branches.sort(key=lambda branch: (tree.__doc__ or "").index(f"── {branch.__name__} "))
     assert named("Errors") == [branch.__name__ for branch in branches]
     listed: list[str] = ["RaygroveError", *named("Errors")]
     for branch in branches:

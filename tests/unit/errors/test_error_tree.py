@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 
@@ -18,7 +19,7 @@ FACTS = ["one", "two", "three", "four", "five"]
 def all_classes(cls: type[RaygroveError] = RaygroveError) -> list[type[RaygroveError]]:
     return [
         cls,
-        *(below for child in cls.__subclasses__() if child.__module__ == tree.__name__ for below in all_classes(child)),
+        *(below for child in cls.__subclasses__() if child.__module__.startswith(tree.__name__) for below in all_classes(child)),
     ]
 
 
@@ -55,16 +56,15 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     assert len(drawn()) == len(bases)
 
 
-def test_the_tree_in_the_docstring_has_the_order_of_the_file() -> None:
+def test_the_tree_in_the_docstring_has_the_order_of_the_files() -> None:
     lines = {cls.__name__: _line(cls) for cls in all_classes() if cls is not RaygroveError}
-    for branch in [name for name, _ in drawn()]:
+    for branch in [name for name, _ in drawn() if name != "RaygroveError"]:
         here = [lines[name] for name, parent in drawn() if parent == branch]
         assert here == sorted(here)
 
 
 def _line(cls: type[RaygroveError]) -> int:
-    with open(tree.__file__, encoding="utf-8") as file:
-        return next(number for number, line in enumerate(file) if line.startswith(f"class {cls.__name__}("))
+    return inspect.getsourcelines(cls)[1]
 
 
 @every_class

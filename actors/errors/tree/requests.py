@@ -1,0 +1,76 @@
+"""Errors of requests: what a driver asks for is refused, and nothing is stored."""
+
+from __future__ import annotations
+
+from actors.errors.base import RaygroveError
+
+
+class RequestError(RaygroveError):
+    """The driver's request is refused; nothing was stored. Arguments: the message."""
+
+
+class InvalidMessageError(RequestError, ValueError):
+    """The message of a turn cannot be used. Arguments: the error message."""
+
+
+class InvalidIdError(RequestError, ValueError):
+    """A name or id is not valid. Arguments: what it names, the value, the rule."""
+
+    sentence = "{0} {1!r} is not valid: {2}"
+
+
+class SessionNotFoundError(RequestError, LookupError):
+    """The session does not exist. Arguments: app, user, session."""
+
+    sentence = "session {2!r} of user {1!r} not found in app {0!r}: create it first, or leave auto_create_session on"
+
+
+class SessionExistsError(RequestError):
+    """A session with that id exists already. Arguments: app, user, session."""
+
+    sentence = "session {2!r} of user {1!r} exists already in app {0!r}"
+
+
+class SessionBusyError(RequestError):
+    """Another turn is running, and this one has on_concurrent_turn="reject". Arguments: session, id of the running turn."""
+
+    sentence = "session {0!r} is busy with turn {1!r}: wait for it, or use on_concurrent_turn='enqueue' or 'interrupt'"
+
+
+class UnknownFunctionCallError(RequestError, LookupError):
+    """A function response answers a call that is not in the log. Arguments: id of the call, session."""
+
+    sentence = "no function call with the id {0!r} was made in session {1!r}: a response needs the id of a call in its log"
+
+
+class UnknownAgentError(RequestError, LookupError):
+    """No agent in the tree has that name. Arguments: name, hint, which begins with a space."""
+
+    sentence = "agent {0!r} is not in the tree.{1}"
+
+
+class InvocationNotFoundError(RequestError, LookupError):
+    """The session has no such turn. Arguments: id of the turn, session."""
+
+    sentence = "invocation {0!r} not found in session {1!r}"
+
+
+class FlowNotFoundError(RequestError, LookupError):
+    """This deployment does not know the definition of a flow. Arguments: the name under which it was given."""
+
+    sentence = (
+        "the definition of flow {0!r} is not known here any more: give the flow again, with run_flow and the same invocation_id, "
+        "or with the answer that its turn waits for"
+    )
+
+
+class NotEncodableError(RequestError, TypeError):
+    """A value has no wire form. Arguments: type, reason."""
+
+    sentence = "a {0} cannot be sent or stored: {1}"
+
+
+class TooLargeError(RequestError, ValueError):
+    """Something has more bytes than a limit allows. Arguments: what, its size, the setting, the setting's value, advice."""
+
+    sentence = "{0} has {1} bytes, and {2} allows {3}: {4}"

@@ -1,0 +1,99 @@
+"""Errors of turns: one ran and failed, was cancelled or took too long."""
+
+from __future__ import annotations
+
+from actors.errors.base import RaygroveError
+
+
+class TurnError(RaygroveError):
+    """A turn ran and failed, was cancelled or took too long; the log has its events. Arguments: the message."""
+
+
+class AgentFailedError(TurnError):
+    """An agent's own code, its model or a callback raised. Arguments: agent, class name of the exception, its message."""
+
+    sentence = "agent {0!r} failed: {1}: {2}"
+
+
+class LlmCallsLimitExceededError(TurnError):
+    """The turn has used all its model calls. Arguments: agent, limit."""
+
+    sentence = "agent {0!r} asked for a model call beyond the {1} that RunConfig.max_llm_calls allows in one turn"
+
+
+class TransferLimitExceededError(TurnError):
+    """The turn has used all its transfers. Arguments: agent, target, limit."""
+
+    sentence = "agent {0!r} asked for a transfer to {1!r} beyond the {2} that RunConfig.max_transfers allows in one turn"
+
+
+class TransferTargetError(TurnError):
+    """A tool or callback set a transfer to an agent that cannot take over. Arguments: agent, target, reason."""
+
+    sentence = "agent {0!r} cannot transfer to {1!r}: {2}"
+
+
+class TemplateError(TurnError):
+    """An instruction names a value that does not exist. Arguments: agent, name in the template, what is missing."""
+
+    sentence = "agent {0!r}: the instruction needs {1!r}, but {2}. Write {{{1}?}} if it may be missing"
+
+
+class OutputSchemaError(TurnError):
+    """An agent's answer does not fit its output_schema. Arguments: agent, what does not fit."""
+
+    sentence = "the answer of agent {0!r} does not fit its output_schema: {1}"
+
+
+class PluginFailedError(TurnError):
+    """A plugin's hook of a turn raised. Arguments: name of the hook, class name of the exception, its message."""
+
+    sentence = "the plugin hook {0} failed: {1}: {2}"
+
+
+class ToolAgentError(TurnError):
+    """An agent that was asked as a tool gave no usable answer. Arguments: agent, reason."""
+
+    sentence = "agent {0!r}, asked as a tool, gave no answer: {1}"
+
+
+class McpServerError(TurnError):
+    """An MCP server could not be reached, or has given no answer that can be used. Arguments: name of the server, reason."""
+
+    sentence = "MCP server {0!r}: {1}"
+
+
+class McpToolError(TurnError):
+    """A tool of an MCP server has failed, by its own account. Arguments: name of the tool, what the server says."""
+
+    sentence = "{0} has failed: {1}"
+
+
+class FlowLimitExceededError(TurnError):
+    """A flow has reached a limit and is not done. Arguments: flow, field of the limit, limit, tasks that are left."""
+
+    sentence = "flow {0!r} is not done after what {1}={2} allows; left to do: {3}"
+
+
+class FlowStalledError(TurnError):
+    """Tasks of a flow are left to do, but none is ready. Arguments: flow, names of the tasks."""
+
+    sentence = "flow {0!r} cannot go on: none of the tasks that are left to do is ready: {1}"
+
+
+class TaskFailedError(TurnError):
+    """The task of `run_task` has no result. Arguments: task, its status, reason."""
+
+    sentence = "task {0!r} has no result: it is {1}: {2}"
+
+
+class TurnCancelledError(TurnError):
+    """The turn was cancelled. Arguments: id of the turn."""
+
+    sentence = "turn {0!r} was cancelled"
+
+
+class TurnTimeoutError(TurnError, TimeoutError):
+    """The turn took longer than RunConfig.timeout. Arguments: id of the turn, timeout in seconds."""
+
+    sentence = "turn {0!r} was cancelled: it took longer than its timeout of {1} s"
