@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+from google.adk.tools.base_tool import BaseTool
+from google.adk.workflow import BaseNode
 
 _DELEGATED = ("task", "single_turn")
 
@@ -37,7 +39,16 @@ def without_counterpart(agent: Any) -> Alien | None:
     executor = agent.code_executor
     if executor is not None and not isinstance(executor, BuiltInCodeExecutor):
         return Alien(f"code_executor={type(executor).__name__}", "give code to a tool of your own")
+    nodes = [node for node in map(node_of, agent.tools) if node is not None]
+    if nodes:
+        return Alien(f"the node {nodes[0].name!r} ({type(nodes[0]).__name__}) among its tools", "give a function or an AgentTool")
     return None
+
+
+def node_of(tool: Any) -> Any:
+    """The node that a tool runs inside the invocation of its caller, which only ADK's Runner has; None for any other tool."""
+    node = getattr(tool, "node", None) if isinstance(tool, BaseTool) else tool
+    return node if isinstance(node, BaseNode) and not isinstance(node, BaseAgent) else None
 
 
 def _mode(agent: BaseAgent, child: str) -> str:

@@ -24,7 +24,7 @@ from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent,
 from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
 from actors.errors import DefinitionError
 from runtime.adk.agents import AdkAgent, detached, with_stand_ins
-from runtime.adk.aliens import without_counterpart
+from runtime.adk.aliens import node_of, without_counterpart
 from runtime.adk.callbacks import (
     AfterModel,
     AgentCallback,
@@ -121,7 +121,7 @@ class _Converter:
         """Convert an agent with all that is below it."""
         if (alien := without_counterpart(agent)) is not None:
             if not self._islands:
-                self._refuse(agent, alien.what, f"{alien.instead}; or from_adk(…, islands=True) has ADK's own Runner run it")
+                self._refuse(agent, alien.what, f"{alien.instead}; or Runtime(…, islands=True) has ADK's own Runner run it")
             return self._island(agent, alien.what)
         if type(agent) in _WORKFLOWS:
             return self._workflow(agent, has_model_above)
@@ -141,7 +141,10 @@ class _Converter:
             # Deep in a tree it would look for the agents above it. Its callbacks are called once, also when its process is lost.
             left_out = ("parent_agent", "before_agent_callback", "after_agent_callback")
             alone = agent.model_copy(update=dict.fromkeys(left_out))
-            callbacks = self._callbacks(agent, self._source(alone))
+        # Plugins are given the agent or node.
+        source = self._source(alone)
+        if isinstance(agent, AdkBaseAgent):
+            callbacks = self._callbacks(agent, source)
         return Island(
             **callbacks,
             name=agent.name,
@@ -243,6 +246,11 @@ class _Converter:
 
 
 def _toolset_tool(source: Source, tool: Any) -> AdkTool:
+    if node_of(tool) is not None:
+        raise DefinitionError(
+            f"a toolset of agent {source.agent.name!r} gives the node {tool.name!r}, which is not carried over: "
+            "list it in the agent's tools"
+        )
     if isinstance(tool, AdkAgentTool):
         raise DefinitionError(
             f"a toolset of agent {source.agent.name!r} gives the agent {tool.name!r}: list it in the agent's tools"

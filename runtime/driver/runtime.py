@@ -59,6 +59,8 @@ class Runtime(ContextManager, ScriptMethods):
         detached: leave the deployment running on its cluster when this program leaves it, or dies; `Runtime.connect` joins it,
             `shutdown` stops it. It needs a Ray that outlives the program, at an `address` or initialised before.
         clock: on the local engine, the clock of a test: see runtime.testing.FrozenClock.
+        islands: for google-adk only: its own Runner runs what has no counterpart here, such as graphs of `Workflow`. By default
+            that is refused.
 
     Raises:
         DefinitionError: an argument is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
@@ -84,14 +86,17 @@ class Runtime(ContextManager, ScriptMethods):
         settings: Settings | None = None,
         detached: bool = False,
         clock: LoopClock | None = None,
+        islands: bool = False,
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
         if _is_adk(root_agent):
             from runtime.adk import from_adk
 
-            adapted = from_adk(root_agent, app_name=app_name)
+            adapted = from_adk(root_agent, app_name=app_name, islands=islands)
             root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)
+        elif islands:
+            raise DefinitionError("islands goes with agents of google-adk only: leave it out")
         root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
         tree = AgentTree(root, plugins, settings.limits)
         check_models(tree)

@@ -60,8 +60,8 @@ def load_app(given: str) -> LoadedApp:
     """Load the app that a path names.
 
     Args:
-        given: a folder with `agent.py`, a package, a Python file, or `module:attribute`; the first three may have an attribute
-            behind a colon as well.
+        given: a folder with `agent.py` or `root_agent.yaml`, a package, a Python file, or `module:attribute`; those with a module
+            may have an attribute behind a colon as well.
 
     Raises:
         RequestError: there is no such path, or no root agent in it.
@@ -82,19 +82,35 @@ def as_root(given: object, where: str) -> object:
 
 
 def is_adk(given: object) -> bool:
-    """True for an agent or an App of google.adk."""
+    """True for an agent, a node or an App of google.adk."""
+    return _has_class_of_adk(given, "BaseAgent", "BaseNode", "App")
+
+
+def _has_class_of_adk(given: object, *names: str) -> bool:
     classes = (each for each in type(given).__mro__ if each.__module__.split(".")[:2] == ["google", "adk"])
-    return any(each.__name__ in ("BaseAgent", "App") for each in classes)
+    return any(each.__name__ in names for each in classes)
+
+
+def _is_tree(name: str, value: object) -> bool:
+    """True for what may be a root. Of ADK's nodes only graphs are, unless they have a name of a root."""
+    if isinstance(value, BaseAgent | Flow):
+        return True
+    return is_adk(value) if name in NAMES else _has_class_of_adk(value, "BaseAgent", "Workflow", "App")
 
 
 def _root(place: Place, module: ModuleType) -> object:
-    found = {name: value for name, value in vars(module).items() if isinstance(value, BaseAgent | Flow) or is_adk(value)}
+    found = {name: value for name, value in vars(module).items() if _is_tree(name, value)}
     if place.attribute:
         if not hasattr(module, place.attribute):
             hint = did_you_mean(place.attribute, list(found)) or f" Agents in it: {', '.join(found) or 'none'}."
             raise RequestError(f"{place.given} has no {place.attribute!r}.{hint}")
         return as_root(getattr(module, place.attribute), f"{place.given}:{place.attribute}")
     name = next((name for name in NAMES if name in found), None)
+    if name is None and place.config is not None:
+        # Imported here: it needs google-adk.
+        from runtime.loading.configs import agent_of_config
+
+        return agent_of_config(place.config)
     if name is None:
         name = _only(place, found)
     return as_root(found[name], f"{place.given}:{name}")
@@ -114,8 +130,9 @@ def _only(place: Place, found: Mapping[str, object]) -> str:
 
 
 def _parts(value: object) -> Iterator[object]:
-    """What an agent or a flow is made of: agents below it, those that are its tools, and agents of its tasks."""
+    """What an agent or a flow is made of: agents below it, those that are its tools, agents of its tasks, nodes of its graph."""
     children = [*getattr(value, "sub_agents", ()), *getattr(value, "agents", ())]
+    children += getattr(getattr(value, "graph", None), "nodes", ())
     children += [tool.agent for tool in getattr(value, "tools", ()) if isinstance(tool, AgentTool)]
     for task in getattr(value, "tasks", ()):
         children += getattr(task, "agents", None) or ()

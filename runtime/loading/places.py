@@ -14,6 +14,9 @@ AGENT = "agent"
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _FORMS = "give a folder with agent.py, a Python file, or module:attribute"
 
+CONFIG = "root_agent.yaml"
+"""The file of a folder that describes the root agent, as in ADK. What the folder's module has as its root comes first."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -27,6 +30,7 @@ class Place:
         home: the folder of the app, with its `.env`.
         attribute: the name of the root agent in the module; "" when the user named none.
         app: a name for the app.
+        config: the file that describes the root agent; None without one.
     """
 
     given: str
@@ -36,6 +40,7 @@ class Place:
     home: Path
     attribute: str
     app: str
+    config: Path | None = None
 
 
 def is_code(given: str) -> bool:
@@ -45,7 +50,7 @@ def is_code(given: str) -> bool:
 
 def is_plain(given: str) -> bool:
     """True for a name that may be that of a deployment, also where a folder has it: `desk`, and not `./desk` or `desk:root`."""
-    return not any(mark in given for mark in (":", "/", ".py"))
+    return not any(mark in given for mark in (":", "/", ".py", ".yaml"))
 
 
 def find(given: str) -> Place:
@@ -74,19 +79,22 @@ def find(given: str) -> Place:
 def _of_folder(given: str, folder: Path, attribute: str) -> Place:
     if (folder / f"{AGENT}.py").is_file() or (folder / AGENT / "__init__.py").is_file():
         module = f"{folder.name}.{AGENT}"
-    elif (folder / "__init__.py").is_file():
+    elif (folder / "__init__.py").is_file() or (folder / CONFIG).is_file():
         module = folder.name
     else:
-        inside = sorted(file.parent.name for file in folder.glob(f"*/{AGENT}.py"))[:3]
+        inside = sorted({file.parent.name for name in (f"{AGENT}.py", CONFIG) for file in folder.glob(f"*/{name}")})[:3]
         named = [str(Path(given) / name) for name in inside]
         hint = f". Did you mean {' or '.join(named)}?" if named else f": {_FORMS}"
         raise RequestError(f"the folder {given!r} has no agent.py{hint}")
     if "." in folder.name or not folder.name:
         raise RequestError(f"the folder {given!r} cannot be imported: its name must not have dots, so rename it")
-    return Place(given, folder.parent, module, folder, folder, attribute, folder.name)
+    config = folder / CONFIG
+    return Place(given, folder.parent, module, folder, folder, attribute, folder.name, config if config.is_file() else None)
 
 
 def _of_file(given: str, file: Path, attribute: str) -> Place:
+    if file.name == CONFIG:
+        return _of_folder(given, file.parent, attribute)
     if file.suffix != ".py":
         raise RequestError(f"{given!r} is no Python file: {_FORMS}")
     folder = file.parent

@@ -214,5 +214,5 @@ def test_a_graph_asks_a_person_and_goes_on_with_the_answer(engine: str, tmp_path
 
 
 def test_without_islands_it_is_refused() -> None:
-    with pytest.raises(DefinitionError, match=r"agent 'graph': Workflow is a node of a graph, .* from_adk\(…, islands=True\)"):
+    with pytest.raises(DefinitionError, match=r"agent 'graph': Workflow is a node of a graph, .* Runtime\(…, islands=True\)"):
         from_adk(graph)

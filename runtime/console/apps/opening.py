@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from actors.definitions.agents import Plugin
 from actors.errors import ClusterError, RequestError
 from runtime.driver.runtime import Runtime
-from runtime.loading.app import LoadedApp, load_app
+from runtime.loading.app import LoadedApp, is_adk, load_app
 from runtime.loading.places import is_code, is_plain
 
 
@@ -41,14 +42,29 @@ def open_app(where: Where, **options: Any) -> Runtime:
         _prepare_modules(app, is_cluster=where.address is not None)
     if where.store is not None:
         options["session_store"] = where.store
+    app_name = where.app_name or app.name
+    root, plugins = _tree(app.root, app_name)
     return Runtime(
-        app.root,
-        app_name=where.app_name or app.name,
+        root,
+        app_name=app_name,
+        plugins=plugins,
         engine="ray" if on_ray else "local",
         address=where.address,
         settings=app.settings(on_ray=on_ray),
         **options,
     )
+
+
+def _tree(root: object, app_name: str) -> tuple[object, Sequence[Plugin]]:
+    """What a Runtime takes. What google-adk has as the root runs with islands, and what that changes is said."""
+    if not is_adk(root):
+        return root, ()
+    from runtime.adk import from_adk
+
+    adapted = from_adk(root, app_name=app_name, islands=True)
+    for note in adapted.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return adapted.root_agent, adapted.plugins
 
 
 @contextmanager

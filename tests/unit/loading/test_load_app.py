@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from actors.errors import DefinitionError, RequestError
 from runtime.loading.app import load_app
+from runtime.loading.configs import agent_of_config
 from tests.support.app_folders import HELLO, desk, fresh_imports, write
 
 
@@ -149,6 +151,15 @@ def test_an_adk_agent_is_a_root_as_well(tmp_path: Path) -> None:
     """
     write(tmp_path / "adk_h", {"agent.py": code})
     assert type(load_app("adk_h").root).__name__ == "Mine"
+
+
+def test_a_yaml_file_needs_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("runtime.adk")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    write(tmp_path / "yaml_k", {"root_agent.yaml": "name: a\n"})
+    with pytest.raises(DefinitionError, match=r"pip install 'raygrove\[adk\]'"):
+        agent_of_config(tmp_path / "yaml_k" / "root_agent.yaml")
 
 
 def test_variables_of_the_env_file_are_set_and_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

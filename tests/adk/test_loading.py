@@ -1,0 +1,154 @@
+"""The commands run folders of ADK programs as `adk run` does: graphs, and agents that a YAML file describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
+
+from actors.errors import DefinitionError, RaygroveError, RequestError
+from runtime.console import cli
+from runtime.loading.app import load_app
+from tests.support.app_folders import fresh_imports, write
+
+GRAPH = """
+    from google.adk.events import Event
+    from google.adk.workflow import START, Workflow
+
+
+    def say(node_input):
+        return f"you said {node_input.parts[0].text}"
+
+
+    def shout(node_input: str):
+        return Event(message=node_input.upper())
+
+
+    NAME = Workflow(name="shouting", edges=[(START, say, shout)])
+"""
+
+MODELS = """
+    from tests.adk.programs import Scripted
+
+    weatherman = Scripted(steps=[("get_weather", {"city": "Rome"}), "show:last"])
+    quiet = Scripted(steps=["It is fine."])
+
+
+    def get_weather(city: str) -> dict:
+        \"\"\"Tell the weather.\"\"\"
+        return {"report": f"{city}: 20"}
+"""
+
+LLM = """
+    agent_class: LlmAgent
+    name: weather
+    model_code:
+      name: {folder}.parts.weatherman
+    instruction: Tell the weather.
+    tools:
+      - name: {folder}.parts.get_weather
+"""
+
+TEAM = """
+    agent_class: SequentialAgent
+    name: team
+    sub_agents:
+      - config_path: first.yaml
+      - config_path: second.yaml
+"""
+
+MEMBER = """
+    name: {name}
+    model_code:
+      name: team_y.parts.quiet
+    instruction: Speak.
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with fresh_imports():
+        yield
+
+
+def raygrove(*arguments: str) -> Result:
+    result = CliRunner().invoke(cli.app, [*arguments])
+    if isinstance(result.exception, RaygroveError):
+        raise result.exception
+    return result
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_folder_with_a_graph_runs_and_a_note_says_how(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    options = []
+    if engine == "ray":
+        request.getfixturevalue("local_ray")
+        options = ["--ray"]
+    write(tmp_path / f"shout_{engine}", {"agent.py": GRAPH.replace("NAME", "root_agent")})
+    result = raygrove("run", f"./shout_{engine}", "hi", *options)
+    assert (result.exit_code, result.stdout) == (0, "YOU SAID HI\n")
+    assert "note: agent 'shouting': Workflow is a node of a graph, so ADK's own Runner runs it" in result.stderr
+
+
+def test_a_graph_needs_no_particular_name(tmp_path: Path) -> None:
+    write(tmp_path, {"shout_n.py": GRAPH.replace("NAME", "shouting")})
+    assert getattr(load_app("shout_n.py").root, "name", "") == "shouting"
+
+
+def test_the_tree_of_a_graph_is_shown(tmp_path: Path) -> None:
+    write(tmp_path / "shout_t", {"agent.py": GRAPH.replace("NAME", "app")})
+    assert "shouting" in raygrove("tree", "./shout_t").stdout
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("given", ["", "/root_agent.yaml"])
+def test_a_folder_with_a_yaml_file_runs(given: str, engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    options = []
+    if engine == "ray":
+        request.getfixturevalue("local_ray")
+        options = ["--ray"]
+    folder = f"weather_{engine}{len(given)}"
+    write(tmp_path / folder, {"root_agent.yaml": LLM.format(folder=folder), "parts.py": MODELS})
+    result = raygrove("run", f"./{folder}{given}", "hi", *options)
+    assert (result.exit_code, result.stdout) == (0, "{'report': 'Rome: 20'}\n"), result.stderr
+
+
+def test_a_yaml_file_may_name_other_files_and_stand_beside_code(tmp_path: Path) -> None:
+    files = {"root_agent.yaml": TEAM, "parts.py": MODELS, "agent.py": "helper = 1\n", "__init__.py": ""}
+    members = {f"{name}.yaml": MEMBER.format(name=name) for name in ("first", "second")}
+    write(tmp_path / "team_y", {**files, **members})
+    assert load_app("team_y").name == "team_y"
+    result = raygrove("run", "./team_y", "hi", "--verbose")
+    assert (result.exit_code, result.stdout.count("It is fine.")) == (0, 2)
+
+
+def test_code_comes_before_the_yaml_file(tmp_path: Path) -> None:
+    write(tmp_path / "both_y", {"root_agent.yaml": LLM, "agent.py": GRAPH.replace("NAME", "root_agent")})
+    assert getattr(load_app("both_y").root, "name", "") == "shouting"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("name: [", r"bad_y/root_agent.yaml describes no agent: .*expected the node content"),
+        ("", r"describes no agent: .*File is empty"),
+        ("name: a\nmodel: m\ninstruction: i\nno_such_field: 1\n", r"describes no agent: .*no_such_field"),
+        ("name: a\nmodel: m\ninstruction: i\ntools:\n  - name: bad_y.nowhere.tool\n", r"describes no agent: .*bad_y\.nowhere"),
+    ],
+)
+def test_a_wrong_yaml_file_is_told_in_a_line(text: str, named: str, tmp_path: Path) -> None:
+    write(tmp_path / "bad_y", {"root_agent.yaml": text})
+    with pytest.raises(DefinitionError, match=named) as raised:
+        load_app("bad_y")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_folder_of_folders_names_those_with_yaml_files(tmp_path: Path) -> None:
+    write(tmp_path / "many" / "one", {"root_agent.yaml": "name: a"})
+    with pytest.raises(RequestError, match=r"Did you mean many/one\?"):
+        load_app("many")
