@@ -71,7 +71,7 @@ def given_answers(tool: str, memo: JsonObject | None, answer: JsonObject | None)
         return Given([], {}, None)
     asked: dict[str, JsonObject] = memo["asked"]
     by_key = answer if len(asked) > 1 else dict.fromkeys(asked, answer)
-    newest = {key: _checked(tool, key, (by_key or {}).get(key)) for key in asked}
+    newest = {key: _checked(tool, key, question, (by_key or {}).get(key)) for key, question in asked.items()}
     known = [(question, given) for question, given in memo["known"]]
     return Given([*known, *((asked[key], newest[key]) for key in asked)], newest, memo["state"])
 
@@ -83,10 +83,20 @@ def question_for(asked: Mapping[str, JsonObject]) -> JsonObject:
     return {"questions": dict(asked)}
 
 
-def _checked(tool: str, key: str, answer: object) -> JsonObject:
+def _checked(tool: str, key: str, question: JsonObject, answer: object) -> JsonObject:
     if isinstance(answer, dict) and answer.get("action") in ACTIONS:
         content = answer.get("content")
         if content is None or isinstance(content, dict):
-            with_content = answer["action"] == "accept" and content is not None
-            return {"action": answer["action"], "content": content} if with_content else {"action": answer["action"]}
+            filled = {**_defaults(question), **(content or {})}
+            with_content = answer["action"] == "accept" and (filled or content is not None)
+            return {"action": answer["action"], "content": filled} if with_content else {"action": answer["action"]}
     raise McpToolError(tool, f"the answer to its question {key!r} has to be {_FORM}, not {json.dumps(answer)[:200]}")
+
+
+def _defaults(question: JsonObject) -> JsonObject:
+    """The fields of a form that have a default; none for a page to visit."""
+    schema = question.get("requestedSchema")
+    fields = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(fields, dict):
+        return {}
+    return {name: field["default"] for name, field in fields.items() if isinstance(field, dict) and "default" in field}

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -29,7 +29,7 @@ from runtime.mcp.delivery import WatchedClient, delivery
 from runtime.mcp.link import ConnectionGoneError
 from runtime.mcp.owner import Owner, reason
 from runtime.mcp.results import pages_of, question_of, result_of, tool_info
-from runtime.mcp.tool_lists import without_malformed_tools
+from runtime.mcp.server_messages import mended_messages
 from runtime.mcp.variables import filled_in
 
 logger = logging.getLogger(__name__)
@@ -127,8 +127,8 @@ class Connection:
                 timeout = httpx2.Timeout(30.0, read=max(server.timeout_s, 300.0))
                 http = await stack.enter_async_context(WatchedClient(headers=headers, timeout=timeout))
                 transport = streamable_http_client(server.url, http_client=http)
-            listed = without_malformed_tools(transport, server.name, lambda: client.session.protocol_version)
-            client = Client(listed, elicitation_callback=self._elicit, message_handler=self._notified, cache=None)
+            mended = mended_messages(transport, server.name, lambda: _version(client))
+            client = Client(mended, elicitation_callback=self._elicit, message_handler=self._notified, cache=None)
             yield await stack.enter_async_context(client)
 
     async def _notified(self, message: object) -> None:
@@ -294,6 +294,13 @@ class Connection:
         if isinstance(request, types.ElicitRequest):
             return question_of(request.params)
         raise McpServerError(self._server.name, f"it asks for {request.method}, which is not supported")
+
+
+def _version(client: Client) -> str | None:
+    """The protocol's version that was agreed on; None while connecting."""
+    with suppress(RuntimeError):
+        return client.session.protocol_version
+    return None
 
 
 def _tells_changes(client: Client) -> bool:

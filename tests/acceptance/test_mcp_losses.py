@@ -85,3 +85,10 @@ def test_a_call_whose_stream_ends_without_an_answer_is_made_once_more(local: Dep
         assert responses(rt) == [{"result": "done"}]
         assert rt.statistics().mcp["tests"].counts["repeated"] == 1
     assert len(remote.calls) == 2
+
+
+def test_a_result_that_does_not_name_its_type_is_complete(local: Deploy, remote: SessionMcpServer) -> None:
+    remote.is_modern = True
+    with local(agent(McpTools(name="tests", url=remote.url), script=[call("pay"), "done"])) as rt:
+        assert responses(rt) == [{"result": "done"}]
+    assert remote.sessions == []

@@ -223,10 +223,26 @@ def test_a_model_finds_tools_when_there_are_too_many_to_show_them(local: Deploy)
         assert found["tools"][0] == {"name": "tool_42", "description": "Add numbers of the kind 42."}
         assert added == {"result": "3"}
     shown = [[tool.name for tool in request.tools] for request in model.requests]
-    assert len(shown[0]) == 7
+    assert len(shown[0]) == 8
     # What it has called before stays in its sight.
     assert shown[2] == ["find_tools", "grow"]
     assert shown[3][:3] == ["find_tools", "grow", "tool_42"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"action": "accept"}, {"wine": "red", "glasses": 2}),
+        ({"action": "accept", "content": {"glasses": 3}}, {"wine": "red", "glasses": 3}),
+        ({"action": "decline", "content": {"glasses": 3}}, None),
+    ],
+)
+def test_fields_that_an_answer_leaves_out_have_the_defaults_of_the_form(
+    local: Deploy, given: dict[str, Any], told: dict[str, Any] | None
+) -> None:
+    with local(agent(server(), script=[call("order"), "done"])) as rt:
+        asked(rt)
+        assert answer(rt, given) == [{"result": json.dumps(told)}]
 
 
 def test_an_answer_of_another_form_is_an_error_for_the_model(local: Deploy) -> None:

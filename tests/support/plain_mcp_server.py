@@ -19,10 +19,10 @@ def send(**message: Any) -> None:
         print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def ask(message: str) -> Any:
+def ask(message: str, **fields: Any) -> Any:
     """Ask the user; the result of the request."""
     number = f"ask-{len(_asked)}"
-    schema = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
+    schema = {"type": "object", "properties": fields or {"day": {"type": "string"}}, "required": list(fields or ["day"])}
     answered = _asked[number] = (threading.Event(), [])
     send(id=number, method="elicitation/create", params={"message": message, "requestedSchema": schema})
     answered[0].wait()
@@ -55,6 +55,11 @@ def book(meta: Any, place: str) -> str:
     return f"{place}: {days[0]} to {days[1]}"
 
 
+def order(meta: Any) -> str:
+    fields = {"wine": {"type": "string", "default": "red"}, "glasses": {"type": "integer", "default": 2}}
+    return json.dumps(ask("Which wine?", **fields).get("content"))
+
+
 def grow(meta: Any) -> str:
     """Have a hundred more tools."""
     TOOLS.update({f"tool_{number}": (add, f"Add numbers of the kind {number}.") for number in range(100)})
@@ -83,6 +88,7 @@ TOOLS: dict[str, tuple[Callable[..., str], str]] = {
     "process_id": (process_id, "The process of the server."),
     "wait": (wait, "Wait for ever when called first."),
     "book": (book, "Book a table."),
+    "order": (order, "Order wine."),
     "grow": (grow, "Have more tools."),
     "fall_over": (fall_over, "End."),
     "refuse": (refuse, "Answer with an error."),

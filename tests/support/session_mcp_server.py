@@ -1,4 +1,4 @@
-"""An MCP server over HTTP that holds sessions, of the revision 2025-06-18 and without the library.
+"""An MCP server over HTTP without the library: of the revision 2025-06-18, with sessions, or of 2026-07-28, without.
 
 with session_mcp_server() as server:
     tools = McpTools(name="tests", url=server.url)
@@ -24,6 +24,7 @@ class SessionMcpServer:
         url: where it listens.
         refuse: the status and the body for a request of an unknown session, from the id of the request.
         reply: the events that answer a call, as bytes, from the arguments and the id; None ends the stream without an answer.
+        is_modern: it is of the revision 2026-07-28.
         calls: the arguments of each call.
         sessions: those that it knows.
     """
@@ -31,6 +32,7 @@ class SessionMcpServer:
     url: str
     refuse: Any = lambda asked: (400, "text/plain", b"No valid session ID provided")
     reply: Any = lambda args, asked: result(asked, "done")
+    is_modern: bool = False
     calls: list[dict[str, Any]] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
 
@@ -76,12 +78,14 @@ def session_mcp_server() -> Iterator[SessionMcpServer]:
                     "serverInfo": {"name": "x", "version": "1"},
                 }
                 self.send(200, "application/json", _json(asked, body), {"Mcp-Session-Id": session})
-            elif self.headers["Mcp-Session-Id"] not in server.sessions:
+            elif message["method"] == "server/discover" and server.is_modern:
+                self.send(200, "application/json", _json(asked, DISCOVERED))
+            elif self.headers["Mcp-Session-Id"] not in server.sessions and not server.is_modern:
                 self.send(*(server.refuse(asked) if asked is not None else (400, "text/plain", b"")))
             elif asked is None:
                 self.send(202, "text/plain", b"")
             elif message["method"] == "tools/list":
-                self.send(200, "application/json", _json(asked, {"tools": [TOOL]}))
+                self.send(200, "application/json", _json(asked, {"tools": [TOOL], **LISTED}))
             else:
                 server.calls.append(message["params"]["arguments"])
                 self.send(200, "text/event-stream", server.reply(server.calls[-1], asked) or b"")
@@ -113,6 +117,15 @@ def session_mcp_server() -> Iterator[SessionMcpServer]:
         listener.server_close()
 
 
+DISCOVERED = {
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "x", "version": "1"},
+    "resultType": "complete",
+    "ttlMs": 0,
+    "cacheScope": "private",
+}
+LISTED = {"ttlMs": 0, "cacheScope": "private"}
 TOOL = {"name": "pay", "inputSchema": {"type": "object", "properties": {"code": {"type": "integer"}}}}
 
 

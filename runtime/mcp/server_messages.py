@@ -1,6 +1,7 @@
-"""Leaves malformed tools out of the lists that servers send.
+"""Reads what servers send before the library does, which is stricter than the protocol.
 
-The library refuses a whole list for one tool in it whose schema is malformed. So the list is read before the library gets it.
+The library refuses a whole list of tools for one in it whose schema is malformed, and a result of the newest revision without a
+type. So such a tool is left out, and such a result is complete, as the protocol has it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import mcp_types as types
 from mcp.client import Transport
 from mcp_types.methods import validate_server_result
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from actors.messages.json_types import JsonObject
@@ -20,10 +22,10 @@ from actors.messages.json_types import JsonObject
 logger = logging.getLogger(__name__)
 
 
-def without_malformed_tools(
+def mended_messages(
     transport: Transport, server: str, version: Callable[[], str | None]
 ) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-    """A transport whose lists of tools have well-formed ones only.
+    """A transport whose results name their type, and whose lists of tools have well-formed ones only.
 
     Args:
         transport: what the server's messages come from.
@@ -74,10 +76,12 @@ class _Messages:
 
     def _read(self, received: object) -> object:
         message = getattr(received, "message", None)
-        # Of all results only a list of tools has `tools` at its top.
-        if isinstance(message, types.JSONRPCResponse) and isinstance(message.result.get("tools"), list):
+        if isinstance(message, types.JSONRPCResponse):
             result = message.result
-            if _wrong(result, self._version()):
+            if self._version() in MODERN_PROTOCOL_VERSIONS:
+                result.setdefault("resultType", "complete")
+            # Of all results only a list of tools has `tools` at its top.
+            if isinstance(result.get("tools"), list) and _wrong(result, self._version()):
                 result["tools"] = [tool for tool in result["tools"] if self._is_well_formed({**result, "tools": [tool]})]
         return received
 
