@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ray import cloudpickle
@@ -29,14 +30,28 @@ def pickled(refusal: str, value: object, parts: Callable[[], Mapping[str, object
     Raises:
         DefinitionError: it cannot be pickled. The message begins with `refusal`, and names the attribute that is the cause.
     """
-    try:
+    with refused(refusal, parts if parts is not None else lambda: {"": value}):
         raw: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return raw
+
+
+@contextmanager
+def refused(refusal: str, parts: Callable[[], Mapping[str, object]]) -> Iterator[None]:
+    """Pickle something inside.
+
+    Args:
+        parts: what it is made of, by the names that its user knows.
+
+    Raises:
+        DefinitionError: it cannot be pickled. The message begins with `refusal`, and names the attribute that is the cause.
+    """
+    try:
+        yield
     except Exception as error:
         # User code in a definition decides what pickling raises.
-        where = obstacle(parts() if parts is not None else {"": value}, _travels)
+        where = obstacle(parts(), _travels)
         cause = f", which is in {where}: make it where it is used, or leave it out in __getstate__" if where else ""
         raise DefinitionError(f"{refusal}: {type(error).__name__}: {error}{cause}") from error
-    return raw
 
 
 def _travels(value: object) -> bool:

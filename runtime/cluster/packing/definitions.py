@@ -2,8 +2,8 @@
 
 A tree may have ten thousand agents, and most of them differ in text only. So each agent is split: its text and numbers make a
 row of MessagePack; everything else (its class, tools, callbacks, model, plugins) is its code, pickled once for all agents that
-share the same objects. All code of one agent is pickled together, so that objects which its tools and callbacks share stay one
-object. The Runner passes rows and code on, and unpickles neither.
+share the same objects. Its model is pickled on top of that, since models differ most. All code of one agent is pickled so that
+objects which its tools, callbacks and model share stay one object. The Runner passes rows and code on, and unpickles neither.
 
 It pays: 10,000 agents with a tool each are packed in 0.04 s, to 150 kB; their AgentSpecs pickled one by one take 2 s and 50 MB.
 """
@@ -14,10 +14,9 @@ import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from ray import cloudpickle
 
 from actors.definitions.agents import BaseAgent, Placement, Plugin
 from actors.definitions.tree import AgentSpec, AgentTree
@@ -27,14 +26,19 @@ from actors.messages.codec import decode, encode
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import Limits
 from actors.messages.topology import Topology
+from actors.rules.capacity.lru import LruDict
 from actors.rules.routing.transfer import Target, transfer_targets
-from runtime.cluster.packing.chunks import pickled
+from runtime.cluster.packing.chunks import refused
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
 from runtime.cluster.packing.obstacles import keys_in
+from runtime.cluster.packing.shared_pickles import SharedPickle, load_both
 from runtime.cluster.packing.sources import install_sources, sources_of
 from runtime.engine.deployment import ModelCheck
 
 logger = logging.getLogger(__name__)
+
+KEPT = 256
+"""Pickles of codes on top of which models can still be pickled. Each is some kilobytes, and a tree may have as many as agents."""
 
 _ANYWHERE = Placement()
 _NO_FIELDS: JsonObject = {}
@@ -44,7 +48,7 @@ class AgentRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one agent shares with no other.
 
     Attributes:
-        code: the number of its code.
+        code: the number of its code with its model.
         data: fields of its definition that are data.
         placement: fields of its placement that are not the default.
     """
@@ -57,12 +61,13 @@ class AgentRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class AgentPackage(msgspec.Struct, frozen=True, array_like=True):
     """All that the process of one agent is given.
 
-    `code` is a pickled SharedCode; `sources` has the lines of it that are in no file, by the file names of its functions; the
-    rest is as in AgentSpec.
+    `code` is a pickled SharedCode, and `model` what is pickled on top of it; `sources` has the lines of both that are in no file,
+    by the file names of their functions; the rest is as in AgentSpec.
     """
 
     row: AgentRow
     code: bytes
+    model: bytes
     children: tuple[str, ...]
     targets: tuple[Target, ...]
     tool_agents: tuple[str, ...]
@@ -71,7 +76,7 @@ class AgentPackage(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class SharedCode:
-    """What agents share, pickled as a whole.
+    """What agents share besides their models, pickled as a whole.
 
     Attributes:
         kind: the class of their definitions.
@@ -86,14 +91,13 @@ class SharedCode:
     private: Any
     definition: BaseAgent | None
     global_instruction: Any
-    model: str | Model
     plugins: tuple[Plugin, ...]
     limits: Limits
 
     def parts(self) -> Mapping[str, object]:
         """What it is made of, by the names that users know."""
         own = {} if self.definition is None else {"definition": self.definition}
-        also = {"model": self.model, "global_instruction": self.global_instruction, "plugins": self.plugins}
+        also = {"global_instruction": self.global_instruction, "plugins": self.plugins}
         return {**self.fields, **also, **own, "private attributes": self.private, "extra fields": self.extra}
 
 
@@ -104,21 +108,29 @@ class PackedDefinitions(Mapping[str, bytes]):
         count: how many agents there are.
         rows: encoded AgentRows by agent.
         codes: pickled SharedCodes.
+        models: the number of its code, and what is pickled on top of that, by the number that rows have.
         topology: the parent map, encoded.
-        sources: of each of the codes, see AgentPackage.
+        sources: of each of the models with its code, see AgentPackage.
     """
 
     def __init__(
-        self, count: int, rows: bytes, codes: Sequence[bytes], topology: bytes, sources: Sequence[dict[str, str]]
+        self,
+        count: int,
+        rows: bytes,
+        codes: Sequence[bytes],
+        models: Sequence[tuple[int, bytes]],
+        topology: bytes,
+        sources: Sequence[dict[str, str]],
     ) -> None:
         self._count = count
         self._sources = sources
         self._raw_rows = rows
         self.codes = codes
+        self.models = models
         self._raw_topology = topology
 
     def __reduce__(self) -> tuple[object, ...]:
-        return PackedDefinitions, (self._count, self._raw_rows, self.codes, self._raw_topology, self._sources)
+        return PackedDefinitions, (self._count, self._raw_rows, self.codes, self.models, self._raw_topology, self._sources)
 
     @cached_property
     def _rows(self) -> dict[str, msgspec.Raw]:
@@ -141,8 +153,9 @@ class PackedDefinitions(Mapping[str, bytes]):
     def __getitem__(self, agent: str) -> bytes:
         node, row = self._topology[agent], self._row(agent)
         targets = transfer_targets(self._topology, agent)
-        code, sources = self.codes[row.code], self._sources[row.code]
-        return encode(AgentPackage(row, code, node.children, targets, node.tool_agents, sources))
+        code, model = self.models[row.code]
+        sources = self._sources[row.code]
+        return encode(AgentPackage(row, self.codes[code], model, node.children, targets, node.tool_agents, sources))
 
     def _row(self, agent: str) -> AgentRow:
         return decode(bytes(self._rows[agent]), AgentRow)
@@ -176,39 +189,55 @@ def pack_tree(tree: AgentTree, replace_model: Callable[[str | Model], str | Mode
     """
     packer = _Packer(tree, replace_model)
     rows = {agent.name: packer.row(agent) for agent in tree}
-    return PackedDefinitions(len(rows), encode(rows), packer.codes, encode(tree.topology), sources_of(packer.codes))
+    codes, models = packer.codes, packer.models
+    # A tree of many models has few codes, so they are not looked through for each model.
+    of_codes, of_models = sources_of(codes), sources_of([model for _, model in models])
+    sources = [{**of_codes[code], **own} if own else of_codes[code] for (code, _), own in zip(models, of_models, strict=True)]
+    return PackedDefinitions(len(rows), encode(rows), codes, models, encode(tree.topology), sources)
 
 
 def unpack(packed: bytes) -> AgentSpec:
     """The spec of an agent out of its AgentPackage. It imports user modules, and may raise whatever they raise."""
     package = decode(packed, AgentPackage)
     install_sources(package.sources)
-    code: SharedCode = cloudpickle.loads(package.code)
+    code: SharedCode
+    model: str | Model
+    code, model = load_both(package.code, package.model)
     return AgentSpec(
         definition=code.definition or _definition(code, package.row),
         children=package.children,
         targets=package.targets,
         tool_agents=package.tool_agents,
         global_instruction=code.global_instruction,
-        model=code.model,
+        model=model,
         plugins=code.plugins,
         limits=code.limits,
     )
 
 
+class _Code(NamedTuple):
+    """A SharedCode by its number, and its pickle, on top of which models are pickled."""
+
+    number: int
+    pickle: SharedPickle
+
+
 class _Packer:
-    """Splits agents into rows and codes.
+    """Splits agents into rows, codes and models.
 
     Attributes:
         codes: pickled SharedCodes, by number.
+        models: the number of its code, and what is pickled on top of that, by the number that rows have.
     """
 
     def __init__(self, tree: AgentTree, replace_model: Callable[[str | Model], str | Model]) -> None:
         self.codes: list[bytes] = []
+        self.models: list[tuple[int, bytes]] = []
         self._tree = tree
         self._models = tree.models
         self._replace_model = replace_model
         self._numbers: dict[tuple[Hashable, ...], int] = {}
+        self._codes: LruDict[tuple[Hashable, ...], _Code] = LruDict(KEPT)
         self._warned: set[int] = set()
 
     def row(self, agent: BaseAgent) -> AgentRow:
@@ -217,7 +246,7 @@ class _Packer:
         model, global_instruction = self._models.get(name, ""), self._tree.global_instruction(name)
         data: JsonObject = {}
         code: list[str] = []
-        key: list[Hashable] = [type(agent), identity_of(model), identity_of(global_instruction)]
+        key: list[Hashable] = [type(agent), identity_of(global_instruction)]
         if fields.is_opaque:
             # Nothing of it can be left out, so it shares its code with no other agent.
             key.append(id(agent))
@@ -231,16 +260,29 @@ class _Packer:
                     key += (field, identity_of(value))
             if agent.__pydantic_extra__ is not None or agent.__pydantic_private__ is not None:
                 key.append(id(agent))
-        number = self._numbers.get(shared := tuple(key))
+        number = self._numbers.get(shared := (identity_of(model), *key))
         if number is None:
-            number = self._numbers[shared] = len(self.codes)
-            shared_code = self._code(agent, code)
-            self.codes.append(pickled(f"agent {name!r} cannot travel to its actor", shared_code, shared_code.parts))
-            self._warn_of_keys(name, shared_code.model)
+            number = self._numbers[shared] = len(self.models)
+            self.models.append(self._with_model(agent, tuple(key), code))
         placement = values["placement"]
         # Ten times as fast as pydantic compares, and most agents may live anywhere.
         is_anywhere = placement.__dict__ == _ANYWHERE.__dict__
         return AgentRow(number, data, _NO_FIELDS if is_anywhere else placement.model_dump(exclude_defaults=True))
+
+    def _with_model(self, agent: BaseAgent, key: tuple[Hashable, ...], fields: Sequence[str]) -> tuple[int, bytes]:
+        """The number of an agent's code, and its model on top of that. Raises DefinitionError: one of them cannot travel."""
+        refusal = f"agent {agent.name!r} cannot travel to its actor"
+        code = self._codes.get(key)
+        if code is None:
+            shared = self._code(agent, fields)
+            with refused(refusal, shared.parts):
+                code = self._codes[key] = _Code(len(self.codes), SharedPickle(shared))
+            self.codes.append(code.pickle.raw)
+        model = self._replace_model(self._tree.model(agent.name))
+        with refused(refusal, lambda: {"model": model}):
+            own = code.pickle.dumps(model)
+        self._warn_of_keys(agent.name, model)
+        return code.number, own
 
     def _warn_of_keys(self, agent: str, model: str | Model) -> None:
         if isinstance(model, str) or id(model) in self._warned:
@@ -264,7 +306,6 @@ class _Packer:
             private=agent.__pydantic_private__,
             definition=alone if fields_of(type(agent)).is_opaque else None,
             global_instruction=tree.global_instruction(agent.name),
-            model=self._replace_model(tree.model(agent.name)),
             plugins=tree.plugins,
             limits=tree.limits,
         )

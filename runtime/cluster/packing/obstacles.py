@@ -87,4 +87,10 @@ def state_of(value: object) -> Mapping[str, object]:
 
 def keys_in(value: object) -> list[str]:
     """The attributes of an object that look like keys or passwords and travel with it."""
-    return [name for name, each in state_of(value).items() if isinstance(each, str) and each and _KEY.search(name)]
+    return [name for name, each in state_of(value).items() if isinstance(each, str) and each and _is_key(name)]
+
+
+@functools.lru_cache(maxsize=1_000)
+def _is_key(name: str) -> bool:
+    """True for the name of a key. A tree may have a hundred thousand models, with the same few names."""
+    return _KEY.search(name) is not None

@@ -35,6 +35,7 @@ from actors.definitions.tree import AgentSpec, AgentTree
 from actors.errors import DefinitionError, UnknownAgentError
 from actors.interfaces.context import InvocationContext
 from actors.testing import PatternModel
+from runtime.cluster.packing import definitions
 from runtime.cluster.packing.chunks import from_chunks, to_chunks
 from runtime.cluster.packing.definitions import PackedDefinitions, pack_tree, unpack
 
@@ -199,6 +200,64 @@ def test_what_the_tools_and_callbacks_of_an_agent_have_in_common_stays_one_objec
     assert not isinstance(definition.before_agent_callback, list)
     assert definition.before_agent_callback(None) == (1, written)
     assert written == str(id(spec.model)) != str(id(model))
+
+
+class Asking(PatternModel):
+    """A model with a function of its user."""
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        super().__init__([])
+        self.ask = ask
+
+
+CELL = """
+noted = 0
+def note(text: str) -> int:
+    "Note a text."
+    global noted
+    noted += 1
+    return noted
+def first():
+    return noted
+def second():
+    return noted
+"""
+"""Functions as those of a notebook, which share its variables."""
+
+
+def test_agents_that_differ_in_their_models_share_the_rest_of_their_code() -> None:
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    exec(CELL, cell)
+    children = [LlmAgent(name=name, model=Asking(cell[name]), tools=[cell["note"]]) for name in ("first", "second")]
+    _, packed = travelled(LlmAgent(name="root", model=PatternModel([]), sub_agents=children))
+    # That of the children, of the root, and of the controller beside the tree.
+    assert len(packed.codes) == 3
+    for name in ("first", "second"):
+        spec = unpack(packed[name])
+        assert isinstance(spec.definition, LlmAgent)
+        assert isinstance(spec.model, Asking)
+        [note] = spec.definition.tools
+        assert isinstance(note, FunctionTool)
+        assert (spec.model.ask(), note("a"), note("b"), spec.model.ask()) == (0, 1, 2, 2), "they have one variable"
+
+
+def test_codes_of_which_there_are_too_many_to_keep_are_pickled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(definitions, "KEPT", 1)
+    callbacks = (print, repr)
+    children = [
+        LlmAgent(name=f"a{number}", model=PatternModel([], default=str(number)), after_agent_callback=callbacks[number % 2])
+        for number in range(4)
+    ]
+    _, packed = travelled(LlmAgent(name="root", model="gemini-x", sub_agents=children))
+    specs = [unpack(packed[f"a{number}"]) for number in range(4)]
+    assert [spec.definition.after_agent_callback for spec in specs] == [print, repr, print, repr]
+    assert len({id(spec.model) for spec in specs}) == 4
+
+
+def test_a_model_that_cannot_travel_is_named_beside_one_that_can() -> None:
+    children = [LlmAgent(name="can", model=PatternModel([])), LlmAgent(name="cannot", model=Asking(threading.Lock().locked))]
+    with pytest.raises(DefinitionError, match=r"agent 'cannot' cannot travel to its actor: .*, which is in model\.ask"):
+        pack_tree(AgentTree(LlmAgent(name="root", model="gemini-x", sub_agents=children)), lambda model: model)
 
 
 def test_the_runner_hands_definitions_on_without_loading_them() -> None:
