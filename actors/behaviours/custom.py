@@ -18,6 +18,7 @@ from actors.interfaces.session import RunSession
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
+from actors.rules.routing.pending import is_interim
 
 
 async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
@@ -114,7 +115,7 @@ class CustomContext:
         """Note which calls of the agent itself wait for an answer."""
         if event.partial:
             return
-        answered = {response.id for response in event.function_responses()}
+        answered = {response.id for response in event.function_responses() if not is_interim(response.response)}
         still_open = [call for call in self.waiting if call not in answered]
         self.waiting = tuple(dict.fromkeys([*still_open, *event.long_running_tool_ids]))
 

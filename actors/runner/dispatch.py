@@ -41,7 +41,7 @@ class Dispatch:
         if is_resumed:
             # What the log has of each run is all that counts from here on, answers included.
             turn.callers = []
-        turn.may_end_early = len(agents) == 1
+        turn.may_end_early = len(agents) == 1 and all(call.agent == agents[0] for call in turn.waiting)
         runs = [Run(agent, None, turn.message.stored, parent=None) for agent in agents]
         return await self._run_each(turn, runs, scope=None, resume=is_resumed)
 
@@ -77,8 +77,6 @@ class Dispatch:
             The first outcome that is no end and no pause; else Paused if any of them waits; else how the last one ended.
         """
         outcome: p.AnyOutcome = await self._run(turn, runs[0], scope=scope, resume=resume)
-        if len(runs) == 1:
-            return outcome
         call_ids, escalated = _waits(outcome), outcome.escalated
         for run in runs[1:]:
             if not isinstance(outcome, p.Finished | p.Paused):
@@ -86,8 +84,10 @@ class Dispatch:
             if resume or self._routing.is_awaited(turn, run.agent, scope):
                 outcome = await self._run(turn, run, scope=scope, resume=resume)
                 call_ids, escalated = call_ids + _waits(outcome), escalated or outcome.escalated
+        if isinstance(outcome, p.Finished | p.Paused):
+            call_ids += tuple(call for call in self._routing.still_waiting(turn, scope) if call not in call_ids)
         if isinstance(outcome, p.Finished) and call_ids:
-            outcome = p.Paused(agent=outcome.agent)
+            outcome = _paused(outcome)
         if isinstance(outcome, p.Paused):
             outcome = msgspec.structs.replace(outcome, call_ids=call_ids)
         return msgspec.structs.replace(outcome, escalated=escalated)
@@ -100,15 +100,23 @@ class Dispatch:
             resume: the agent was begun before: transfers that the log has are followed without running their agents again.
 
         Returns:
-            How the last run ended; it has escalated if any of the runs has.
+            How the last run ended; it has escalated if any of the runs has. It is paused if any of them waits for the user.
         """
         escalated = False
+        call_ids: tuple[str, ...] = ()
         while True:
             outcome = _recorded(turn, run) if resume else None
             if outcome is None:
                 outcome = await self._invoker.invoke(turn, run, resume=resume)
                 resume = False
+                # From here on the outcome says which calls of the agent wait.
+                turn.waiting = [call for call in turn.waiting if (call.agent, call.branch) != (run.agent, run.branch)]
             escalated = escalated or outcome.escalated
+            call_ids += _waits(outcome)
+            if isinstance(outcome, p.Finished) and call_ids:
+                outcome = _paused(outcome)
+            if isinstance(outcome, p.Paused):
+                outcome = msgspec.structs.replace(outcome, call_ids=call_ids)
             if not isinstance(outcome, p.Transfer):
                 return msgspec.structs.replace(outcome, escalated=escalated)
             refusal = self._routing.refusal(turn, outcome, scope)
@@ -116,13 +124,19 @@ class Dispatch:
                 return await self._events.fail(turn, run.agent, refusal, run.branch)
             if run.parent is None:
                 turn.follow(outcome)
+                turn.may_end_early = turn.may_end_early and not call_ids
             turn.transfers += 1
             self._counts["transfers"] += 1
             run = run.transferred(outcome.to, outcome.seq)
 
 
 def _waits(outcome: p.AnyOutcome) -> tuple[str, ...]:
-    return outcome.call_ids if isinstance(outcome, p.Paused) else ()
+    return outcome.call_ids if isinstance(outcome, p.Paused | p.Transfer) else ()
+
+
+def _paused(outcome: p.Finished) -> p.Paused:
+    """A run that has ended, while an agent before it waits for the user."""
+    return p.Paused(agent=outcome.agent, llm_calls=outcome.llm_calls, state_seq=outcome.state_seq, mark=outcome.mark)
 
 
 def _recorded(turn: RunningTurn, run: Run) -> p.AnyOutcome | None:

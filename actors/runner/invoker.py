@@ -179,7 +179,7 @@ class Invoker:
         abandon = p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes, losses=turn.losses)
         progress = await self._session.abandon_runs(abandon)
         turn.runs.end(lost)
-        turn.apply_progress(progress, self._routing.llm_calls(progress))
+        turn.apply_progress(progress, self._routing.llm_calls(progress), self._routing.waiting_calls(progress))
 
     async def stop(self, turn: RunningTurn, runs: Sequence[Run]) -> None:
         """Stop runs, all at the same time. An actor that does not reply is replaced, else it would delay every later turn.

@@ -52,6 +52,15 @@ class Routing:
         )
         return resumption.through_flows(list(in_tree), progress)
 
+    def waiting_calls(self, progress: p.TurnProgress) -> list[p.WaitingCall]:
+        """The calls of LLM agents in the tree that wait for the user; agents of other kinds say so themselves when they run."""
+        nodes = ((call, self.topology.find(call.agent)) for call in progress.waiting)
+        return [call for call, node in nodes if node is not None and node.is_llm]
+
+    def still_waiting(self, turn: RunningTurn, scope: str | None) -> tuple[str, ...]:
+        """The calls of agents at or below `scope` that wait for the user, of those that have not run since the log was read."""
+        return tuple(call.call_id for call in turn.waiting if scope is None or self.topology.is_below(call.agent, scope))
+
     def llm_calls(self, progress: p.TurnProgress) -> int:
         """Model calls that the log has of LLM agents; what other agents say costs none."""
         nodes = ((self.topology.find(agent), calls) for agent, calls in progress.model_calls.items())

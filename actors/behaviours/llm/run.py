@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+import msgspec
+
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
@@ -53,11 +55,26 @@ class LlmRun:
         return await run_lifecycle(self._spec, self._context, self._begin, self._keep_output)
 
     async def _begin(self) -> AnyOutcome:
-        return await self._run_decided_calls() or await self._steps()
+        return await self._unless_waiting(await self._run_decided_calls() or await self._steps())
 
     async def _go_on(self) -> AnyOutcome:
         """Do what a run that was lost has left to do."""
-        return await self._finish_last_step() or await self._steps()
+        return await self._unless_waiting(await self._finish_last_step() or await self._steps())
+
+    async def _unless_waiting(self, outcome: AnyOutcome) -> AnyOutcome:
+        """How the run ends: what has asked for an answer that the user has not given is not finished."""
+        match outcome:
+            case Finished() if waiting := await self._waiting():
+                return Paused(call_ids=waiting)
+            case Transfer() if waiting := await self._waiting():
+                return msgspec.structs.replace(outcome, call_ids=waiting)
+        return outcome
+
+    async def _waiting(self) -> tuple[str, ...]:
+        """The agent's long-running calls of this turn that the user has not answered, also those with an interim response."""
+        if not any(tool.is_long_running for tools in (self._tools.own, self._tools.by_name) for tool in tools.values()):
+            return ()
+        return (await self._context.view()).waiting(self._context.invocation_id)
 
     async def _steps(self) -> AnyOutcome:
         outcome = None
@@ -79,8 +96,11 @@ class LlmRun:
             if waiting:
                 return Paused(call_ids=waiting)
         called = {call.id for event in self._context.done for call in event.function_calls()}
-        if was_paused and not called.isdisjoint(user_message.answers(self._context.user_content)):
-            return await self._run_decided_calls()
+        if was_paused:
+            if not called.isdisjoint(user_message.answers(self._context.user_content)):
+                return await self._run_decided_calls()
+            if waiting := await self._waiting():
+                return Paused(call_ids=waiting)
         if calling is last:
             calls = list(calling.function_calls())
             await self._model_call.find_appended_tools(calls)
@@ -96,7 +116,8 @@ class LlmRun:
         if calls and self._tools.only_decide(calls):
             # Running them has no effect that the log would have to know of first: calls and responses are stored in one go.
             return await self._run_calls(calls, together_with=response)
-        response = await self._context.emit(response, is_last=not calls and not self._spec.hooks("after_agent_callback"))
+        is_last = not calls and not self._spec.hooks("after_agent_callback") and not await self._waiting()
+        response = await self._context.emit(response, is_last=is_last)
         calls = list(response.function_calls())
         return await self._run_calls(calls) if calls else Finished()
 

@@ -85,7 +85,7 @@ class AgentTool(Tool):
             ToolAgentError: the agent paused, was stopped, or gave an answer that does not fit its `output_schema`.
         """
         outcome, answer = await context.ask_agent(self.name, Content.of_text(self._message(args, context.agent_name)))
-        self._require_end(outcome)
+        self._require_end(outcome, answer)
         if self.skip_summarization:
             context.actions.skip_summarization = True
         return self._result(answer)
@@ -100,13 +100,15 @@ class AgentTool(Tool):
             raise ValueError(f"wrong arguments for {self.name}: {problems(error)}. It takes: {takes}") from error
         return asked.request if isinstance(asked, _Request) else asked.model_dump_json(exclude_none=True)
 
-    def _require_end(self, outcome: AnyOutcome) -> None:
+    def _require_end(self, outcome: AnyOutcome, answer: str) -> None:
         match outcome:
             case Failed():
                 failed = AgentFailedError(outcome.agent or self.name, outcome.error_code, outcome.error_message)
                 raise with_traceback(failed, outcome.error_traceback)
             case Paused():
-                raise ToolAgentError(self.name, "it waits for the answer to a long-running call, which it cannot get as a tool")
+                said = f"; it says: {answer}" if answer else ""
+                reason = f"it waits for the answer to a long-running call, which it cannot get as a tool{said}"
+                raise ToolAgentError(self.name, reason)
             case Cancelled():
                 raise ToolAgentError(self.name, "it was stopped")
 

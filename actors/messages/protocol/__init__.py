@@ -90,6 +90,7 @@ from actors.messages.protocol.turns import (
     TurnProgress,
     TurnResumed,
     TurnStarted,
+    WaitingCall,
 )
 from actors.messages.protocol.users import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 
@@ -199,5 +200,6 @@ __all__ = [
     "Unsubscribe",
     "UserHeld",
     "UserRemoved",
+    "WaitingCall",
     "decode_outcome",
 ]

@@ -44,13 +44,15 @@ class Transfer(Outcome, frozen=True, kw_only=True):
 
     Attributes:
         events: all that the run has stored, the transfer last, if that is little and leaves the state as it was; else nothing.
+        call_ids: the run's long-running calls that wait for function responses: the turn is paused when the agent `to` is done.
     """
 
-    unshown: ClassVar[frozenset[str]] = Outcome.unshown | {"events"}
+    unshown: ClassVar[frozenset[str]] = Outcome.unshown | {"events", "call_ids"}
 
     to: str
     seq: int = 0
     events: Sequence[StoredEvent] = ()
+    call_ids: tuple[str, ...] = ()
 
 
 class Paused(Outcome, frozen=True, kw_only=True):

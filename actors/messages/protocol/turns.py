@@ -160,6 +160,14 @@ class TransferRecord(msgspec.Struct, frozen=True, array_like=True):
     to: str
 
 
+class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
+    """A call of an agent, on a branch, that waits for a response of the user."""
+
+    call_id: str
+    agent: str
+    branch: str | None
+
+
 class TurnProgress(Message, frozen=True, kw_only=True):
     """What the log has of a turn that goes on after a pause or a loss.
 
@@ -171,6 +179,7 @@ class TurnProgress(Message, frozen=True, kw_only=True):
         agent_states: what each agent stored last as `actions.agent_state`, with the seq of that event; by `branches.state_key`,
             since an agent that is a tool may run for several calls.
         transfers: its transfers, in order.
+        waiting: its calls that wait for the user, apart from those of flows.
         model_calls: by agent, how many model responses the log has; tool results do not count.
         losses: by agent, how many of its processes were lost since the turn was opened, as Runners have told; those that went
             with their Runner do not count.
@@ -182,6 +191,7 @@ class TurnProgress(Message, frozen=True, kw_only=True):
     callers: tuple[str, ...] = ()
     agent_states: dict[str, tuple[int, Progress]] = msgspec.field(default_factory=dict)
     transfers: tuple[TransferRecord, ...] = ()
+    waiting: tuple[WaitingCall, ...] = ()
     model_calls: dict[str, int] = msgspec.field(default_factory=dict)
     losses: dict[str, int] = msgspec.field(default_factory=dict)
 

@@ -15,6 +15,7 @@ from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import Event, RequestedInput
 from actors.rules.prompt.arrange import IncludeContents, append_contents, arrange, latest_slice, turn_start
 from actors.rules.prompt.compiler import Compiler, Entry, Warn
+from actors.rules.routing.pending import is_interim
 
 WAITED_FOR = 1_000
 """Number of newest entries in which `keep_latest` looks for calls that still wait for a response."""
@@ -57,6 +58,8 @@ class History:
         # By call: questions of tools to the user, until the call has a result; and the calls whose question has no answer.
         self._asked: dict[str, RequestedInput] = {}
         self._unanswered: set[str] = set()
+        # Long-running calls that the user has not answered: the turn of each.
+        self._waiting: dict[str, str] = {}
         # Valid while _is_arranged: the contents of all entries, and where those of the newest entry begin.
         self._contents: list[Content] = []
         self._newest_start = 0
@@ -71,6 +74,7 @@ class History:
         self._has_reused_ids = self._has_reused_ids or is_reused
         entry = self._compiler.entry(event)
         self._note_inputs(event, entry)
+        self._note_waiting(event, entry)
         if entry is None:
             return
         before = self._entries[-1] if self._entries else None
@@ -97,6 +101,19 @@ class History:
             if call_id in self._compiler.own_calls:
                 self._asked[call_id] = asked
                 self._unanswered.add(call_id)
+
+    def _note_waiting(self, event: Event, entry: Entry | None) -> None:
+        """Take in long-running calls, and the responses that end their waiting."""
+        if entry is None:
+            return
+        if self._waiting:
+            for response in entry.responses:
+                if entry.by_user or not is_interim(response.response):
+                    self._waiting.pop(response.id or "", None)
+        needs_consent = event.actions.requested_tool_confirmations
+        for call_id in entry.calls:
+            if call_id in entry.long_running and call_id not in needs_consent:
+                self._waiting[call_id] = event.invocation_id
 
     def _add_responses(self, before: Entry | None, entry: Entry) -> None:
         responses = {response.id: response for response in entry.responses if response.id}
@@ -174,6 +191,10 @@ class History:
             for call_id in entry.calls
             if call_id in self._unanswered or call_id in entry.long_running - given
         )
+
+    def waiting(self, invocation_id: str) -> tuple[str, ...]:
+        """Ids of the agent's long-running calls of a turn that the user has not answered, also with an interim response."""
+        return tuple(call_id for call_id, turn in self._waiting.items() if turn == invocation_id)
 
     def user_replies(self, answered: Iterable[str | None]) -> list[UserReply]:
         """What the user has replied to the agent's calls that were made together with one of the `answered`, in order.

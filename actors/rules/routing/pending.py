@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from actors.messages.content import FunctionCall
-from actors.messages.event import Event
+from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject
 from actors.rules.prompt.branches import tool_root
 
@@ -23,10 +23,19 @@ class OpenCall(NamedTuple):
     question: JsonObject | None = None
 
 
+def is_interim(response: Collection[str]) -> bool:
+    """True if what the tool of a long-running call has returned is not the answer, which is the user's: all but an error.
+
+    Args:
+        response: the response, or its keys.
+    """
+    return set(response) != {"error"}
+
+
 def open_calls(events: Iterable[Event]) -> list[OpenCall]:
     """The calls, in order, that wait for the user: long-running ones, and those whose tools ask something.
 
-    An answer with any content counts, also an interim one.
+    A response of the user counts, whatever it says; what the tool of a long-running call returns does not, unless it is an error.
 
     Calls below an agent that is asked as a tool are left out: it cannot pause a turn, so no answer would reach it.
 
@@ -39,7 +48,8 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
         if tool_root(event.branch) is not None:
             continue
         for response in event.function_responses():
-            found.pop(response.id or "", None)
+            if event.author == USER or not (_is_long_running(found.get(response.id or "")) and is_interim(response.response)):
+                found.pop(response.id or "", None)
         for call in event.function_calls():
             made[call.id or ""] = OpenCall(event, call)
             if call.id and call.id in event.long_running_tool_ids:
@@ -48,3 +58,14 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
             if call_id in made:
                 found[call_id] = made[call_id]._replace(question=asked.question)
     return list(found.values())
+
+
+def _is_long_running(open_call: OpenCall | None) -> bool:
+    """True for a call whose answer is its result: not for one that needs consent, or whose tool asks something in its middle.
+
+    In a flow what the tool returns is the answer: a task is done when its agent says so.
+    """
+    if open_call is None or open_call.question is not None or open_call.event.flow is not None:
+        return False
+    event, call_id = open_call.event, open_call.call.id
+    return call_id in event.long_running_tool_ids and call_id not in event.actions.requested_tool_confirmations

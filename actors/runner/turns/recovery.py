@@ -111,6 +111,7 @@ class TurnRecovery:
             traceparent=resumed.traceparent,
         )
         turn.callers = self._routing.waiting_callers(resumed.progress)
+        turn.waiting = self._routing.waiting_calls(resumed.progress)
         turn.llm_calls = self._routing.llm_calls(resumed.progress)
         if self._tasks.launch(turn) and before is not None:
             turn.take_over(before)

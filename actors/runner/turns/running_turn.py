@@ -64,6 +64,7 @@ class RunningTurn:
         is_fresh: the log ends with the message and `after`, and `state` is current.
         progress: what the log had of it when the Runner last asked; None when it began here and has lost no run.
         callers: the agents whose calls the message answers, as far as they have not been resumed yet.
+        waiting: the calls that wait for the user, of agents that have not run since the log was read.
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
         losses: how many actors of each agent were lost in it, in the Runners before, too.
         llm_calls: model calls that its runs have made.
@@ -102,6 +103,7 @@ class RunningTurn:
         self.is_fresh = not isinstance(origin, Recovered)
         self.progress = origin.progress if not isinstance(origin, New) else None
         self.callers = list(callers)
+        self.waiting: list[p.WaitingCall] = []
         self.may_end_early = True
         self.llm_calls = 0
         self.transfers = 0
@@ -187,7 +189,8 @@ class RunningTurn:
         if self.progress is None:
             return None
         after_seq = self.after_seq(run)
-        if run.parent is None and run.transfer_seq is None:
+        is_answered = run.agent in self.progress.callers and tool_root(run.branch) is None
+        if run.transfer_seq is None and (run.parent is None or is_answered):
             # An agent that was answered goes on, though it had transferred the turn before it paused.
             after_seq = max(after_seq, self.progress.opened_seq)
         return resumption.next_transfer(self.progress, run.agent, run.branch, after_seq)
@@ -208,9 +211,10 @@ class RunningTurn:
             return 0, {}
         return resumption.agent_state(self.progress, run.agent, run.branch, after_seq)
 
-    def apply_progress(self, progress: p.TurnProgress, llm_calls: int) -> None:
+    def apply_progress(self, progress: p.TurnProgress, llm_calls: int, waiting: Sequence[p.WaitingCall] = ()) -> None:
         """Take over what the log has. Lost runs could not report their model calls, so those in the log count at least."""
         self.progress = progress
+        self.waiting = list(waiting)
         self.llm_calls = max(self.llm_calls, llm_calls)
 
     def reach(self, agent: str) -> bool:

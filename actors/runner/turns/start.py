@@ -207,6 +207,7 @@ class TurnStarter:
         )
         if begun.progress is not None:
             turn.callers = self._routing.waiting_callers(begun.progress)
+            turn.waiting = self._routing.waiting_calls(begun.progress)
         self._tasks.launch(turn)
         return turn
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -16,9 +16,15 @@ class _CallScan(msgspec.Struct, gc=False):
     name: str = ""
 
 
+class _ResponseScan(msgspec.Struct, gc=False):
+    id: str | None = None
+    # Only its keys are looked at.
+    response: dict[str, msgspec.Raw] = {}
+
+
 class _PartScan(msgspec.Struct, rename="camel", gc=False):
     function_call: _CallScan | None = None
-    function_response: _CallScan | None = None
+    function_response: _ResponseScan | None = None
 
 
 class _ContentScan(msgspec.Struct, gc=False):
@@ -48,6 +54,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     branch: str | None = None
     content: _ContentScan | None = None
     long_running_tool_ids: Sequence[str] = ()
+    flow: _Skipped | None = None
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
     def calls(self) -> dict[str, str]:
@@ -57,8 +64,13 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
 
     def answered(self) -> list[str]:
         """The ids of the calls to which the event has function responses."""
+        return [call_id for call_id, _ in self.responses()]
+
+    def responses(self) -> list[tuple[str, Collection[str]]]:
+        """The ids of the calls to which the event has function responses, and the keys of these."""
         parts = self.content.parts if self.content is not None else ()
-        return [response.id for part in parts if (response := part.function_response) is not None and response.id]
+        given = (part.function_response for part in parts)
+        return [(response.id, response.response) for response in given if response is not None and response.id]
 
 
 _scanner = msgspec.msgpack.Decoder(EventScan)

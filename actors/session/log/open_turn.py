@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,9 +16,10 @@ from actors.messages.event import USER, now_s
 from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.turns import TransferRecord, TurnProgress
+from actors.messages.protocol.turns import TransferRecord, TurnProgress, WaitingCall
 from actors.rules.prompt.branches import state_key, tool_root
 from actors.rules.routing.answering import CallFacts
+from actors.rules.routing.pending import is_interim
 from actors.session.log.event_scan import EventScan
 
 _DEFAULT = RunConfig()
@@ -36,19 +37,25 @@ OVER = frozenset({"finished", "failed", "cancelled"})
 
 
 class OpenCall(NamedTuple):
-    """A function call without a response.
+    """A function call without a response, or with a first one of its long-running tool.
 
     Attributes:
         author: the agent that made it.
         branch: the agent's.
         name: the function's.
         needs_consent: the user's response is not its result: it decides whether it is run, or answers a question of its tool.
+        is_long_running: the user's response is its result, and what its tool returns is an interim one.
+        has_response: it has such an interim response.
+        in_flow: it was made in a flow, whose controller knows for how long it matters.
     """
 
     author: str
     branch: str | None
     name: str
     needs_consent: bool
+    is_long_running: bool = False
+    has_response: bool = False
+    in_flow: bool = False
 
 
 class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -151,16 +158,17 @@ class OpenTurn:
             self._callers = tuple(call.author for call in answered if call is not None and tool_root(call.branch) is None)
         for call_id, name in event.calls().items():
             needs_consent = call_id in event.actions.requested_tool_confirmations
-            self.open_calls[call_id] = OpenCall(event.author, event.branch, name, needs_consent)
+            in_flow = event.flow is not None
+            is_long_running = call_id in event.long_running_tool_ids and not needs_consent and not in_flow
+            self.open_calls[call_id] = OpenCall(event.author, event.branch, name, needs_consent, is_long_running, in_flow=in_flow)
         for call_id in event.actions.requested_inputs:
             if call_id in self.open_calls:
                 self.open_calls[call_id] = self.open_calls[call_id]._replace(needs_consent=True)
-        for call_id in event.answered():
+        for call_id, response in event.responses():
             if event.author == USER:
                 facts = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
                 self._answered[call_id] = facts
-            if event.author != USER or not self._waits_for_consent(call_id):
-                self.open_calls.pop(call_id, None)
+            self._note_response(call_id, response, by_user=event.author == USER)
         if tool_root(event.branch) is None:
             self._note_waiting(event)
         if event.content is not None and event.content.role == "model":
@@ -172,7 +180,9 @@ class OpenTurn:
 
     def _note_waiting(self, event: EventScan) -> None:
         for call_id in event.answered():
-            self.waiting_calls.pop(call_id, None)
+            # A call with an interim response is still open.
+            if event.author == USER or call_id not in self.open_calls:
+                self.waiting_calls.pop(call_id, None)
         calls = event.calls()
         asked = [call_id for call_id in event.actions.requested_inputs if call_id in self.open_calls]
         for call_id in (*(each for each in event.long_running_tool_ids if each in calls), *asked):
@@ -186,6 +196,21 @@ class OpenTurn:
     def _waits_for_consent(self, call_id: str) -> bool:
         call = self.open_calls.get(call_id)
         return call is not None and call.needs_consent
+
+    def _note_response(self, call_id: str, response: Collection[str], *, by_user: bool) -> None:
+        call = self.open_calls.get(call_id)
+        if call is None:
+            return
+        if not by_user and call.is_long_running and is_interim(response):
+            self.open_calls[call_id] = call._replace(has_response=True)
+        elif not (by_user and call.needs_consent):
+            del self.open_calls[call_id]
+
+    def _waiting(self) -> Iterator[WaitingCall]:
+        """The calls at which the turn waits for the user, apart from those of flows, and of agents that are asked as tools."""
+        for call_id, call in self.open_calls.items():
+            if (call.is_long_running or (call.needs_consent and not call.in_flow)) and tool_root(call.branch) is None:
+                yield WaitingCall(call_id, call.author, call.branch)
 
     def count_losses(self, losses: Mapping[str, int]) -> bool:
         """Take in how often processes of agents were lost. Returns whether that is news: a message may come twice."""
@@ -202,6 +227,7 @@ class OpenTurn:
             callers=self._callers,
             agent_states=self._progress,
             transfers=tuple(self._handovers),
+            waiting=tuple(self._waiting()),
             model_calls=dict(self._said),
             losses=dict(self.losses),
         )

@@ -156,6 +156,8 @@ class TurnEnder:
         """Store a response to each call that a cancelled turn leaves open, so that no model ever sees a call without one."""
         by_author: dict[tuple[str, str | None], list[Part]] = {}
         for call_id, call in turn.open_calls.items():
+            if call.has_response:
+                continue
             response = FunctionResponse(id=call_id, name=call.name, response={"error": "cancelled"})
             by_author.setdefault((call.author, call.branch), []).append(Part(function_response=response))
         for (author, branch), parts in by_author.items():

@@ -238,7 +238,7 @@ class TurnOpener:
         progress = turn.progress()
         if before is not None and before.status in OVER:
             # The agent that made the call gets the answer; but the workflow around it has ended, or failed, without it.
-            progress = msgspec.structs.replace(progress, callers=())
+            progress = msgspec.structs.replace(progress, callers=(), waiting=())
         return msgspec.structs.replace(begun, progress=progress)
 
     async def _store(self, request: _Request, turn: OpenTurn, *, early: bool = False) -> p.TurnBegun:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors import Content, Event, FunctionCall, FunctionResponse, Part
+import msgspec
+
+from actors import Content, Event, EventActions, FunctionCall, FunctionResponse, Part
+from actors.messages.flow import FlowMark
 from actors.rules.prompt.branches import tool_branch
 from actors.rules.routing.pending import open_calls
 
 
-def event(*parts: Part, branch: str | None = None, asks: Sequence[str] = ()) -> Event:
+def event(*parts: Part, branch: str | None = None, asks: Sequence[str] = (), author: str = "a") -> Event:
     return Event(
         id="e",
         invocation_id="e-1",
-        author="a",
+        author=author,
         content=Content(parts=parts),
         branch=branch,
         long_running_tool_ids=asks,
@@ -24,8 +27,8 @@ def call(call_id: str) -> Part:
     return Part(function_call=FunctionCall(id=call_id, name="f"))
 
 
-def answer(call_id: str) -> Part:
-    return Part(function_response=FunctionResponse(id=call_id, name="f", response={}))
+def answer(call_id: str, **response: str) -> Part:
+    return Part(function_response=FunctionResponse(id=call_id, name="f", response=response))
 
 
 def waiting(*events: Event) -> list[str | None]:
@@ -35,7 +38,17 @@ def waiting(*events: Event) -> list[str | None]:
 def test_long_running_calls_without_an_answer_wait_in_their_order() -> None:
     asked = event(call("c1"), call("c2"), call("c3"), asks=("c1", "c3"))
     assert waiting(asked, event(call("c4"), branch="p.b", asks=("c4",))) == ["c1", "c3", "c4"]
-    assert waiting(asked, event(answer("c1"))) == ["c3"]
+    assert waiting(asked, event(answer("c1"), author="user")) == ["c3"]
+
+
+def test_what_a_long_running_tool_returns_is_no_answer_unless_it_is_an_error() -> None:
+    asked = event(call("c1"), call("c2"), asks=("c1", "c2"))
+    assert waiting(asked, event(answer("c1", status="pending"), answer("c2"))) == ["c1", "c2"]
+    assert waiting(asked, event(answer("c1", error="out of reach"), answer("c2", error="x", status="pending"))) == ["c2"]
+    consent = msgspec.structs.replace(asked, actions=EventActions(requested_tool_confirmations={"c1": {"confirmed": False}}))
+    assert waiting(consent, event(answer("c1", paid="1"))) == ["c2"]
+    in_flow = msgspec.structs.replace(asked, flow=FlowMark(run="f"))
+    assert waiting(in_flow, event(answer("c1", status="pending"))) == ["c2"]
 
 
 def test_no_call_below_an_agent_that_is_a_tool_waits() -> None:
