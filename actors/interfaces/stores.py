@@ -49,8 +49,14 @@ class SessionStore(Protocol):
         """The session, or None when there is none. The cost does not grow with the length of the log."""
         ...
 
-    def sessions(self, app: str, user: str | None) -> list[SessionRow]:
-        """All sessions of a user, with None of all users of the app, the last updated first. `authors` is left empty."""
+    def sessions(self, app: str, user: str | None, *, limit: int | None = None, offset: int = 0) -> list[SessionRow]:
+        """The sessions of a user, with None of all users of the app, the last updated first. `authors` is left empty.
+
+        Args:
+            app, user: of whom.
+            limit: at most so many; None is no limit.
+            offset: without the first so many.
+        """
         ...
 
     def events(
@@ -160,6 +166,20 @@ class RenewsClaims(FencesWriters, Protocol):
 
         Raises:
             WriterReplacedError: another store has claimed the place.
+            StoreError: the store failed.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsManyStates(Protocol):
+    """What a SessionStore may have besides: the states of many users in one go, for lists of sessions."""
+
+    def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
+        """The app's state, and those of users that have any, by keys without their prefix.
+
+        Raises:
+            StoreUnavailableError: the store is away or locked.
             StoreError: the store failed.
         """
         ...

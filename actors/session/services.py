@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -18,6 +19,9 @@ from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.parts import SessionParts
 
+AT_ONCE = 1_000
+"""Sessions of a list that are put together before others have their turn."""
+
 
 class SessionServices:
     """Answers the requests of the session service."""
@@ -32,9 +36,12 @@ class SessionServices:
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
         """Create a session. Raises SessionExistsError, RequestError, StoreError."""
         await self._parts.refresh_shared_state(message.key)
-        self._admission.new(message.key, message.state, *await self._parts.shared.of(message.key))
+
+        def check(new: SessionLog) -> None:
+            self._admission.new(message.key, message.state, new.app_state, new.user_state)
+
         try:
-            return p.SessionReply(session=_info(await self._logs.create(message.key, message.state)))
+            return p.SessionReply(session=_info(await self._logs.create(message.key, message.state, check)))
         except SessionExistsError:
             if not message.again or await self._newest(message.key):
                 raise
@@ -63,13 +70,15 @@ class SessionServices:
     async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
         """List sessions. Raises StoreError."""
         infos = []
-        rows = await self._reader.sessions(message.app, message.user)
-        for key in {row.key.user: row.key for row in rows}.values():
-            await self._parts.refresh_shared_state(key)
-        for row in rows:
-            app_state, user_state = await self._parts.shared.of(row.key)
+        rows = await self._reader.sessions(message.app, message.user, message.limit, message.offset)
+        shared = await self._parts.shared.of_users(message.app, {row.key.user for row in rows})
+        for number, row in enumerate(rows, 1):
+            app_state, user_state = shared[row.key.user]
             state = scopes.merge(scopes.Scopes(row.state, user_state, app_state, {}))
             infos.append(p.SessionInfo(key=row.key, state=state, updated_s=row.updated_s))
+            if number % AT_ONCE == 0:
+                # Turns go on beside a list of all there is.
+                await asyncio.sleep(0)
         return p.SessionsReply(sessions=infos)
 
     async def delete_session(self, message: p.DeleteSessionRequest) -> p.Ack:

@@ -249,10 +249,10 @@ MUTANTS: Mapping[str, tuple[Mutant, int]] = {
     "polls_acknowledge_too_early": (polls_acknowledge_too_early, 583),
     "views_take_events_twice": (views_take_events_twice, 1699),
     "experts_are_asked_anew": (experts_are_asked_anew, 1070),
-    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2367),
+    "joined_turns_are_not_sought": (joined_turns_are_not_sought, 2851),
     "a_yes_counts_for_later_runs": (a_yes_counts_for_later_runs, 720),
-    "turns_begin_again_in_the_same_epoch": (turns_begin_again_in_the_same_epoch, 2953),
+    "turns_begin_again_in_the_same_epoch": (turns_begin_again_in_the_same_epoch, 553),
     "lost_openings_are_repeated_as_new_ones": (lost_openings_are_repeated_as_new_ones, 6),
-    "logs_are_read_while_a_message_is_stored": (logs_are_read_while_a_message_is_stored, 20),
+    "logs_are_read_while_a_message_is_stored": (logs_are_read_while_a_message_is_stored, 438),
 }
 """Each with a seed that finds it."""

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -30,7 +31,7 @@ from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.store import store_thread
 from runtime import Runtime
-from runtime.cluster.transport.hosts import RECOVER_S
+from runtime.cluster.transport.hosts import RECOVERY
 from runtime.driver.event_loop import Portal
 from runtime.driver.turns.client import TurnClient
 from runtime.engine.deployment import Deployment
@@ -217,13 +218,14 @@ class World:
         raw = encode(RecoverTurns())
         handle = Handle(self._wires, process, lambda: process, can_restart=True)
         asked: set[asyncio.Future[bytes]] = set()
-        while True:
+        for attempt in count(1):
+            pause_s = RECOVERY.after_attempts(attempt)
             asked.add(handle.remote(raw))
-            replies, asked = await asyncio.wait(asked, timeout=RECOVER_S, return_when=asyncio.FIRST_COMPLETED)
+            replies, asked = await asyncio.wait(asked, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
             if any(each.exception() is None and not isinstance(decode_message(each.result()), ErrorReply) for each in replies):
                 break
             if replies:
-                await asyncio.sleep(RECOVER_S)
+                await asyncio.sleep(pause_s)
         for each in asked:
             # A reference of Ray may be dropped before there is a reply; a future complains when its error is not retrieved.
             each.cancel()

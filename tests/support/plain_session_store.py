@@ -74,9 +74,10 @@ class PlainStore:
         last = {event.head.author: event.seq for event in log.visible}
         return self._row(key, log, tuple(sorted(last.items(), key=lambda entry: -entry[1])))
 
-    def sessions(self, app: str, user: str | None) -> list[SessionRow]:
+    def sessions(self, app: str, user: str | None, *, limit: int | None = None, offset: int = 0) -> list[SessionRow]:
         found = [(key, log) for key, log in self._tables.logs.items() if key.app == app and user in (None, key.user)]
-        return [self._row(key, log, ()) for key, log in sorted(found, key=lambda entry: -entry[1].updated_s)]
+        found.sort(key=lambda entry: -entry[1].updated_s)
+        return [self._row(key, log, ()) for key, log in found[offset:][:limit]]
 
     def events(
         self,

@@ -22,7 +22,7 @@ from actors.interfaces.records import (
     TurnRow,
     Write,
 )
-from actors.interfaces.stores import SessionStore
+from actors.interfaces.stores import ReadsManyStates, SessionStore
 from actors.messages.session import SessionKey
 from tests.support.plain_session_store import PlainStore
 from tests.support.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, fill_sessions, seqs, turn
@@ -341,6 +341,18 @@ class SessionStoreConformance:
         rows = store.sessions(APP, "ada")
         assert [(row.key, row.head_seq, row.authors, row.state) for row in rows] == [(S1, 2, (), {"k": [1]}), (S2, 2, (), {})]
 
+    def test_sessions_are_listed_by_pages(self, store: SessionStore) -> None:
+        keys = [SessionKey(APP, f"u{number % 3}", f"s{number}") for number in range(20)]
+        fill_sessions(store, *keys, SessionKey("bank", "u0", "s0"), length=1)
+        store.commit([turn(key, at_s=100 - number) for number, key in enumerate(keys)])
+        store.commit([PutState(key, {"k": number}) for number, key in enumerate(keys)])
+        for user in (None, "u1", "nobody"):
+            whole = store.sessions(APP, user)
+            assert [row.key for row in whole] == [key for key in keys if user in (None, key.user)]
+            for limit, offset in ((1, 0), (5, 0), (5, 5), (5, 18), (1, 20), (100, 0), (0, 3)):
+                assert store.sessions(APP, user, limit=limit, offset=offset) == whole[offset : offset + limit]
+            assert store.sessions(APP, user, offset=2) == whole[2:]
+
     def test_many_sessions_are_written_in_one_commit(self, store: SessionStore) -> None:
         keys = [SessionKey(APP, "ada", f"many-{number}") for number in range(100)]
         store.commit([CreateSession(key, 1.0) for key in keys])
@@ -376,6 +388,15 @@ def _outcome(store: SessionStore, batch: list[Write]) -> bool:
 
 class LastingStoreConformance(SessionStoreConformance):
     """For stores that keep everything when they are closed."""
+
+    def test_states_of_many_users_are_those_of_each(self, store: SessionStore) -> None:
+        assert isinstance(store, ReadsManyStates)
+        users = [f"u{number}" for number in range(1_200)]
+        store.commit([PutState(SessionKey(APP, user, ""), {"k": user}) for user in users[::2]])
+        store.commit([PutState(SessionKey(APP, "", ""), {"a": 1}), PutState(SessionKey("bank", "u0", ""), {"k": "bank"})])
+        assert store.states(APP, users) == ({"a": 1}, {user: {"k": user} for user in users[::2]})
+        assert store.states(APP, []) == ({"a": 1}, {})
+        assert store.states("none", ["u0"]) == ({}, {})
 
     def test_everything_is_there_after_closing_and_opening(self, store: SessionStore) -> None:
         fill_sessions(store, S1, length=4)

@@ -42,10 +42,17 @@ class GetSessionRequest(Message, frozen=True, kw_only=True):
 
 
 class ListSessionsRequest(Message, frozen=True, kw_only=True):
-    """List the sessions of a user, or of all users with None."""
+    """List the sessions of a user, or of all users with None, the one written last first.
+
+    Attributes:
+        limit: at most so many; None is no limit.
+        offset: without the first so many.
+    """
 
     app: str
     user: str | None = None
+    limit: int | None = None
+    offset: int = 0
 
 
 class DeleteSessionRequest(Message, frozen=True, kw_only=True):

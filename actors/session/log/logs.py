@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
-from actors.interfaces.records import CreateSession, PutState, SessionRow, Write
+from actors.interfaces.records import CreateSession, PutState, SessionRow, TurnRow, Write
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.limits import DEFAULT_LIMITS
@@ -16,7 +16,7 @@ from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
-from actors.session.log.shared_state import SharedStates
+from actors.session.log.shared_state import SharedState, SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
 
@@ -55,6 +55,7 @@ class SessionLogs:
         self._logs: dict[SessionKey, SessionLog] = {}
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
         self._locks: KeyedLocks[SessionKey] = KeyedLocks()
+        self._creating: dict[SessionKey, asyncio.Future[None]] = {}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -75,19 +76,20 @@ class SessionLogs:
         """The log, if it is in memory."""
         return self._logs.get(key)
 
-    async def load(self, key: SessionKey, *, auto_create: bool = False) -> SessionLog:
+    async def load(self, key: SessionKey, *, is_early: bool = False) -> SessionLog:
         """The log of a session, in memory and as the store has it.
 
+        Args:
+            is_early: for the turn that creates the session, while that is being stored.
+
         Raises:
-            SessionNotFoundError: there is no such session, and it is not to be created.
-            StoreError: the store cannot be read, or written.
+            SessionNotFoundError: there is no such session.
+            StoreError: the store cannot be read.
         """
-        log = await self.find(key)
-        if log is not None:
-            return log
-        if not auto_create:
+        log = await self._find(key, is_early=is_early)
+        if log is None:
             raise SessionNotFoundError(key.app, key.user, key.session)
-        return await self._create(key, {}, exist_ok=True)
+        return log
 
     async def load_to_write(self, key: SessionKey) -> SessionLog:
         """The log of a session as `load` finds it, once no deletion of its user is under way. Raises what `load` raises."""
@@ -99,60 +101,56 @@ class SessionLogs:
 
     async def find(self, key: SessionKey) -> SessionLog | None:
         """The same; None when there is no such session. Raises StoreError."""
-        log = self._logs.get(key)
-        if log is not None and not log.is_stale:
-            self.use(log)
-            return log
-        async with self._locks.locked(key):
-            log = self._logs.get(key)
-            if log is None or log.is_stale:
-                row = await self._reader.session(key)
-                if row is None:
-                    return None
-                log = await self._load(row, log)
-            return log
+        return await self._find(key)
 
-    async def create(self, key: SessionKey, state: JsonMapping) -> SessionLog:
-        """Create a session. Raises SessionExistsError, StoreError."""
-        return await self._create(key, state, exist_ok=False)
+    async def find_or_new(self, key: SessionKey) -> SessionLog:
+        """The log of a session; when there is none, that of a new one, which its first write creates.
 
-    async def _create(self, key: SessionKey, state: JsonMapping, *, exist_ok: bool) -> SessionLog:
-        async with self._locks.locked(key):
+        Until then nothing else knows of the new log, so nothing may be awaited before that write. Raises StoreError.
+        """
+        log = await self._find(key, is_new=True)
+        assert log is not None
+        return log
+
+    async def _find(self, key: SessionKey, *, is_early: bool = False, is_new: bool = False) -> SessionLog | None:
+        while True:
             log = self._logs.get(key)
-            if log is None and (row := await self._reader.session(key)) is not None:
-                log = await self._load(row, None)
-            if log is not None:
-                if exist_ok:
-                    return log
-                raise SessionExistsError(key.app, key.user, key.session)
-            created_s = now_s()
-            row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
-            log = SessionLog(row, *await self._shared.of(key))
-            if not self._user_holds.has(key):
-                await self._write_new(log, state, exist_ok=exist_ok)
+            creating = self._creating.get(key)
+            if log is not None and not log.is_stale and (creating is None or is_early):
+                self.use(log)
                 return log
-        # All data of the user is being deleted, and this would be new.
-        await self._user_holds.passed(key)
-        return await self._create(key, state, exist_ok=exist_ok)
+            if creating is not None:
+                # Not there before it is on disk.
+                await asyncio.wait([creating])
+                continue
+            async with self._locks.locked(key):
+                if key not in self._creating:
+                    log = self._logs.get(key)
+                    return log if log is not None and not log.is_stale else await self._read(key, log, is_new)
 
-    async def _write_new(self, log: SessionLog, state: JsonMapping, *, exist_ok: bool) -> None:
-        key = log.key
-        delta = log.fold(scopes.split(state))
-        self._access.commits.clear_failure(key)
-        try:
-            await self.write(log, [CreateSession(key, log.updated_s), *delta])
-        except SessionExistsError as error:
-            if exist_ok:
-                # It was not there a moment ago, so another deployment has created it, and serves it.
-                raise StoreConflictError(key.session, "it was created at the same time") from error
-            raise
-        self._keep(log)
+    async def _read(self, key: SessionKey, stale: SessionLog | None, is_new: bool) -> SessionLog | None:
+        again = stale is not None or (is_new and self._shared.has_other_writers)
+        shared = None if again else self._shared.in_memory(key)
+        found = await self._reader.session(key, shared=shared is None)
+        if shared is None:
+            assert found.shared is not None
+            shared = self._shared.as_read(key, found.shared, again=again)
+        if found.row is not None:
+            return await self._loaded(found.row, found.running, stale, shared)
+        if not is_new:
+            return None
+        created_s = now_s()
+        row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
+        log = SessionLog(row, *shared)
+        log.creation = CreateSession(key, created_s)
+        return log
 
-    async def _load(self, row: SessionRow, stale: SessionLog | None) -> SessionLog:
-        shared = await self._shared.of(row.key, again=stale is not None)
+    async def _loaded(
+        self, row: SessionRow, running: TurnRow | None, stale: SessionLog | None, shared: tuple[SharedState, SharedState]
+    ) -> SessionLog:
         if stale is None:
             log = SessionLog(row, *shared)
-            log.turn = await self._reader.open_turn(row.key)
+            log.turn = await self._reader.open_turn(row.key, running)
             log.queue.is_taken = log.turn is not None
             self._keep(log)
         else:
@@ -163,8 +161,55 @@ class SessionLogs:
         self._access.commits.clear_failure(row.key)
         return log
 
+    async def create(self, key: SessionKey, state: JsonMapping, check: Callable[[SessionLog], None]) -> SessionLog:
+        """Create a session, unless `check` of the new log raises. Raises SessionExistsError, StoreError."""
+        while True:
+            log = await self.find_or_new(key)
+            if log.creation is None:
+                raise SessionExistsError(key.app, key.user, key.session)
+            if not self._user_holds.has(key):
+                check(log)
+                await self._write_first(log, log.creation, log.fold(scopes.split(state)))
+                return log
+            # All data of the user is being deleted, and this would be new.
+            await self._user_holds.passed(key)
+
     async def write(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
-        """Write changes of a log, all or none; `then` is called once they are on disk. Raises StoreError."""
+        """Write changes of a log, all or none, with the session itself if that is new.
+
+        Args:
+            then: called once they are on disk.
+
+        Raises:
+            StoreError: nothing is stored.
+        """
+        try:
+            if log.creation is not None:
+                await self._write_first(log, log.creation, writes, then)
+            else:
+                await self._write(log, writes, then)
+        except SessionExistsError as error:
+            # It was not there a moment ago, so another deployment has created it, and serves it.
+            raise StoreConflictError(log.key.session, "it was created at the same time") from error
+
+    async def _write_first(
+        self, log: SessionLog, creation: CreateSession, writes: Sequence[Write], then: Callable[[], None] = lambda: None
+    ) -> None:
+        log.creation = None
+        self._access.commits.clear_failure(log.key)
+        over = self._creating[log.key] = asyncio.get_running_loop().create_future()
+        self._keep(log)
+        try:
+            await self._write(log, [creation, *writes], then)
+        except Exception:
+            # Whether there is such a session, and which, only the store can tell.
+            self.evict(log.key)
+            raise
+        finally:
+            del self._creating[log.key]
+            over.set_result(None)
+
+    async def _write(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None]) -> None:
         log.unwritten += 1
         try:
             await self._access.commits.submit(log.key, writes, then)

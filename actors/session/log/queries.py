@@ -25,7 +25,7 @@ class LogQueries:
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log; from its start when it was rewound. Raises SessionNotFoundError, StoreError."""
-        log = await self._logs.load(message.key)
+        log = await self._logs.load(message.key, is_early=bool(message.before_seq))
         if not message.before_seq:
             await self._logs.opened(log)
         if message.state_only:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from actors.errors import StoreError, UnknownFunctionCallError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
@@ -12,6 +13,7 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OpenTurn
+from actors.session.log.shared_state import StoredStates
 from actors.session.store.access import StoreAccess
 
 PAGE = 1_000
@@ -24,6 +26,20 @@ FIRST_READ = 16
 """Events that are read first: their size tells how many more a reply has room for."""
 
 
+class StoredSession(NamedTuple):
+    """What the store has of a session, and of the states that it shares.
+
+    Attributes:
+        row: its record; None when there is no such session.
+        running: the turn that has not ended.
+        shared: the states of its app and user, if they were asked for.
+    """
+
+    row: SessionRow | None
+    running: TurnRow | None
+    shared: StoredStates | None
+
+
 class LogReader:
     """Reads the store. What looks a record up waits until all earlier writes are on disk.
 
@@ -34,14 +50,26 @@ class LogReader:
         self._access = access
         self._store = access.store
 
-    async def session(self, key: SessionKey) -> SessionRow | None:
-        """The record of a session, or None."""
-        return await self._access.read(self._store.session, key)
+    async def session(self, key: SessionKey, *, shared: bool) -> StoredSession:
+        """A session, read at once.
 
-    async def sessions(self, app: str, user: str | None) -> list[SessionRow]:
-        """The records of all sessions of a user, or of all users, the one written last first."""
+        Args:
+            shared: with the states that it shares, also if there is no such session.
+        """
+        return await self._access.read(self._session, key, shared)
+
+    def _session(self, key: SessionKey, shared: bool) -> StoredSession:
+        """In the store's thread: one hop, whatever has to be read."""
+        row = self._store.session(key)
+        running = self._store.running_turn(key) if row is not None and row.head_seq else None
+        return StoredSession(row, running, self._store.state(key.app, key.user) if shared else None)
+
+    async def sessions(self, app: str, user: str | None, limit: int | None = None, offset: int = 0) -> list[SessionRow]:
+        """The records of sessions of a user, or of all users, the one written last first."""
         await self._access.commits.flush()
-        return await self._access.read(self._store.sessions, app, user)
+        if limit is None and not offset:
+            return await self._access.read(self._store.sessions, app, user)
+        return await self._access.read(lambda: self._store.sessions(app, user, limit=limit, offset=offset))
 
     async def events(
         self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
@@ -120,9 +148,12 @@ class LogReader:
         )
         return [StoredEvent(seq, raw) for seq, raw in rows]
 
-    async def open_turn(self, key: SessionKey) -> OpenTurn | None:
-        """The turn that is open in the store: one that ran when the Session actor or the whole deployment was lost."""
-        row = await self._access.read(self._store.running_turn, key)
+    async def open_turn(self, key: SessionKey, row: TurnRow | None) -> OpenTurn | None:
+        """The turn that is open in the store: one that ran when the Session actor or the whole deployment was lost.
+
+        Args:
+            row: its record; None when there is none.
+        """
         if row is None or self._access.pending_ends.has(key, row.invocation_id):
             return None
         turn = OpenTurn.of(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from actors.interfaces.records import AddEvent, EventHead, EventRow, PutState, PutTurn, SessionRow, TurnRow, Write
+from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, SessionRow, TurnRow, Write
 from actors.messages.codec import encode
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
@@ -39,6 +39,7 @@ class SessionLog:
         state_seq: the position of the event that changed the state last.
         generation: names the log; a rewind changes it.
         app_state, user_state: one object each for all sessions that share it.
+        creation: what creates the session in the store, if that is new; its first write takes it along.
         unwritten: writes that are on their way to the disk.
         used_s: when it was used last, on the clock of `SessionLogs`.
     """
@@ -47,6 +48,7 @@ class SessionLog:
         self.key: SessionKey = row.key
         self.turn: OpenTurn | None = None
         self.queue = TurnQueue()
+        self.creation: CreateSession | None = None
         self.unwritten = 0
         self.used_s = 0.0
         self._tail: deque[StoredEvent] = deque()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 from actors.errors import StoreError
+from actors.interfaces.stores import ReadsManyStates
 from actors.messages.json_types import JsonMapping
 from actors.messages.session import SessionKey
 from actors.session.store.access import StoreAccess
+
+StoredStates = tuple[JsonMapping, JsonMapping]
+"""The state of an app and of a user, as the store has them."""
 
 
 class SharedState(dict[str, Any]):
@@ -47,12 +52,40 @@ class SharedStates:
         Args:
             again: read them from the store, also if they are in memory.
         """
-        scopes = _scopes(key)
-        of_app, of_user = (self._states.get(scope) for scope in scopes)
-        if again or of_app is None or of_user is None or of_app.is_stale or of_user.is_stale:
-            found = await self._access.read(self._access.store.state, key.app, key.user)
-            of_app, of_user = (self._refreshed(scope, stored, again) for scope, stored in zip(scopes, found, strict=True))
+        known = None if again else self.in_memory(key)
+        if known is not None:
+            return known
+        return self.as_read(key, await self._access.read(self._access.store.state, key.app, key.user), again=again)
+
+    def in_memory(self, key: SessionKey) -> tuple[SharedState, SharedState] | None:
+        """The same without reading the store; None unless both are in memory and as the store has them."""
+        of_app, of_user = (self._states.get(scope) for scope in _scopes(key))
+        if of_app is None or of_user is None or of_app.is_stale or of_user.is_stale:
+            return None
         return of_app, of_user
+
+    def as_read(self, key: SessionKey, found: StoredStates, *, again: bool = False) -> tuple[SharedState, SharedState]:
+        """The same, of what was just read from the store: see `of`. Nothing may be awaited between the read and this."""
+        of_app, of_user = zip(_scopes(key), found, strict=True)
+        return self._refreshed(*of_app, again), self._refreshed(*of_user, again)
+
+    async def of_users(self, app: str, users: Iterable[str]) -> dict[str, tuple[SharedState, SharedState]]:
+        """The states of an app and of many of its users, by user, with one read of the store. See `of`."""
+        known = {user: None if self.has_other_writers else self.in_memory(SessionKey(app, user, "")) for user in users}
+        unknown = [user for user, states in known.items() if states is None]
+        if unknown:
+            found = await self._access.read(self._read_many, app, unknown)
+            for user, stored in zip(unknown, found, strict=True):
+                known[user] = self.as_read(SessionKey(app, user, ""), stored, again=self.has_other_writers)
+        return {user: states for user, states in known.items() if states is not None}
+
+    def _read_many(self, app: str, users: Sequence[str]) -> list[StoredStates]:
+        """In the store's thread: the states of users, in their order."""
+        store = self._access.store
+        if not isinstance(store, ReadsManyStates):
+            return [store.state(app, user) for user in users]
+        of_app, by_user = store.states(app, users)
+        return [(of_app, by_user.get(user, {})) for user in users]
 
     def mark_stale(self, scope: SessionKey) -> None:
         """Have the state under a key read again before it is used."""

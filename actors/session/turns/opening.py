@@ -12,7 +12,13 @@ from typing import NamedTuple
 import msgspec
 
 from actors.actor import reply_early
-from actors.errors import RequestError, SessionBusyError, SessionNotFoundError, StoreUnavailableError
+from actors.errors import (
+    RequestError,
+    SessionBusyError,
+    SessionNotFoundError,
+    StoreUnavailableError,
+    UnknownFunctionCallError,
+)
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -81,12 +87,17 @@ class TurnOpener:
                 self._tell_if_dropped(request)
 
     async def _log_of(self, message: p.OpenTurn) -> SessionLog:
-        """The log of the session, which is created if that is wanted."""
-        if message.auto_create and await self._logs.find(message.key) is None:
-            await self._parts.refresh_shared_state(message.key)
-            # Check first, so that a refused message leaves no empty session behind.
-            self._admission.first(message, *await self._parts.shared.of(message.key))
-        return await self._logs.load(message.key, auto_create=message.auto_create)
+        """The log of the session; if that is wanted, also of one that the message creates."""
+        if not message.auto_create:
+            return await self._logs.load(message.key)
+        log = await self._logs.find_or_new(message.key)
+        if log.creation is not None:
+            if self._parts.shared.has_other_writers:
+                self._admission.forget_shared(message.key)
+            self._admission.first(message, log.app_state, log.user_state)
+            if message.answers:
+                raise UnknownFunctionCallError(message.answers[0], message.key.session)
+        return log
 
     async def _opened(self, request: _Request) -> p.OpenTurnReply:
         """Do what `decide` says, and ask it again after each wait."""
@@ -129,7 +140,7 @@ class TurnOpener:
             while True:
                 request.log = await self._log_of(message)
                 decided = await self._decision(request)
-                if self._logs.in_memory(message.key) is not request.log:
+                if request.log.creation is None and self._logs.in_memory(message.key) is not request.log:
                     # It was evicted or deleted while the store was asked, which may take long.
                     continue
                 if self._parts.user_holds.has(message.key):
@@ -192,10 +203,11 @@ class TurnOpener:
 
     async def _begin(self, request: _Request) -> p.TurnBegun:
         message, log = request.message, request.log
-        if await self._logs.load(message.key) is not log:
-            # Deleted and created again while the request waited.
-            raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
-        await self._parts.refresh_shared_state(message.key)
+        if log.creation is None:
+            if await self._logs.load(message.key) is not log:
+                # Deleted and created again while the request waited.
+                raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
+            await self._parts.refresh_shared_state(message.key)
         if message.answers:
             return await self._continue_paused(request)
         seq = log.head_seq + 1

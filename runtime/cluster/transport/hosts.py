@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any, cast
 
 import ray
@@ -19,6 +20,7 @@ from actors.messages.model import LlmRequest
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
+from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.collector import look_less_often
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs, to_runner
@@ -34,8 +36,8 @@ from runtime.logs.options import LogOptions
 THREADS = 64
 """Blocking calls that may run in a Runner at the same time: hooks of plugins, artifact stores, Ray's own."""
 
-RECOVER_S = 1.0
-"""Time between two attempts of a restarted Runner to recover its turns."""
+RECOVERY = Backoff(0.1, 1.0)
+"""Times between two attempts of a restarted Runner to recover its turns."""
 
 
 class RayActorHost:
@@ -173,15 +175,17 @@ class RunnerHost(PlanHost):
         # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
         raw = encode(RecoverTurns())
         asked: list[ray.ObjectRef[bytes]] = []
+        attempts = count(1)
         while True:
             asked.append(actor.receive.remote(raw))
             # To any of them: each may take longer than this.
-            replies, asked = ray.wait(asked, timeout=RECOVER_S)
+            pause_s = RECOVERY.after_attempts(next(attempts))
+            replies, asked = ray.wait(asked, timeout=pause_s)
             if replies and _is_answered(replies[0]):
                 break
             if replies:
                 # It was lost, or the store is away, or a Session actor. A turn that no driver follows would wait for ever.
-                time.sleep(RECOVER_S)
+                time.sleep(pause_s)
         actor.start_spares.remote()
         self.plans.copy_from_peers()
 

@@ -21,6 +21,12 @@ logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0
 """How long a process that lives may be out of reach, where a link has no patience with restarts. Servers keep replies so long."""
 
+ASK_AGAIN_S = 0.03
+"""When a process whose connection was lost is asked once more where it listens."""
+
+ASK_LESS_OFTEN = 1.5
+"""By how much each further pause is longer: a process that is stopped for a minute is asked 17 times."""
+
 QUIET_S = 30.0
 """When a process answers neither over its connection nor over Ray for this long, the log says so."""
 
@@ -183,11 +189,31 @@ class Peer:
         asked_s = loop.time()
         quiet = loop.call_later(QUIET_S, self._tell_quiet, channel)
         try:
-            return await self._answer()
+            return await self._first_answer()
         finally:
             quiet.cancel()
             if loop.time() - asked_s > BUSY_S:
                 self._outage = None
+
+    async def _first_answer(self) -> Endpoint | None:
+        """Ask again and again, until one of the questions has an answer.
+
+        Ray learns later than this process that another one is gone. It puts a question that comes in between aside, and looks at
+        that once a second; one that comes when it starts the process again is answered as soon as that runs.
+        """
+        asked: set[asyncio.Task[Endpoint | None]] = set()
+        pause_s = ASK_AGAIN_S
+        try:
+            while True:
+                asked.add(asyncio.create_task(self._answer()))
+                answered, asked = await asyncio.wait(asked, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+                if answered:
+                    failed = [each for each in answered if each.exception() is not None]
+                    return next(iter(answered.difference(failed) or failed)).result()
+                pause_s *= ASK_LESS_OFTEN
+        finally:
+            for each in asked:
+                each.cancel()
 
     def _tell_quiet(self, channel: Channel) -> None:
         logger.warning(

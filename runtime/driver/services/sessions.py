@@ -72,9 +72,12 @@ class _Sessions:
             request = msgspec.structs.replace(first, after_seq=page.events[-1].seq)
         return None
 
-    async def _list(self, user_id: str | None) -> list[Session]:
+    async def _list(self, user_id: str | None, limit: int | None, offset: int) -> list[Session]:
         user = checked_known_id("user id", user_id) if user_id is not None else None
-        request = p.ListSessionsRequest(app=self._client.app_name, user=user)
+        limit = checked_number("limit", limit) if limit is not None else None
+        request = p.ListSessionsRequest(
+            app=self._client.app_name, user=user, limit=limit, offset=checked_number("offset", offset)
+        )
         return [_session(info) for info in (await self._client.session.list_sessions(request)).sessions]
 
     async def _delete(self, key: SessionKey) -> None:
@@ -196,9 +199,19 @@ class SessionsService(_Sessions):
         key = self._key(user_id, session_id)
         return self._client.run(self._events(key, after_seq, before_seq, limit, newest_first))
 
-    def list(self, user_id: str | None = None) -> list[Session]:
-        """List the sessions of a user, or of all users, without events; the one written last comes first."""
-        return self._client.run(self._list(user_id))
+    def list(self, user_id: str | None = None, *, limit: int | None = None, offset: int = 0) -> list[Session]:
+        """List the sessions of a user, or of all users, without events; the one written last comes first.
+
+        Args:
+            user_id: only sessions of this user.
+            limit: at most so many. By default all: of an app that has a hundred thousand, pages are soon there.
+            offset: without the first so many. Sessions that are written between two pages move to the front.
+
+        Raises:
+            InvalidIdError, RequestError: an argument is wrong.
+            StoreError: the store cannot be read.
+        """
+        return self._client.run(self._list(user_id, limit, offset))
 
     def delete(self, user_id: str, session_id: str) -> None:
         """Delete a session with its artifacts; a missing one is no error.
@@ -257,9 +270,9 @@ class AsyncSessionsService(_Sessions):
         key = self._key(user_id, session_id)
         return await self._client.run_async(self._events(key, after_seq, before_seq, limit, newest_first))
 
-    async def list(self, user_id: str | None = None) -> list[Session]:
+    async def list(self, user_id: str | None = None, *, limit: int | None = None, offset: int = 0) -> list[Session]:
         """List the sessions of a user, or of all users."""
-        return await self._client.run_async(self._list(user_id))
+        return await self._client.run_async(self._list(user_id, limit, offset))
 
     async def delete(self, user_id: str, session_id: str) -> None:
         """Delete a session with its artifacts."""

@@ -132,12 +132,19 @@ AUTHORS = _authors()
 
 
 @cache
-def session_list(*, of_user: bool) -> Select[*tuple[Any, ...]]:
-    """The sessions of an app, or of one of its users, last updated first: app; `user` if `of_user`."""
-    query = _session_columns.where(sessions.c.app == bindparam("app"))
+def session_list(*, of_user: bool, paged: bool = False) -> Select[*tuple[Any, ...]]:
+    """The sessions of an app, or of one of its users, last updated first: app; `user` if `of_user`; limit, offset if `paged`."""
+    wanted: Select[Any] = _session_columns if not paged else select(sessions.c.sid)
+    wanted = wanted.where(sessions.c.app == bindparam("app"))
     if of_user:
-        query = query.where(sessions.c.user == bindparam("user"))
-    return query.order_by(sessions.c.updated_s.desc(), sessions.c.sid.desc())
+        wanted = wanted.where(sessions.c.user == bindparam("user"))
+    last_first = (sessions.c.updated_s.desc(), sessions.c.sid.desc())
+    wanted = wanted.order_by(*last_first)
+    if not paged:
+        return wanted
+    # Neither database leaves the newest event of a session alone when it sorts: those of the page are looked for afterwards.
+    page = wanted.limit(bindparam("limit")).offset(bindparam("offset")).subquery()
+    return _session_columns.join(page, page.c.sid == sessions.c.sid).order_by(*last_first)
 
 
 @cache
@@ -149,6 +156,17 @@ def state_list(*, of_user: bool) -> Select[int, str, bytes]:
         .where(sessions.c.app == bindparam("app"))
     )
     return query.where(sessions.c.user == bindparam("user")) if of_user else query
+
+
+STATES_OF_SESSIONS = select(session_state.c.sid, session_state.c.key, session_state.c.value).where(
+    session_state.c.sid.in_(bindparam("sids", expanding=True))
+)
+"""The own state of some sessions: sids."""
+
+STATES_OF_USERS = select(shared_state.c.user, shared_state.c.key, shared_state.c.value).where(
+    shared_state.c.app == bindparam("app"), shared_state.c.user.in_(bindparam("users", expanding=True))
+)
+"""The states of some users, and the app's in rows with user "" if that is one of them: app, users."""
 
 
 @cache

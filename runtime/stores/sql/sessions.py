@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +18,9 @@ from runtime.stores.sql.batch import MAX_SIDS, Batch, Sids
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
 from runtime.stores.sql.writers import FencedSqlStore
+
+MAX_VALUES = 500
+"""Values in one list of a statement."""
 
 
 class SqlSessionStore(FencedSqlStore):
@@ -83,13 +86,24 @@ class SqlSessionStore(FencedSqlStore):
         authors = tuple((author, seq) for author, seq in self._rows(queries.AUTHORS, sid=sid))
         return _session_row(found[0], authors, _values(self._rows(queries.STATE, sid=sid)))
 
-    def sessions(self, app: str, user: str | None) -> list[SessionRow]:
-        """All sessions of a user, or with None of all users of the app, last updated first; `authors` is left empty."""
-        owner = {"app": app} if user is None else {"app": app, "user": user}
+    def sessions(self, app: str, user: str | None, *, limit: int | None = None, offset: int = 0) -> list[SessionRow]:
+        """Sessions of a user, or with None of all users of the app, last updated first; `authors` is left empty.
+
+        A page costs a look at the times of all of them, and a read of its own.
+        """
+        of_user = user is not None
+        owner: dict[str, object] = {"app": app, "user": user} if of_user else {"app": app}
+        if limit is None:
+            rows = self._rows(queries.session_list(of_user=of_user), **owner)[offset:]
+            found = self._rows(queries.state_list(of_user=of_user), **owner)
+        else:
+            rows = self._rows(queries.session_list(of_user=of_user, paged=True), **owner, limit=limit, offset=offset)
+            found = [
+                row for part in _parts([row.sid for row in rows]) for row in self._rows(queries.STATES_OF_SESSIONS, sids=part)
+            ]
         states: dict[int, JsonObject] = {}
-        for sid, name, value in self._rows(queries.state_list(of_user=user is not None), **owner):
+        for sid, name, value in found:
             states.setdefault(sid, {})[name] = msgspec.msgpack.decode(value)
-        rows = self._rows(queries.session_list(of_user=user is not None), **owner)
         return [_session_row(row, (), states.get(row.sid, {})) for row in rows]
 
     def events(
@@ -130,6 +144,14 @@ class SqlSessionStore(FencedSqlStore):
         rows = self._rows(queries.SHARED_STATE, app=app, user=user)
         app_state = _values([row[1:] for row in rows if not row.user])
         return app_state, _values([row[1:] for row in rows if row.user])
+
+    def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
+        """The app's state, and those of users that have any, values by key without prefix."""
+        found: dict[str, JsonObject] = {}
+        for part in _parts(["", *users]):
+            for user, name, value in self._rows(queries.STATES_OF_USERS, app=app, users=part):
+                found.setdefault(user, {})[name] = msgspec.msgpack.decode(value)
+        return found.pop("", {}), found
 
     def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn, or None. A turn whose first event was rewound is not found."""
@@ -209,6 +231,11 @@ class SqlSessionStore(FencedSqlStore):
             sid = found[0].sid
             self._sids[key] = sid
         return sid
+
+
+def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Values by so many as one statement may have."""
+    return (values[first : first + MAX_VALUES] for first in range(0, len(values), MAX_VALUES))
 
 
 def _values(rows: Sequence[Sequence[Any]]) -> JsonObject:

@@ -111,9 +111,10 @@ async def create_session(call: Call) -> Response:
 async def list_sessions(call: Call) -> SessionList:
     """List the sessions of a user; with credentials for any user, and without a user, those of all users."""
     page = call.query(PageQuery)
-    found = sorted(await call.runtime.aio.sessions.list(call.any_user_id), key=lambda each: -each.last_update_time)
+    # One more than asked for tells whether there is a next page.
+    found = await call.runtime.aio.sessions.list(call.any_user_id, limit=page.limit + 1, offset=page.offset)
     end = page.offset + page.limit
-    return SessionList(sessions=found[page.offset : end], next=end if end < len(found) else None)
+    return SessionList(sessions=found[: page.limit], next=end if len(found) > page.limit else None)
 
 
 async def get_session(call: Call) -> SessionView:

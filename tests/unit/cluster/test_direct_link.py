@@ -67,7 +67,8 @@ class RayHandle:
 
     Attributes:
         says: an endpoint, None where messages come over Ray, or an error.
-        asked: how often it was asked.
+        asked: how often it was asked, questions that are repeated before there is an answer not counted.
+        repeated: how often such a question was asked again.
         asked_often: set when that was OFTEN.
         answers: cleared while the process answers nothing, as one that is stopped.
         is_answered: the last question has its answer.
@@ -77,6 +78,8 @@ class RayHandle:
     def __init__(self, says: Endpoint | Exception | None) -> None:
         self.says = says
         self.asked = 0
+        self.repeated = 0
+        self._open = 0
         self.asked_often = asyncio.Event()
         self.answers = asyncio.Event()
         self.answers.set()
@@ -86,11 +89,18 @@ class RayHandle:
         self.receive = Method(self._receive)
 
     async def _endpoint(self) -> Endpoint | None:
-        self.asked += 1
+        if self._open:
+            self.repeated += 1
+        else:
+            self.asked += 1
         if self.asked == OFTEN:
             self.asked_often.set()
         self.is_answered = False
-        await self.answers.wait()
+        self._open += 1
+        try:
+            await self.answers.wait()
+        finally:
+            self._open -= 1
         self.is_answered = True
         if isinstance(self.says, Exception):
             raise self.says
@@ -352,6 +362,32 @@ async def test_a_message_that_may_go_only_once_fails_when_its_process_is_replace
         await to_it.send(b"pay", once=True)
     assert new.got == []
     assert await to_it.send(b"next", once=True) == b"next"
+
+
+async def test_a_question_that_ray_puts_aside_is_asked_again_until_one_is_answered(network: Network, clock: Clock) -> None:
+    old, new = network.process(), network.process()
+    handle = RayHandle(await old.server.start())
+    to_it = network.link(handle, patience_s=10.0)
+    await to_it.send(b"hi")
+    restarted = await new.server.start()
+    # The first questions come before Ray knows that the process is gone, and are answered too late.
+    put_aside = 3
+    questions = 0
+
+    async def endpoint() -> Endpoint:
+        nonlocal questions
+        questions += 1
+        if questions <= put_aside:
+            await asyncio.Event().wait()
+        return restarted
+
+    handle.endpoint = Method(endpoint)
+    await old.server.close()
+    sending = asyncio.create_task(to_it.send(b"later"))
+    began_s = asyncio.get_running_loop().time()
+    await clock.run_until(sending.done)
+    assert (await sending, questions) == (b"later", put_aside + 1)
+    assert asyncio.get_running_loop().time() - began_s >= 0.03 + 0.045 + 0.0675
 
 
 async def test_who_is_being_restarted_is_waited_for(network: Network) -> None:

@@ -13,7 +13,7 @@ from ray.exceptions import ActorUnavailableError
 from actors.errors import StoreUnavailableError
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Ack, ErrorReply
-from runtime.cluster.transport.hosts import RECOVER_S, RunnerHost
+from runtime.cluster.transport.hosts import RunnerHost
 
 
 class Calls:
@@ -77,4 +77,19 @@ def test_it_asks_again_when_a_message_is_lost_or_its_turns_could_not_be_read(
     monkeypatch.setattr(time, "sleep", waited.append)
     host._recover(actor)  # type: ignore[arg-type]
     assert (actor.receive.count, actor.start_spares.count, copied) == (3, 1, [True])
-    assert waited == [RECOVER_S] * 2
+    assert waited == [0.1, 0.2]
+
+
+def test_it_asks_soon_at_first_and_once_a_second_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, host: RunnerHost, actor: SimpleNamespace
+) -> None:
+    timeouts: list[float] = []
+
+    def wait(refs: list[int], *, timeout: float) -> tuple[list[int], list[int]]:
+        timeouts.append(timeout)
+        return (refs, []) if len(refs) == 7 else ([], refs)
+
+    monkeypatch.setattr(ray, "wait", wait)
+    monkeypatch.setattr(ray, "get", lambda ref: encode(Ack()))
+    host._recover(actor)  # type: ignore[arg-type]
+    assert timeouts == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]

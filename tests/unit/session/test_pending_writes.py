@@ -201,11 +201,15 @@ async def test_a_new_session_costs_the_same_however_many_others_are_being_create
         access = StoreAccess(SqlSessionStore("sqlite://"), 30.0)
         access.commits = commits = NoticedCommits(disk)
         logs = SessionLogs(access, LogReader(access), SharedStates(access))
-        creating = [asyncio.create_task(logs.create(SessionKey("app", f"{number}", "s"), {})) for number in range(others)]
+
+        def check(_: object) -> None:
+            """Nothing is refused."""
+
+        creating = [asyncio.create_task(logs.create(SessionKey("app", f"{number}", "s"), {}, check)) for number in range(others)]
         for _ in creating:
             await commits.submitted.acquire()
         with counted_lines(counts):
-            creating.append(asyncio.create_task(logs.create(SessionKey("app", "the last", "s"), {})))
+            creating.append(asyncio.create_task(logs.create(SessionKey("app", "the last", "s"), {}, check)))
             await commits.submitted.acquire()
         while not all(each.done() for each in creating):
             await disk.end(well=True)

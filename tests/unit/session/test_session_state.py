@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from actors.errors import InvocationNotFoundError, TooLargeError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey
+from actors.session.store.worker import Job, Worker
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, state_of
 
 BOB = SessionKey("app", "bob", "s1")
@@ -48,6 +50,36 @@ async def test_sessions_are_listed_with_their_state_the_one_written_last_first(s
     found = (await session.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))).sessions
     assert [(info.key, info.state) for info in found] == [(OTHER, {"b": 3, "user:u": 2}), (KEY, {"a": 1, "user:u": 2})]
     assert len((await session.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions) == 3
+
+
+async def test_the_sessions_of_many_users_are_listed_with_two_reads(
+    session: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [SessionKey("app", f"u{number}", "s") for number in range(30)]
+    for number, key in enumerate(keys):
+        await session.turn("e-1", "x", key=key, state={"a": number, "user:u": number, "app:x": number})
+    again = await session.restarted()
+    # One of them is in memory, with a state that is there only.
+    await again.open("e-2", key=keys[3], state_delta={"user:u": "new"})
+    hops: list[object] = []
+    begin = Worker.begin
+
+    def counted(self: Worker, function: Callable[..., Any], *args: Any) -> Job:
+        hops.append(function)
+        return begin(self, function, *args)
+
+    monkeypatch.setattr(Worker, "begin", counted)
+    listed = (await again.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions
+    assert len(hops) == 2
+    expected: dict[str, dict[str, Any]] = {
+        key.user: {"a": number, "user:u": number, "app:x": 29} for number, key in enumerate(keys)
+    }
+    expected["u3"]["user:u"] = "new"
+    assert {info.key.user: info.state for info in listed} == expected
+    page = (await again.ref.list_sessions(p.ListSessionsRequest(app="app", limit=7, offset=4))).sessions
+    assert [info.key for info in page] == [info.key for info in listed[4:11]]
+    assert len(hops) == 4
+    await again.ref.stop()
 
 
 async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(session: SessionFixture) -> None:

@@ -1,0 +1,235 @@
+"""A message that begins a session: the session is stored with it, or not at all, and nothing sees it before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.errors import (
+    SessionExistsError,
+    SessionNotFoundError,
+    StoreConflictError,
+    StoreError,
+    StoreUnavailableError,
+    UnknownFunctionCallError,
+)
+from actors.interfaces.records import CreateSession, SessionRow, Write
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from actors.messages.session import SessionKey
+from actors.session.store.worker import Job, Worker
+from tests.support.session_fixture import KEY, FailingStore, HeldCommits, SessionFixture, settled, state_of
+
+
+class CountingStore(FailingStore):
+    """Counts what it is asked."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.asked: Counter[str] = Counter()
+
+    def session(self, key: SessionKey) -> SessionRow | None:
+        """Count, and tell."""
+        self.asked["session"] += 1
+        return super().session(key)
+
+    def state(self, app: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Count, and tell."""
+        self.asked["state"] += 1
+        return super().state(app, user)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Count, and do it."""
+        self.asked["commit"] += 1
+        super().commit(writes)
+
+
+@pytest.fixture
+def hops(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the store's thread is asked for something."""
+    counts, begin = Counter[str](), Worker.begin
+
+    def counted(self: Worker, function: Callable[..., Any], *args: Any) -> Job:
+        counts["hops"] += 1
+        return begin(self, function, *args)
+
+    monkeypatch.setattr(Worker, "begin", counted)
+    return counts
+
+
+async def test_the_first_turn_of_a_session_reads_the_store_once_and_writes_twice(tmp_path: Path, hops: Counter[str]) -> None:
+    session = SessionFixture(tmp_path, store=CountingStore)
+    assert isinstance(session.store, CountingStore)
+    await session.turn("e-1", key=SessionKey("app", "bob", "s"))
+    hops.clear()
+    session.store.asked.clear()
+    # A driver that saw no reply may ask again, and then the turn is looked for.
+    await session.open("e-2", repeatable=True)
+    await session.say(session.event("root", "one", turn="e-2"), turn="e-2", selected="root", outcome=p.Finished(agent="root"))
+    assert (session.store.asked, hops["hops"]) == ({"session": 1, "state": 1, "commit": 2}, 3)
+    assert await session.log() == [(1, "user", "hi"), (2, "root", "one")]
+
+
+async def test_a_session_that_left_memory_is_read_in_one_go(tmp_path: Path, hops: Counter[str]) -> None:
+    before = SessionFixture(tmp_path)
+    await before.turn("e-1", "one", state={"a": 1, "user:u": 2})
+    session = await before.restarted()
+    hops.clear()
+    assert await session.state() == {"a": 1, "user:u": 2}
+    assert hops["hops"] == 1
+
+
+class Beginning:
+    """A turn that begins a session whose commit is held up."""
+
+    def __init__(self, session: SessionFixture) -> None:
+        self.session = session
+        self.held = HeldCommits(session.store)
+        self._early: asyncio.Future[p.TurnBegun] = asyncio.get_running_loop().create_future()
+        event = encode(session.event("user", "hi", turn="e-1", state_delta={"a": 1, "user:u": 2}))
+        message = p.OpenTurn(key=KEY, invocation_id="e-1", event=event, runner="runner", subscriber="d", auto_create=True)
+        self.opening = asyncio.create_task(session.ref.open_turn(message, self._early.set_result))
+
+    async def begun(self) -> p.TurnBegun:
+        """The reply that comes before the message is on disk."""
+        return await self._early
+
+    async def answer(self) -> asyncio.Task[p.Appended]:
+        """What its agent says meanwhile."""
+        begun = await self.begun()
+        ref = p.TurnRef(KEY, "e-1", begun.epoch, generation=begun.generation)
+        append = p.Append(turn=ref, events=[encode(self.session.event("root", "one"))])
+        return asyncio.create_task(self.session.ref.append(append))
+
+
+async def test_the_turn_begins_while_its_session_is_being_created(session: SessionFixture) -> None:
+    beginning = Beginning(session)
+    begun = await beginning.begun()
+    assert (begun.seq, begun.epoch, state_of(begun)) == (1, 1, {"a": 1, "user:u": 2})
+    # Its agent reads what is before the message: nothing.
+    early = await session.ref.fetch(p.Fetch(key=KEY, before_seq=1, generation=begun.generation))
+    assert (early.events, early.more) == ([], False)
+    answer = await beginning.answer()
+    await settled()
+    assert not any(task.done() for task in (answer, beginning.opening))
+    beginning.held.let_go()
+    assert await beginning.opening == begun
+    assert (await answer).first_seq == 2
+    assert await session.log() == [(1, "user", "hi"), (2, "root", "one")]
+
+
+async def test_readers_see_the_session_once_it_is_on_disk(session: SessionFixture) -> None:
+    beginning = Beginning(session)
+    await beginning.begun()
+    readers: list[asyncio.Task[Any]] = [
+        asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY))),
+        asyncio.create_task(session.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))),
+        asyncio.create_task(session.state()),
+        asyncio.create_task(session.ref.create_session(p.CreateSessionRequest(key=KEY))),
+        asyncio.create_task(session.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1"))),
+    ]
+    await settled()
+    assert not any(reader.done() for reader in readers)
+    beginning.held.let_go()
+    await asyncio.wait(readers)
+    found, listed, state, status = (reader.result() for reader in (*readers[:3], readers[4]))
+    assert (found.session.key, [each.key for each in listed.sessions]) == (KEY, [KEY])
+    assert (state, status) == ({"a": 1, "user:u": 2}, "running")
+    assert isinstance(readers[3].exception(), SessionExistsError)
+
+
+async def test_a_session_that_cannot_be_stored_has_never_been_there(session: SessionFixture) -> None:
+    beginning = Beginning(session)
+    answer = await beginning.answer()
+    reading = asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY)))
+    following = asyncio.create_task(session.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1")))
+    await settled()
+    session.store.failures = 10
+    beginning.held.let_go()
+    for refused in (beginning.opening, answer):
+        with pytest.raises(StoreError, match="disk is full"):
+            await refused
+    assert (await reading).session is None
+    with pytest.raises(SessionNotFoundError):
+        await following
+    assert (await session.counts())["sessions_in_memory"] == 0
+    session.store.failures = 0
+    begun = await session.open("e-2")
+    # Nor has the user the state that came with it.
+    assert (begun.seq, state_of(begun)) == (1, {})
+
+
+async def test_a_second_message_creates_the_session_when_the_first_could_not(session: SessionFixture) -> None:
+    beginning = Beginning(session)
+    await beginning.begun()
+    others = [asyncio.create_task(session.ask_to_open(f"e-{number}", f"{number}")) for number in (2, 3)]
+    await settled()
+    session.store.failures = 2
+    beginning.held.let_go()
+    with pytest.raises(StoreError, match="disk is full"):
+        await beginning.opening
+    assert isinstance(await others[0], p.TurnBegun)
+    await session.close("e-2")
+    assert isinstance(await others[1], p.TurnBegun)
+    assert await session.log() == [(1, "user", "2"), (2, "user", "3")]
+
+
+async def test_messages_that_begin_a_session_at_once_share_it(session: SessionFixture) -> None:
+    asked = [asyncio.create_task(session.ask_to_open(f"e-{number}", f"{number}")) for number in range(3)]
+    for number, opening in enumerate(asked):
+        assert isinstance(await opening, p.TurnBegun)
+        await session.close(f"e-{number}")
+    assert await session.log() == [(1, "user", "0"), (2, "user", "1"), (3, "user", "2")]
+
+
+async def test_a_message_that_was_sent_twice_begins_one_turn(session: SessionFixture) -> None:
+    event = encode(session.event("user", "hi"))
+    message = p.OpenTurn(key=KEY, invocation_id="e-1", event=event, runner="runner", auto_create=True, repeatable=True)
+    first, again = await asyncio.gather(session.ref.open_turn(message), session.ref.open_turn(message))
+    assert (type(first), type(again)) == (p.TurnBegun, p.TurnResumed)
+    assert session.positions() == [1]
+
+
+async def test_a_session_that_exists_elsewhere_is_a_conflict_and_is_found_afterwards(session: SessionFixture) -> None:
+    beginning = Beginning(session)
+    answer = await beginning.answer()
+    elsewhere = FailingStore(f"sqlite:///{session.folder}/sessions.db")
+    elsewhere.open()
+    elsewhere.commit([CreateSession(KEY, 1.0)])
+    elsewhere.close()
+    beginning.held.let_go()
+    for refused in (beginning.opening, answer):
+        with pytest.raises(StoreConflictError, match="it was created at the same time"):
+            await refused
+    assert session.positions() == []
+    assert (await session.open("e-2")).generation == "1.0/0"
+    assert await session.log() == [(1, "user", "hi")]
+
+
+@pytest.mark.parametrize("store_leaves", [False, True])
+async def test_a_connection_that_breaks_behind_the_commit_loses_and_doubles_nothing(tmp_path: Path, store_leaves: bool) -> None:
+    session = SessionFixture(tmp_path, store_timeout_s=0.05 if store_leaves else 30.0)
+    session.store.breaks, session.store.leaves = 1, store_leaves
+    if not store_leaves:
+        assert (await session.open("e-1")).seq == 1
+        return
+    with pytest.raises(StoreUnavailableError):
+        await session.open("e-1")
+    session.store.away = session.store.leaves = False
+    # What the driver was told to have failed is not resumed.
+    assert (await session.open("e-2")).seq == 2
+    assert await session.log() == [(1, "user", "hi"), (2, "user", "hi")]
+
+
+async def test_what_is_refused_leaves_no_session_behind(session: SessionFixture) -> None:
+    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/heir", number=0))
+    with pytest.raises(UnknownFunctionCallError):
+        await session.ask_to_open("e-1", runner="runner/heir", answers=["no such call"])
+    assert isinstance(await session.ask_to_open("e-1", runner="runner/gone"), p.AnnounceFirst)
+    assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
+    assert (await session.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))).sessions == []
