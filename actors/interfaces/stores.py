@@ -9,7 +9,7 @@ from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, 
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, SessionPlace
 
 
 class SessionStore(Protocol):
@@ -49,13 +49,17 @@ class SessionStore(Protocol):
         """The session, or None when there is none. The cost does not grow with the length of the log."""
         ...
 
-    def sessions(self, app: str, user: str | None, *, limit: int | None = None, offset: int = 0) -> list[SessionRow]:
+    def sessions(
+        self, app: str, user: str | None, *, limit: int | None = None, before: SessionPlace | None = None
+    ) -> list[SessionRow]:
         """The sessions of a user, with None of all users of the app, the last updated first. `authors` is left empty.
+
+        Of those that were updated at the same time, the one with the last user comes first, then that with the last id.
 
         Args:
             app, user: of whom.
             limit: at most so many; None is no limit.
-            offset: without the first so many.
+            before: only those that come after this place.
         """
         ...
 

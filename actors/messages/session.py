@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,6 +16,14 @@ class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Names a session: app, user and the session's id."""
 
     app: str
+    user: str
+    session: str
+
+
+class SessionPlace(NamedTuple):
+    """Where a session stands in a list of them, the one written last first."""
+
+    updated_s: float
     user: str
     session: str
 

@@ -70,7 +70,7 @@ class SessionServices:
     async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
         """List sessions. Raises StoreError."""
         infos = []
-        rows = await self._reader.sessions(message.app, message.user, message.limit, message.offset)
+        rows = await self._reader.sessions(message.app, message.user, message.limit, message.before)
         shared = await self._parts.shared.of_users(message.app, {row.key.user for row in rows})
         for number, row in enumerate(rows, 1):
             app_state, user_state = shared[row.key.user]

@@ -14,6 +14,7 @@ from actors import Content, Event, LlmAgent, Part, RunConfig
 from actors.errors import (
     InvocationNotFoundError,
     LlmCallsLimitExceededError,
+    RequestError,
     SessionExistsError,
     SessionNotFoundError,
     TransferLimitExceededError,
@@ -175,6 +176,11 @@ def test_sessions_are_created_read_listed_and_deleted(deploy: Deploy) -> None:
         rt.sessions.create("bob", "s1")
         assert {session.id for session in rt.sessions.list("ada")} == {"s1", generated.id}
         assert len(rt.sessions.list()) == 3
+        first = rt.sessions.list(limit=2)
+        assert [*first, *rt.sessions.list(limit=2, before=first[-1])] == rt.sessions.list()
+        assert rt.sessions.list(before=rt.sessions.list()[-1]) == []
+        with pytest.raises(RequestError, match="before must be a Session of an earlier list, not str"):
+            rt.sessions.list(before="s1")  # type: ignore[arg-type]
         rt.sessions.delete("ada", "s1")
         rt.sessions.delete("ada", "s1")
         assert rt.sessions.get("ada", "s1") is None

@@ -37,6 +37,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         pause_s: how long their users take at most before they answer.
         burst: conversations that begin in the same moment.
         burst_model_s: how long the model takes for each of their messages.
+        listed: sessions of an app of which pages are listed.
+        pages: pages listed one after the other.
         depth: levels below the root.
         remembered: sessions that actors have in memory.
         peer_turns: turns measured of each peer, per history.
@@ -81,6 +83,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pause_s: float = 4.0
     burst: int = 10_000
     burst_model_s: float = 10.0
+    listed: int = 100_000
+    pages: int = 40
     depth: int = 30
     remembered: int = 500
     peer_turns: int = 20
@@ -126,6 +130,8 @@ QUICK = Plan(
     pause_s=2.0,
     burst=2_000,
     burst_model_s=1.0,
+    listed=10_000,
+    pages=20,
     depth=5,
     remembered=200,
     peer_turns=5,
@@ -163,6 +169,8 @@ TINY = Plan(
     pause_s=0.001,
     burst=5,
     burst_model_s=0.001,
+    listed=8,
+    pages=2,
     depth=3,
     remembered=2,
     desks=1,

@@ -65,12 +65,13 @@ def write_history(folder: Path, lengths: dict[str, int], agent: str = ROOT) -> N
     store.open()
     try:
         for session_id, length in lengths.items():
-            store.commit(_history(SessionKey(APP, USER, session_id), conversation(length, agent)))
+            store.commit(history(SessionKey(APP, USER, session_id), conversation(length, agent)))
     finally:
         store.close()
 
 
-def _history(key: SessionKey, events: Sequence[Event]) -> list[Write]:
+def history(key: SessionKey, events: Sequence[Event]) -> list[Write]:
+    """The writes of a new session with these events."""
     rows = (EventRow(seq=seq, head=_head(event), raw=encode(event)) for seq, event in enumerate(events, start=1))
     return [CreateSession(key, now_s()), *(AddEvent(key, row) for row in rows)]
 

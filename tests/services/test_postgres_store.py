@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError
 from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession
 from actors.interfaces.stores import SessionStore
+from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
@@ -147,9 +148,25 @@ def test_taking_a_session_up_reads_as_few_rows_with_a_long_log(store: SqlSession
             assert rows_read(json.loads(json.dumps(row[0]))[0]["Plan"]) <= 12
 
 
-def rows_read(node: dict[str, Any]) -> float:
-    """How many rows of events a plan has read, those that it discarded included."""
+def test_a_page_of_sessions_reads_as_few_rows_where_there_are_many(store: SqlSessionStore, url: str) -> None:
+    store.commit([CreateSession(SessionKey(APP, f"u{number % 1000}", f"s{number}"), float(number)) for number in range(5_000)])
+    place = {"before_updated_s": 2_500.0, "before_user": "u500", "before_session": "s2500"}
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+        for after_another in (False, True):
+            query = queries.session_list(of_user=False, paged=True, after_another=after_another)
+            bound = query.params(app=APP, limit=10, **(place if after_another else {}))
+            text = str(bound.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}))  # type: ignore[no-untyped-call]
+            row = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}".encode()).fetchone()
+            assert row is not None
+            assert rows_read(json.loads(json.dumps(row[0]))[0]["Plan"], "raygrove_sessions") <= 50
+    page = store.sessions(APP, None, limit=2, before=SessionPlace(2_500.0, "u500", "s2500"))
+    assert [row.key.session for row in page] == ["s2499", "s2498"]
+
+
+def rows_read(node: dict[str, Any], table: str = "raygrove_events") -> float:
+    """How many rows of a table a plan has read, those that it discarded included."""
     own = 0.0
-    if node.get("Relation Name") == "raygrove_events":
+    if node.get("Relation Name") == table:
         own = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-    return own + sum(rows_read(child) for child in node.get("Plans", []))
+    return own + sum(rows_read(child, table) for child in node.get("Plans", []))

@@ -259,6 +259,22 @@ def test_turns_are_listed_by_an_index_and_not_sorted(store: SqlSessionStore, pat
         assert "USE TEMP B-TREE FOR ORDER BY" not in steps or "raygrove_turns_of_session" in index, steps
 
 
+@pytest.mark.parametrize("after_another", [False, True])
+def test_pages_of_sessions_are_listed_by_an_index(store: SqlSessionStore, path: Path, after_another: bool) -> None:
+    fill_sessions(store, S1, length=1)
+    steps = explained(path, queries.session_list(of_user=False, paged=True, after_another=after_another))
+    assert any("USING INDEX raygrove_sessions_by_time" in step for step in steps), steps
+    # Only those of one time are sorted.
+    assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps[: steps.index(found_page(steps))]), steps
+    of_user = explained(path, queries.session_list(of_user=True, paged=True, after_another=after_another))
+    assert not any("raygrove_sessions_by_time" in step for step in of_user), of_user
+
+
+def found_page(steps: list[str]) -> str:
+    """The step that takes a page that was found."""
+    return next(step for step in steps if step.startswith("SCAN"))
+
+
 def explained(path: Path, query: Any) -> list[str]:
     parameters = query.compile(dialect=sqlite.dialect(paramstyle="named")).params
     connection = sqlite3.connect(path)

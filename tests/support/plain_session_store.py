@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from actors.interfaces.records import (
     Write,
 )
 from actors.messages.codec import encode
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, SessionPlace
 
 
 @dataclass
@@ -74,10 +75,16 @@ class PlainStore:
         last = {event.head.author: event.seq for event in log.visible}
         return self._row(key, log, tuple(sorted(last.items(), key=lambda entry: -entry[1])))
 
-    def sessions(self, app: str, user: str | None, *, limit: int | None = None, offset: int = 0) -> list[SessionRow]:
+    def sessions(
+        self, app: str, user: str | None, *, limit: int | None = None, before: SessionPlace | None = None
+    ) -> list[SessionRow]:
         found = [(key, log) for key, log in self._tables.logs.items() if key.app == app and user in (None, key.user)]
-        found.sort(key=lambda entry: -entry[1].updated_s)
-        return [self._row(key, log, ()) for key, log in found[offset:][:limit]]
+        placed = sorted(
+            ((SessionPlace(log.updated_s, key.user, key.session), key, log) for key, log in found),
+            key=itemgetter(0),
+            reverse=True,
+        )
+        return [self._row(key, log, ()) for place, key, log in placed if before is None or place < before][:limit]
 
     def events(
         self,

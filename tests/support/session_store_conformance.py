@@ -23,7 +23,7 @@ from actors.interfaces.records import (
     Write,
 )
 from actors.interfaces.stores import ReadsManyStates, SessionStore
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, SessionPlace
 from tests.support.plain_session_store import PlainStore
 from tests.support.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, fill_sessions, seqs, turn
 
@@ -349,9 +349,34 @@ class SessionStoreConformance:
         for user in (None, "u1", "nobody"):
             whole = store.sessions(APP, user)
             assert [row.key for row in whole] == [key for key in keys if user in (None, key.user)]
-            for limit, offset in ((1, 0), (5, 0), (5, 5), (5, 18), (1, 20), (100, 0), (0, 3)):
-                assert store.sessions(APP, user, limit=limit, offset=offset) == whole[offset : offset + limit]
-            assert store.sessions(APP, user, offset=2) == whole[2:]
+            for limit in (0, 1, 5, 100):
+                assert store.sessions(APP, user, limit=limit) == whole[:limit]
+            for number, row in enumerate(whole, start=1):
+                place = SessionPlace(row.updated_s, row.key.user, row.key.session)
+                assert store.sessions(APP, user, limit=5, before=place) == whole[number : number + 5]
+                assert store.sessions(APP, user, before=place) == whole[number:]
+
+    def test_sessions_that_were_updated_at_one_time_are_listed_by_pages(self, store: SessionStore) -> None:
+        keys = [SessionKey(APP, user, session) for user in ("b", "a", "é") for session in ("s2", "s1", "s10")]
+        fill_sessions(store, *keys, length=1)
+        store.commit([turn(key, at_s=7) for key in keys])
+        for user in (None, "a"):
+            expected = sorted((key for key in keys if user in (None, key.user)), reverse=True)
+            found: list[SessionKey] = []
+            while page := store.sessions(
+                APP, user, limit=2, before=SessionPlace(7, found[-1].user, found[-1].session) if found else None
+            ):
+                found += [row.key for row in page]
+            assert found == expected
+
+    def test_no_session_is_missed_or_comes_twice_when_others_are_written_between_two_pages(self, store: SessionStore) -> None:
+        keys = [SessionKey(APP, "ada", f"s{number}") for number in range(6)]
+        fill_sessions(store, *keys, length=1)
+        store.commit([turn(key, at_s=100 - number) for number, key in enumerate(keys)])
+        last = store.sessions(APP, None, limit=3)[-1]
+        store.commit([turn(keys[0], at_s=200), turn(keys[5], at_s=201), CreateSession(SessionKey(APP, "bob", "new"), 202)])
+        page = store.sessions(APP, None, limit=3, before=SessionPlace(last.updated_s, last.key.user, last.key.session))
+        assert [row.key for row in page] == [keys[3], keys[4]]
 
     def test_many_sessions_are_written_in_one_commit(self, store: SessionStore) -> None:
         keys = [SessionKey(APP, "ada", f"many-{number}") for number in range(100)]

@@ -9,7 +9,7 @@ import msgspec
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.base import Message, StoredEvent
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, SessionPlace
 
 
 class OpenStore(Message, frozen=True, kw_only=True):
@@ -46,13 +46,13 @@ class ListSessionsRequest(Message, frozen=True, kw_only=True):
 
     Attributes:
         limit: at most so many; None is no limit.
-        offset: without the first so many.
+        before: only sessions that come after this one in the list.
     """
 
     app: str
     user: str | None = None
     limit: int | None = None
-    offset: int = 0
+    before: SessionPlace | None = None
 
 
 class DeleteSessionRequest(Message, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
 from actors.messages.codec import decode
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, SessionPlace
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.shared_state import StoredStates
@@ -64,12 +64,14 @@ class LogReader:
         running = self._store.running_turn(key) if row is not None and row.head_seq else None
         return StoredSession(row, running, self._store.state(key.app, key.user) if shared else None)
 
-    async def sessions(self, app: str, user: str | None, limit: int | None = None, offset: int = 0) -> list[SessionRow]:
-        """The records of sessions of a user, or of all users, the one written last first."""
+    async def sessions(
+        self, app: str, user: str | None, limit: int | None = None, before: SessionPlace | None = None
+    ) -> list[SessionRow]:
+        """The records of sessions of a user, or of all users, the one written last first: see `SessionStore.sessions`."""
         await self._access.commits.flush()
-        if limit is None and not offset:
+        if limit is None and before is None:
             return await self._access.read(self._store.sessions, app, user)
-        return await self._access.read(lambda: self._store.sessions(app, user, limit=limit, offset=offset))
+        return await self._access.read(lambda: self._store.sessions(app, user, limit=limit, before=before))
 
     async def events(
         self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False

@@ -20,13 +20,14 @@ PAGE = 1_000
 """Events that are read at once."""
 
 User = Annotated[str | None, typer.Option(help="Only sessions of this user.")]
+Most = Annotated[int | None, typer.Option("--limit", min=1, help="Only so many.")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", show_default=False)]
 
 
-def list_sessions(app_name: AppName, user: User = None, store: Store = None, json: Json = False) -> None:
+def list_sessions(app_name: AppName, user: User = None, limit: Most = None, store: Store = None, json: Json = False) -> None:
     """List the sessions of an app, the one written last first."""
     with _opened(app_name, store) as opened:
-        found = opened.sessions(app_name, user)
+        found = opened.sessions(app_name, user, limit=limit)
     if json:
         print_json(
             {"userId": row.key.user, "id": row.key.session, "headSeq": row.head_seq, "lastUpdateTime": row.updated_s}

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from actors.errors import InvalidMessageError
+from actors.errors import InvalidMessageError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
 from actors.messages.json_types import JsonMapping
-from actors.messages.session import Session, SessionKey
+from actors.messages.session import Session, SessionKey, SessionPlace
 from actors.rules.checks.arguments import checked_number, checked_time
 from actors.rules.checks.ids import checked_key, checked_known_id, checked_known_key
 from actors.rules.checks.state import without_temp
@@ -72,13 +72,19 @@ class _Sessions:
             request = msgspec.structs.replace(first, after_seq=page.events[-1].seq)
         return None
 
-    async def _list(self, user_id: str | None, limit: int | None, offset: int) -> list[Session]:
+    async def _list(self, user_id: str | None, limit: int | None, before: Session | None) -> list[Session]:
         user = checked_known_id("user id", user_id) if user_id is not None else None
         limit = checked_number("limit", limit) if limit is not None else None
-        request = p.ListSessionsRequest(
-            app=self._client.app_name, user=user, limit=limit, offset=checked_number("offset", offset)
-        )
+        if before is not None and not isinstance(before, Session):
+            raise RequestError(f"before must be a Session of an earlier list, not {type(before).__name__}")
+        place = self._place(before) if before is not None else None
+        request = p.ListSessionsRequest(app=self._client.app_name, user=user, limit=limit, before=place)
         return [_session(info) for info in (await self._client.session.list_sessions(request)).sessions]
+
+    def _place(self, session: Session) -> SessionPlace:
+        """Where a session stands in a list."""
+        key = self._key(session.user_id, session.id)
+        return SessionPlace(checked_time("last_update_time", session.last_update_time), key.user, key.session)
 
     async def _delete(self, key: SessionKey) -> None:
         await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
@@ -199,19 +205,20 @@ class SessionsService(_Sessions):
         key = self._key(user_id, session_id)
         return self._client.run(self._events(key, after_seq, before_seq, limit, newest_first))
 
-    def list(self, user_id: str | None = None, *, limit: int | None = None, offset: int = 0) -> list[Session]:
+    def list(self, user_id: str | None = None, *, limit: int | None = None, before: Session | None = None) -> list[Session]:
         """List the sessions of a user, or of all users, without events; the one written last comes first.
 
         Args:
             user_id: only sessions of this user.
             limit: at most so many. By default all: of an app that has a hundred thousand, pages are soon there.
-            offset: without the first so many. Sessions that are written between two pages move to the front.
+            before: the last session of an earlier list, whose next page is wanted. A session that is written between two pages
+                moves to the front, and no other one is missed or comes twice.
 
         Raises:
             InvalidIdError, RequestError: an argument is wrong.
             StoreError: the store cannot be read.
         """
-        return self._client.run(self._list(user_id, limit, offset))
+        return self._client.run(self._list(user_id, limit, before))
 
     def delete(self, user_id: str, session_id: str) -> None:
         """Delete a session with its artifacts; a missing one is no error.
@@ -270,9 +277,9 @@ class AsyncSessionsService(_Sessions):
         key = self._key(user_id, session_id)
         return await self._client.run_async(self._events(key, after_seq, before_seq, limit, newest_first))
 
-    async def list(self, user_id: str | None = None, *, limit: int | None = None, offset: int = 0) -> list[Session]:
+    async def list(self, user_id: str | None = None, *, limit: int | None = None, before: Session | None = None) -> list[Session]:
         """List the sessions of a user, or of all users."""
-        return await self._client.run_async(self._list(user_id, limit, offset))
+        return await self._client.run_async(self._list(user_id, limit, before))
 
     async def delete(self, user_id: str, session_id: str) -> None:
         """Delete a session with its artifacts."""

@@ -9,7 +9,19 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal
 
-from sqlalchemy import BindParameter, ColumnElement, FromClause, Select, bindparam, case, false, func, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    FromClause,
+    Select,
+    bindparam,
+    case,
+    false,
+    func,
+    literal_column,
+    select,
+)
 
 from runtime.stores.sql.schema import RUNNING, calls, events, session_state, sessions, shared_state, turns
 
@@ -132,18 +144,30 @@ AUTHORS = _authors()
 
 
 @cache
-def session_list(*, of_user: bool, paged: bool = False) -> Select[*tuple[Any, ...]]:
-    """The sessions of an app, or of one of its users, last updated first: app; `user` if `of_user`; limit, offset if `paged`."""
+def session_list(*, of_user: bool, paged: bool = False, after_another: bool = False) -> Select[*tuple[Any, ...]]:
+    """The sessions of an app, or of one of its users, last updated first.
+
+    Parameters: app; `user` if `of_user`; `limit` if `paged`; `before_updated_s`, `before_user` and `before_session` if
+    `after_another`, for those that come after that one in the list.
+    """
     wanted: Select[Any] = _session_columns if not paged else select(sessions.c.sid)
     wanted = wanted.where(sessions.c.app == bindparam("app"))
+    updated_s: ColumnElement[float] = sessions.c.updated_s
     if of_user:
-        wanted = wanted.where(sessions.c.user == bindparam("user"))
-    last_first = (sessions.c.updated_s.desc(), sessions.c.sid.desc())
+        # The sum matches no index: SQLite would walk that of all sessions of the app, and look for the user's.
+        wanted, updated_s = wanted.where(sessions.c.user == bindparam("user")), updated_s + literal_column("0")
+    if after_another:
+        at_s: BindParameter[float] = bindparam("before_updated_s")
+        user: BindParameter[str] = bindparam("before_user")
+        session: BindParameter[str] = bindparam("before_session")
+        later_named = (sessions.c.user < user) | ((sessions.c.user == user) & (sessions.c.session < session))
+        wanted = wanted.where(updated_s <= at_s, (updated_s < at_s) | later_named)
+    last_first = (updated_s.desc(), sessions.c.user.desc(), sessions.c.session.desc())
     wanted = wanted.order_by(*last_first)
     if not paged:
         return wanted
     # Neither database leaves the newest event of a session alone when it sorts: those of the page are looked for afterwards.
-    page = wanted.limit(bindparam("limit")).offset(bindparam("offset")).subquery()
+    page = wanted.limit(bindparam("limit", type_=BigInteger)).subquery()
     return _session_columns.join(page, page.c.sid == sessions.c.sid).order_by(*last_first)
 
 

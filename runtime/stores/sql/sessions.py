@@ -12,12 +12,15 @@ from sqlalchemy.exc import IntegrityError
 from actors.errors import RaygroveError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, Write
 from actors.messages.json_types import JsonObject
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import MAX_SIDS, Batch, Sids
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
 from runtime.stores.sql.writers import FencedSqlStore
+
+MAX_ROWS = 2**62
+"""Rows of a list that has no limit."""
 
 MAX_VALUES = 500
 """Values in one list of a statement."""
@@ -86,18 +89,22 @@ class SqlSessionStore(FencedSqlStore):
         authors = tuple((author, seq) for author, seq in self._rows(queries.AUTHORS, sid=sid))
         return _session_row(found[0], authors, _values(self._rows(queries.STATE, sid=sid)))
 
-    def sessions(self, app: str, user: str | None, *, limit: int | None = None, offset: int = 0) -> list[SessionRow]:
+    def sessions(
+        self, app: str, user: str | None, *, limit: int | None = None, before: SessionPlace | None = None
+    ) -> list[SessionRow]:
         """Sessions of a user, or with None of all users of the app, last updated first; `authors` is left empty.
 
-        A page costs a look at the times of all of them, and a read of its own.
+        A page of all users costs the same wherever it begins, one of a user a look at the times of the user's sessions.
         """
         of_user = user is not None
         owner: dict[str, object] = {"app": app, "user": user} if of_user else {"app": app}
-        if limit is None:
-            rows = self._rows(queries.session_list(of_user=of_user), **owner)[offset:]
+        if limit is None and before is None:
+            rows = self._rows(queries.session_list(of_user=of_user), **owner)
             found = self._rows(queries.state_list(of_user=of_user), **owner)
         else:
-            rows = self._rows(queries.session_list(of_user=of_user, paged=True), **owner, limit=limit, offset=offset)
+            place: dict[str, object] = {} if before is None else {f"before_{name}": at for name, at in before._asdict().items()}
+            query = queries.session_list(of_user=of_user, paged=True, after_another=before is not None)
+            rows = self._rows(query, **owner, **place, limit=limit if limit is not None else MAX_ROWS)
             found = [
                 row for part in _parts([row.sid for row in rows]) for row in self._rows(queries.STATES_OF_SESSIONS, sids=part)
             ]

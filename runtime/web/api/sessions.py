@@ -14,6 +14,7 @@ from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
+from runtime.web.api.cursors import decode_session, encode_session
 from runtime.web.call import Call, json_response
 from runtime.web.ids import MAX_NUMBER, Id, State
 from runtime.web.operation import STREAM, Header, Operation
@@ -51,10 +52,10 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page of sessions, those that changed last first; `next`: the `offset` of the next page."""
+    """A page of sessions, those that changed last first; `next`: the `before` of the next page."""
 
     sessions: Sequence[Session]
-    next: int | None = None
+    next: str | None = None
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,10 +85,10 @@ class RewindTo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
 
 
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page of a list."""
+    """Which page of a list; `before`: the `next` of the page before it."""
 
     limit: Limit = 100
-    offset: Position = 0
+    before: str | None = None
 
 
 class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,9 +113,10 @@ async def list_sessions(call: Call) -> SessionList:
     """List the sessions of a user; with credentials for any user, and without a user, those of all users."""
     page = call.query(PageQuery)
     # One more than asked for tells whether there is a next page.
-    found = await call.runtime.aio.sessions.list(call.any_user_id, limit=page.limit + 1, offset=page.offset)
-    end = page.offset + page.limit
-    return SessionList(sessions=found[: page.limit], next=end if len(found) > page.limit else None)
+    before = decode_session(page.before) if page.before is not None else None
+    found = await call.runtime.aio.sessions.list(call.any_user_id, limit=page.limit + 1, before=before)
+    sessions = found[: page.limit]
+    return SessionList(sessions=sessions, next=encode_session(sessions[-1]) if len(found) > page.limit else None)
 
 
 async def get_session(call: Call) -> SessionView:

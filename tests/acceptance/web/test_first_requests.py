@@ -89,7 +89,7 @@ async def test_numbers_out_of_range_are_refused_in_words_of_the_request_and_by_t
     for refused in (
         await client.get(f"{events}&after_seq={HUGE}"),
         await client.get(f"{events}&before_seq={HUGE}"),
-        await client.get(f"/v1/apps/desk/sessions?user={user}&offset={HUGE}"),
+        await client.get(f"/v1/apps/desk/actors?offset={HUGE}"),
         await client.post(turns(user), json={"message": "hi", "config": {"maxLlmCalls": HUGE}}),
         await client.post(turns(user), json={"message": "hi", "config": {"maxTransfers": HUGE}}),
     ):

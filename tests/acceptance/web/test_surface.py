@@ -45,8 +45,8 @@ async def test_sessions_are_created_listed_changed_rewound_exported_and_deleted(
 
     assert (await client.post(at(user, "sessions"), json={})).status_code == 201
     listed = (await client.get(at(user, "sessions") + "&limit=1")).json()
-    assert (len(listed["sessions"]), listed["next"]) == (1, 1)
-    listed = (await client.get(at(user, "sessions") + "&limit=1&offset=1")).json()
+    assert len(listed["sessions"]) == 1
+    listed = (await client.get(at(user, "sessions") + f"&limit=1&before={listed['next']}")).json()
     assert ("next" in listed, listed["sessions"][0]["id"]) == (False, "a/b?c")
 
     page = (await client.get(turns + "&limit=1")).json()

@@ -60,6 +60,12 @@ def test_sessions_are_listed_of_one_user(store: str) -> None:
     assert [row[:2] for row in listed] == [["bob", "s1"]]
 
 
+def test_as_many_sessions_are_listed_as_are_wanted(store: str) -> None:
+    every = lines(raygrove("sessions", "list", "desk", "--store", store))
+    assert len(every) > 1
+    assert lines(raygrove("sessions", "list", "desk", "--limit", "1", "--store", store)) == every[:1]
+
+
 def test_an_app_without_sessions_lists_nothing(store: str) -> None:
     assert lines(raygrove("sessions", "list", "other", "--store", store)) == []
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.errors import InvocationNotFoundError, TooLargeError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, SessionPlace
 from actors.session.store.worker import Job, Worker
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, state_of
 
@@ -76,7 +76,8 @@ async def test_the_sessions_of_many_users_are_listed_with_two_reads(
     }
     expected["u3"]["user:u"] = "new"
     assert {info.key.user: info.state for info in listed} == expected
-    page = (await again.ref.list_sessions(p.ListSessionsRequest(app="app", limit=7, offset=4))).sessions
+    place = SessionPlace(listed[3].updated_s, listed[3].key.user, listed[3].key.session)
+    page = (await again.ref.list_sessions(p.ListSessionsRequest(app="app", limit=7, before=place))).sessions
     assert [info.key for info in page] == [info.key for info in listed[4:11]]
     assert len(hops) == 4
     await again.ref.stop()
