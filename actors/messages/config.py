@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 from actors.errors import RequestError
 from actors.errors.checked_struct import CheckedStruct
@@ -69,25 +69,63 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             raise ValueError(f"RunConfig.custom_metadata cannot be stored: {wrong}")
 
 
-RunOptions = RunConfig | Mapping[str, object]
-"""Options of a turn as programs give them: a RunConfig, or a dictionary of its fields."""
+class AdkRunConfig(Protocol):
+    """A RunConfig of google-adk."""
+
+    @property
+    def model_fields_set(self) -> set[str]:
+        """The fields that were given."""
+
+
+RunOptions = RunConfig | Mapping[str, object] | AdkRunConfig
+"""Options of a turn as programs give them: a RunConfig, or a dictionary of its fields, or a RunConfig of google-adk."""
+
+_OF_ADK = ("streaming_mode", "max_llm_calls", "save_input_blobs_as_artifacts", "custom_metadata")
+_INSTEAD_OF_ADK = {
+    "labels": "give them in generate_content_config of the agents",
+    "http_options": "give them in generate_content_config of the agents",
+    "model_input_context": "add contents in a before_model_callback",
+    "get_session_config": "leave it out, since a turn reads what it needs of the log only",
+    "tool_thread_pool_config": "leave it out, since sync tools run in threads",
+    "telemetry": "see docs/telemetry.md",
+}
 
 
 def run_config_of(given: RunOptions | None) -> RunConfig:
     """The options of a turn; the defaults for None.
 
     Raises:
-        RequestError: it is neither a RunConfig nor a dictionary, or a field of the dictionary is unknown or wrong.
+        RequestError: it is neither a RunConfig nor a dictionary, or a field of the dictionary is unknown or wrong, or one of
+            google-adk's has no counterpart.
     """
     if isinstance(given, RunConfig):
         return given
     if given is None:
         return RunConfig()
+    if type(given).__module__.startswith("google.adk."):
+        return _of_adk(given)
     if not isinstance(given, Mapping):
         raise RequestError(f"run_config is a RunConfig, or a dictionary of its fields, not {reprlib.repr(given)}")
     try:
         return RunConfig(**cast("Mapping[str, Any]", given))
     except (TypeError, ValueError) as error:
+        raise RequestError(str(error)) from None
+
+
+def _of_adk(given: AdkRunConfig) -> RunConfig:
+    # Read past the attributes, of which some warn that they are deprecated.
+    fields, defaults = vars(given), vars(type(given)())
+    for name in sorted(given.model_fields_set):
+        if name not in _OF_ADK and fields[name] != defaults[name]:
+            instead = _INSTEAD_OF_ADK.get(name, "leave it out")
+            raise RequestError(f"RunConfig.{name} of google-adk is not carried over: {instead}")
+    mode = getattr(fields["streaming_mode"], "value", fields["streaming_mode"])
+    if mode not in (None, "none", "sse"):
+        raise RequestError(f"RunConfig.streaming_mode {mode!r} of google-adk is not carried over: only SSE and NONE are")
+    kept = {name: fields[name] for name in _OF_ADK[1:]}
+    try:
+        return RunConfig(streaming=mode or "none", **kept)
+    except ValueError as error:
         raise RequestError(str(error)) from None
 
 

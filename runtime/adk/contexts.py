@@ -5,6 +5,7 @@ This module alone depends on how ADK's contexts, and raygrove's, are made.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Never
@@ -12,7 +13,7 @@ from typing import Any, Never
 from google.adk.agents.context import Context
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
-from google.adk.agents.run_config import RunConfig
+from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
@@ -24,6 +25,7 @@ from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.context import ReadonlyContext as OwnReadonlyContext
 from actors.definitions.tools.state import State
 from actors.errors import DefinitionError, RequestError
+from actors.messages.config import RunConfig as OwnRunConfig
 from actors.messages.event import Event
 from actors.messages.llm.lazy_list import LazyList
 from runtime.adk.contents import adk_event, genai_content
@@ -32,6 +34,8 @@ from runtime.adk.state import LiveState, StateCopy, may_read_events
 
 _RUN_CONFIG = RunConfig()
 """Copied for each context, which takes a tenth of the time of making one."""
+
+_STREAMING = {"sse": StreamingMode.SSE, "none": StreamingMode.NONE}
 
 
 _DEFINED = ("model", "instruction", "global_instruction", "static_instruction", "description", "output_key", "output_schema")
@@ -188,8 +192,19 @@ def invocation_context(
         agent=agent,
         user_content=genai_content(ours.user_content),
         session=session,
-        run_config=_RUN_CONFIG.model_copy(),
+        run_config=adk_run_config(ours.run_config),
     )
+
+
+def adk_run_config(ours: OwnRunConfig) -> RunConfig:
+    """The options of a turn as ADK's contexts have them; changing them changes nothing."""
+    given = {
+        "streaming_mode": _STREAMING[ours.streaming],
+        "max_llm_calls": ours.max_llm_calls,
+        "save_input_blobs_as_artifacts": ours.save_input_blobs_as_artifacts,
+        "custom_metadata": copy.deepcopy(ours.custom_metadata),
+    }
+    return _RUN_CONFIG.model_copy(update=given)
 
 
 def readonly_context(agent: Any, ours: OwnReadonlyContext, app_name: str) -> ReadonlyContext:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Never
 
 import msgspec
 from google.adk.agents.llm_agent import LlmAgent
-from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.events.event import Event as AdkEvent
 from google.adk.runners import Runner
@@ -21,6 +20,7 @@ from actors.interfaces.context import InvocationContext
 from actors.messages.event import USER, Event
 from actors.rules.prompt.branches import tool_root
 from runtime.adk.contents import ADK_FIELDS, adk_event, genai_content, own_event
+from runtime.adk.contexts import adk_run_config
 from runtime.adk.services import Artifacts, Memory
 
 _UNKEPT = {"content", "usage_metadata"}
@@ -67,7 +67,7 @@ class Island(CustomAgent):
             session_id=context.session_id,
             new_message=begin.message,
             invocation_id=begin.invocation_id,
-            run_config=_run_config(context),
+            run_config=adk_run_config(context.run_config),
         )
         async with aclosing(produced), aclosing(self._own(produced, begin)) as own:
             async for event in own:
@@ -89,6 +89,9 @@ class Island(CustomAgent):
                 yield own_event(event, author=self.name)
                 continue
             kept = event.model_dump(mode="json", exclude=_UNKEPT, exclude_defaults=True)
+            if "output" in event.model_fields_set:
+                # A node may give None, which is not the same as giving nothing.
+                kept.setdefault("output", None)
             own = own_event(event, author=self.name, metadata={ADK_FIELDS: {"event": kept}})
             # Transfers stay inside.
             yield msgspec.structs.replace(own, actions=msgspec.structs.replace(own.actions, transfer_to_agent=None))
@@ -133,12 +136,6 @@ def _begin(log: Sequence[Event], done: Sequence[Event], context: InvocationConte
 
 def _is_checkpoint(event: AdkEvent) -> bool:
     return event.actions.end_of_agent is not None or event.actions.agent_state is not None
-
-
-def _run_config(context: InvocationContext) -> RunConfig:
-    config = getattr(context, "run_config", None)
-    is_streamed = getattr(config, "streaming", None) == "sse"
-    return RunConfig(streaming_mode=StreamingMode.SSE if is_streamed else StreamingMode.NONE)
 
 
 class _Runner(Runner):  # type: ignore[misc]
