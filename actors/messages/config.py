@@ -103,7 +103,7 @@ def run_config_of(given: RunOptions | None) -> RunConfig:
     if given is None:
         return RunConfig()
     if type(given).__module__.startswith("google.adk."):
-        return _of_adk(given)
+        return _of_adk(cast("AdkRunConfig", given))
     if not isinstance(given, Mapping):
         raise RequestError(f"run_config is a RunConfig, or a dictionary of its fields, not {reprlib.repr(given)}")
     try:

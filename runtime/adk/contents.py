@@ -21,6 +21,9 @@ ADK_FIELDS = "adk"
 
 _SOURCES = {
     "citation_metadata": "citationMetadata",
+    "model_version": "modelVersion",
+    "avg_logprobs": "avgLogprobs",
+    "logprobs_result": "logprobsResult",
 }
 """Fields of an ADK response that stand in custom_metadata under the service's names, as those of raygrove's Gemini do."""
 
@@ -82,9 +85,9 @@ def own_response(given: AdkResponse) -> LlmResponse:
     )
 
 
-def _json(given: Any) -> JsonObject | None:
-    """An object of google-genai with the service's camelCase keys."""
-    return None if given is None else given.model_dump(mode="json", by_alias=True, exclude_none=True)
+def _json(given: Any) -> Any:
+    """An object of google-genai with the service's camelCase keys; a text or a number as it is."""
+    return given.model_dump(mode="json", by_alias=True, exclude_none=True) if hasattr(given, "model_dump") else given
 
 
 def _own_usage(given: Any) -> Usage | None:

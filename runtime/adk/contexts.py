@@ -185,7 +185,7 @@ def invocation_context(
         session.events = LazyList(events, Event, adk_event)
     return InvocationContext(
         artifact_service=Artifacts(ours),
-        session_service=Sessions(session),
+        session_service=Sessions(session, ours),
         memory_service=Memory(ours),
         invocation_id=ours.invocation_id,
         branch=getattr(ours, "branch", None),

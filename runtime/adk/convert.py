@@ -37,7 +37,7 @@ from runtime.adk.callbacks import (
 from runtime.adk.contexts import Source
 from runtime.adk.islands import Island
 from runtime.adk.models import own_model
-from runtime.adk.plugins import adk_plugin, uncalled
+from runtime.adk.plugins import adk_plugin, hooks_inside, uncalled
 from runtime.adk.tools import AdkTool
 from runtime.adk.toolsets import AdkToolset
 
@@ -97,8 +97,12 @@ class _Converter:
         self._islands = islands
         self._resumability = resumability
         self._app_name = app_name
-        self._asked: dict[int, BaseAgent] = {}
+        self._island_names: list[str] = []
+        self._asked: dict[tuple[int, bool], BaseAgent] = {}
         self._sources: dict[str, Source] = {}
+        self._has_plugins = True
+        # The agents whose runs plugins do not hear of.
+        self._alone: set[str] = set()
 
     def check_app(self, app: App) -> None:
         for name in ("events_compaction_config", "context_cache_config"):
@@ -111,7 +115,12 @@ class _Converter:
         """The plugins of an App."""
         for plugin in given:
             self.notes += [f"plugin {plugin.name!r}: {name} is not called, since it changes nothing" for name in uncalled(plugin)]
-        return tuple(adk_plugin(plugin, self._sources, root) for plugin in given)
+            inside = hooks_inside(plugin) if self._island_names else []
+            if inside:
+                self.notes.append(
+                    f"plugin {plugin.name!r}: {', '.join(inside)} not called inside {', '.join(map(repr, self._island_names))}"
+                )
+        return tuple(adk_plugin(plugin, self._sources, root, frozenset(self._alone)) for plugin in given)
 
     def top(self, agent: Any) -> BaseAgent:
         """A root, or the agent of an AgentTool: above it stands no agent whose model it might take."""
@@ -136,6 +145,7 @@ class _Converter:
 
     def _island(self, agent: Any, what: str) -> BaseAgent:
         self.notes.append(f"agent {agent.name!r}: {what}, so ADK's own Runner runs it, in one actor with all that is below it")
+        self._island_names.append(agent.name)
         alone, callbacks = agent, {}
         if isinstance(agent, AdkBaseAgent):
             # Deep in a tree it would look for the agents above it. Its callbacks are called once, also when its process is lost.
@@ -169,6 +179,8 @@ class _Converter:
     def _source(self, agent: Any) -> Source:
         """An agent without the agents around it, for what refers to it."""
         source = self._sources[agent.name] = Source(agent, self._app_name)
+        if not self._has_plugins:
+            self._alone.add(agent.name)
         return source
 
     def _workflow(self, agent: Any, has_model_above: bool) -> BaseAgent:
@@ -240,9 +252,15 @@ class _Converter:
 
     def _agent_tool(self, tool: Any) -> AgentTool:
         # One agent may be the tool of several agents, and is one actor then.
-        if id(tool.agent) not in self._asked:
-            self._asked[id(tool.agent)] = self.top(tool.agent)
-        return AgentTool(self._asked[id(tool.agent)], skip_summarization=tool.skip_summarization)
+        has_plugins = self._has_plugins and tool.include_plugins
+        known = self._asked.get((id(tool.agent), has_plugins))
+        if known is None:
+            if (id(tool.agent), not has_plugins) in self._asked:
+                self._refuse(tool.agent, "a tool with and without include_plugins", "give a second agent")
+            above, self._has_plugins = self._has_plugins, has_plugins
+            known = self._asked[id(tool.agent), has_plugins] = self.top(tool.agent)
+            self._has_plugins = above
+        return AgentTool(known, skip_summarization=tool.skip_summarization)
 
 
 def _toolset_tool(source: Source, tool: Any) -> AdkTool:

@@ -30,16 +30,18 @@ class AdkPlugin(Plugin):
         adk: the BasePlugin.
         sources: the agents of the tree by name, which the callbacks are given.
         root: the root's name.
+        alone: agents of whose runs the BasePlugin is not told.
     """
 
-    def __init__(self, adk: BasePlugin, sources: Mapping[str, Source], root: str) -> None:
+    def __init__(self, adk: BasePlugin, sources: Mapping[str, Source], root: str, alone: frozenset[str] = frozenset()) -> None:
         super().__init__(adk.name)
+        self._alone = alone
         self._adk = adk
         self._sources = sources
         self._root = root
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return adk_plugin, (self._adk, self._sources, self._root)
+        return adk_plugin, (self._adk, self._sources, self._root, self._alone)
 
     def _source(self, ours: CallbackContext) -> Source:
         return self._sources.get(ours.agent_name) or self._sources[self._root]
@@ -50,6 +52,8 @@ class AdkPlugin(Plugin):
 
     async def _call_turn(self, name: str, ours: CallbackContext, **more: Any) -> Any:
         """Call a callback that has the whole turn's context."""
+        if ours.agent_name in self._alone:
+            return None
         source = self._source(ours)
         theirs = contexts.invocation_context(source.agent, ours, source.app_name)
         result = await call(getattr(self._adk, name), ours, invocation_context=theirs, **more)
@@ -58,6 +62,8 @@ class AdkPlugin(Plugin):
 
     async def _call(self, name: str, ours: CallbackContext, keyword: str, **more: Any) -> Any:
         """Call a callback that has a context of its own, under that keyword."""
+        if ours.agent_name in self._alone:
+            return None
         theirs = self._context(ours)
         result = await call(getattr(self._adk, name), ours, **{keyword: theirs}, **more)
         contexts.carry_back(theirs, ours)
@@ -155,14 +161,20 @@ class _Hooks(AdkPlugin):
         )
 
 
-def adk_plugin(adk: BasePlugin, sources: Mapping[str, Source], root: str) -> Plugin:
+def adk_plugin(adk: BasePlugin, sources: Mapping[str, Source], root: str, alone: frozenset[str] = frozenset()) -> Plugin:
     """A BasePlugin as a plugin that has the hooks which the BasePlugin overrides, and no other, since each costs time."""
     names = [name for name in vars(_Hooks) if name.endswith("_callback")]
     own = {name: vars(_Hooks)[name] for name in names if getattr(type(adk), name) is not getattr(BasePlugin, name)}
     kind: type[AdkPlugin] = type("AdkPlugin", (AdkPlugin,), own)
-    return kind(adk, sources, root)
+    return kind(adk, sources, root, alone)
 
 
 def uncalled(adk: BasePlugin) -> list[str]:
     """The callbacks of a BasePlugin that are not carried over."""
     return [name for name in _UNCALLED if getattr(type(adk), name, None) is not getattr(BasePlugin, name, None)]
+
+
+def hooks_inside(adk: BasePlugin) -> list[str]:
+    """The callbacks of a BasePlugin for models and tools, which an island keeps to itself."""
+    names = [name for name in vars(_Hooks) if "_model_" in name or "_tool_" in name]
+    return [name for name in names if getattr(type(adk), name) is not getattr(BasePlugin, name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import UTC, datetime
 from typing import Any, Never
 
@@ -11,6 +12,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
 
+from actors.definitions.tools.state import State
 from actors.errors import DefinitionError
 from runtime.adk.contents import genai_content, genai_part, own_part
 
@@ -38,6 +40,8 @@ class Artifacts(BaseArtifactService):  # type: ignore[misc]
     ) -> int:
         """Store an artifact, and return its version from 0."""
         self._check(session_id)
+        if custom_metadata:
+            _refuse("custom_metadata of an artifact", "write it into the state, or save it as an artifact of its own")
         part = own_part(artifact)
         if hasattr(self._ours, "save_artifact"):
             return int(await self._ours.save_artifact(filename, part))
@@ -73,9 +77,9 @@ class Artifacts(BaseArtifactService):  # type: ignore[misc]
         """Refused: raygrove's artifacts have no metadata beside their version."""
         _refuse("list_artifact_versions", "use Runtime.artifacts in the program")
 
-    async def get_artifact_version(self, **_: Any) -> Any | None:
-        """None: raygrove's artifacts have no address and no metadata of their own."""
-        return None
+    async def get_artifact_version(self, **_: Any) -> Any:
+        """Refused: raygrove's artifacts have no address, time or metadata of their own."""
+        _refuse("get_artifact_version", "look at the artifact that load_artifact(filename, version) gives")
 
 
 class Memory(BaseMemoryService):  # type: ignore[misc]
@@ -108,22 +112,33 @@ class Memory(BaseMemoryService):  # type: ignore[misc]
 
 
 class Sessions(BaseSessionService):  # type: ignore[misc]
-    """The session of a run, which can be read.
+    """The session of a run, which can be read as it is stored.
+
+    Args:
+        session: the session as the run has it, with what it has written.
+        ours: raygrove's context of the run.
 
     Attributes:
-        session: the session.
         run: the run of a BaseAgent to which it belongs; None for the contexts of callbacks and tools.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, ours: Any) -> None:
+        self._session = session
+        self._ours = ours
         self.run: Any = None
 
-    async def get_session(self, *, session_id: str, **_: Any) -> Session | None:
-        """The run's own session."""
-        if session_id != self.session.id:
+    async def get_session(self, *, session_id: str, config: Any = None, **_: Any) -> Session | None:
+        """The run's own session as it is stored; a copy, as in ADK."""
+        if session_id != self._session.id:
             _refuse("another session", "an agent reads its own session only")
-        return self.session
+        session = Session(id=session_id, app_name=self._session.app_name, user_id=self._session.user_id)
+        state = self._ours.state
+        session.state = copy.deepcopy(dict(state.stored if isinstance(state, State) else state))
+        if "events" not in vars(self._session):
+            # Async code cannot wait for them when it looks at them.
+            await self._ours.session.read_events()
+        session.events = _chosen(list(self._session.events), config)
+        return session
 
     async def create_session(self, **_: Any) -> Session:
         """Refused."""
@@ -140,3 +155,12 @@ class Sessions(BaseSessionService):  # type: ignore[misc]
     async def append_event(self, session: Session, event: Any) -> Any:
         """Refused: events of an agent are those that it yields."""
         _refuse("append_event", "write into the context's state, or yield the event")
+
+
+def _chosen(events: list[Any], config: Any) -> list[Any]:
+    """The events that a GetSessionConfig asks for; None asks for all."""
+    if config is None:
+        return events
+    if config.num_recent_events is not None:
+        events = events[-config.num_recent_events :] if config.num_recent_events else []
+    return [event for event in events if event.timestamp >= (config.after_timestamp or 0)]

@@ -1,70 +1,110 @@
-"""Says which ADK programs below some folders `from_adk` takes: python -m tests.adk.tally PATH…
+"""Says which ADK programs below some folders can be run: python -m tests.adk.tally PATH…
 
-Each `agent.py` is imported in a process of its own, since programs change what they share.
+A program is a folder with an `agent.py` or a `root_agent.yaml`. Each is loaded as by `raygrove run`, in a process of its own,
+since programs change what they share.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
+import re
 import subprocess
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+_MARK = "\x00"
+_UNCHANGED, _NOTED, _ISLANDS = "runs unchanged", "runs unchanged with a note", "runs with islands"
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)|ImportError: .*(?:pip install|requires? )")
+_CREDENTIALS = re.compile(r"credential|api[ _]key|client_id|environment variable|_TOKEN|project", re.IGNORECASE)
 
 
-def outcome(path: Path) -> str:
-    """What becomes of the program in one `agent.py`."""
+def outcome(folder: Path) -> str:
+    """What becomes of the program in a folder: its kind, and behind a colon the reason."""
     warnings.simplefilter("ignore")
-    package, name = path.parent, f"{path.parent.name}.agent"
-    while (package.parent / "__init__.py").exists():
-        package = package.parent
-        name = f"{package.name}.{name}"
-    sys.path[:0] = [str(package.parent), str(path.parent)]
-    os.chdir(package.parent)
-    os.environ.setdefault("GOOGLE_CLOUD_PROJECT", "none")
-    os.environ.setdefault("GOOGLE_CLOUD_LOCATION", "none")
-    os.environ.setdefault("GOOGLE_API_KEY", "none")
+    os.chdir(folder.parent)
+    for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_API_KEY"):
+        os.environ.setdefault(name, "none")
+    from actors.errors import DefinitionError, RequestError
+    from runtime.loading.app import load_app
+
     try:
-        module = importlib.import_module(name)
-    except BaseException as error:  # Programs raise anything, SystemExit among it.
-        return f"not imported: {type(error).__name__}: {error}"
-    root = getattr(module, "app", None) or getattr(module, "root_agent", None)
-    if root is None:
-        return "no program: it has neither root_agent nor app"
+        root = load_app(str(folder)).root
+    except RequestError as error:
+        return f"no program: {error}"
+    except DefinitionError as error:
+        return _not_imported(str(error).partition(": ")[2])
+    return _taken(root)
+
+
+def _not_imported(reason: str) -> str:
+    if found := _MISSING.match(reason):
+        return f"not imported, a package is not installed: {found[1] or reason}"
+    if _CREDENTIALS.search(reason):
+        return f"not imported, it wants credentials or settings: {reason}"
+    return f"not imported, it fails: {reason}"
+
+
+def _taken(root: Any) -> str:
+    try:
+        notes = _deployable(root, islands=False)
+    except Exception as error:
+        refused = str(error)
+    else:
+        return ": ".join([_NOTED, "; ".join(notes)]) if notes else _UNCHANGED
+    try:
+        notes = _deployable(root, islands=True)
+    except Exception as error:
+        return f"refused: {error}"
+    return f"{_ISLANDS}: {refused}"
+
+
+def _deployable(root: Any, *, islands: bool) -> list[str]:
+    """The notes of the tree that is made of it. Raises what a deployment raises."""
     from ray import cloudpickle
 
     from actors.definitions.tree.tree import AgentTree
     from runtime.adk import from_adk
 
-    try:
-        adapted = from_adk(root)
-        # What a deployment checks, and what travels to its processes.
-        tree = AgentTree(adapted.root_agent, adapted.plugins)
-        cloudpickle.dumps([tree.spec(agent.name) for agent in tree])  # type: ignore[no-untyped-call]
-    except Exception as error:
-        return f"refused: {error}"
-    return "; ".join(["a tree", *adapted.notes])
+    adapted = from_adk(root, islands=islands)
+    # What a deployment checks, and what travels to its processes.
+    tree = AgentTree(adapted.root_agent, adapted.plugins)
+    cloudpickle.dumps([tree.spec(agent.name) for agent in tree])  # type: ignore[no-untyped-call]
+    return list(adapted.notes)
+
+
+def _programs(paths: list[str]) -> Iterator[Path]:
+    for path in paths:
+        files = [file for name in ("agent.py", "root_agent.yaml") for file in Path(path).rglob(name)]
+        yield from sorted({file.parent.resolve() for file in files})
 
 
 def main(paths: list[str]) -> None:
     """Print a line for each program, and how many there are of each kind."""
     kinds: Counter[str] = Counter()
-    for path in sorted(found for given in paths for found in Path(given).rglob("agent.py")):
-        command = [sys.executable, "-m", "tests.adk.tally", "--one", str(path.resolve())]
+    for folder in _programs(paths):
+        command = [sys.executable, "-m", "tests.adk.tally", "--one", str(folder)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-            said = done.stdout.strip().rpartition("\x00")[2] or f"not imported: {done.stderr.strip()[-200:]}"
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            said = (
+                done.stdout.rpartition(_MARK)[2].strip()
+                if _MARK in done.stdout
+                else f"not imported, it ends: {done.stderr[-200:]}"
+            )
         except subprocess.TimeoutExpired:
-            said = "not imported: it takes longer than 60 s"
-        kinds[said.partition(":")[0].partition(";")[0]] += 1
-        print(f"{path.parent}: {said.splitlines()[0][:200]}")
-    print(*(f"{count} {kind}" for kind, count in kinds.most_common()), sep=", ")
+            said = "not imported, it takes longer than 120 s"
+        kinds[said.partition(":")[0]] += 1
+        print(f"{folder.parent.name}/{folder.name}: {' '.join(said.split())[:240]}", flush=True)
+    print()
+    for kind, count in kinds.most_common():
+        print(f"{count:4} {kind}")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--one":
-        print("\x00" + outcome(Path(sys.argv[2])))
+        print(_MARK + outcome(Path(sys.argv[2])))
     else:
         main(sys.argv[1:])

@@ -83,6 +83,20 @@ def test_plugins_are_called_around_a_graph(deploy: Deploy, capfd: pytest.Capture
         assert "[logging_plugin]" in capfd.readouterr().out
 
 
+def test_a_note_names_the_hooks_that_are_not_called_inside() -> None:
+    adapted = from_adk(
+        App(name="greetings", root_agent=greeting, plugins=[Noting(name="noting"), Guard(name="guard")]), islands=True
+    )
+    assert adapted.notes[1:] == ("plugin 'guard': before_model_callback not called inside 'greeting'",)
+
+
+class Guard(BasePlugin):  # type: ignore[misc]
+    """Looks at requests."""
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
+        """Nothing."""
+
+
 # The nodes that an agent has as tools.
 
 

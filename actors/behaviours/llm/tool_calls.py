@@ -289,10 +289,10 @@ class _MissingTool(Tool):
         self._reason = reason
 
     def declaration(self) -> FunctionDeclaration:
-        raise LookupError(self._reason)
+        raise ValueError(self._reason)
 
     async def run(self, args: JsonObject, context: ToolContext) -> Any:
-        raise LookupError(self._reason)
+        raise ValueError(self._reason)
 
 
 def _as_text(data: JsonValue) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pydantic
 
@@ -40,7 +41,8 @@ class AgentTool(Tool):
     Args:
         agent: the agent to ask; the tool takes its name and description. With an `input_schema` the tool takes those arguments
             and passes them on as JSON; without, it takes one text, `request`. With an `output_schema` the result is a value
-            of that type; without, it is a text.
+            of that type; without, it is a text. A workflow agent has the `input_schema` of its first agent, and the
+            `output_schema` of its last.
         skip_summarization: True makes the result the end, and the answer, of the asking agent's run; default False.
 
     Raises:
@@ -57,8 +59,8 @@ class AgentTool(Tool):
         self.name = agent.name
         self.description = agent.description
         self.skip_summarization = skip_summarization
-        self._input: type[pydantic.BaseModel] = getattr(agent, "input_schema", None) or _Request
-        schema = getattr(agent, "output_schema", None)
+        self._input: type[pydantic.BaseModel] = _schema(agent, "input_schema", 0) or _Request
+        schema = _schema(agent, "output_schema", -1)
         self._output = output_type(schema) if schema is not None else None
 
     def alone(self) -> AgentTool:
@@ -119,3 +121,10 @@ class AgentTool(Tool):
             return self._output.value_of(answer)
         except ValueError as error:
             raise ToolAgentError(self.name, f"its answer does not fit its output_schema: {error}") from error
+
+
+def _schema(agent: BaseAgent, field: str, index: int) -> Any:
+    """The schema of an agent; of one without such a field that of the agent below it at that index, and so on."""
+    while not hasattr(agent, field) and agent.sub_agents:
+        agent = agent.sub_agents[index]
+    return getattr(agent, field, None)

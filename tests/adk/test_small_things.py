@@ -1,0 +1,202 @@
+"""What programs rarely look at is there as well: fields of responses, the stored session, plugins that are left out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
+
+from google.adk.agents import LlmAgent, SequentialAgent
+from google.adk.apps import App
+from google.adk.events import Event
+from google.adk.models import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.tools import AgentTool
+from google.adk.workflow import START, Workflow
+from google.genai import types
+from pydantic import BaseModel
+
+from actors.errors import DefinitionError
+from runtime.adk import from_adk
+from runtime.adk.contents import adk_event
+from tests.adk import programs
+from tests.support.runtimes import Deploy, author_texts, run_turn
+
+LOG = "ADK_TEST_LOG"
+
+
+@pytest.fixture(params=["local", "ray"])
+def deploy(request: pytest.FixtureRequest, tmp_path: Path) -> Deploy:
+    Path(os.environ[LOG]).unlink(missing_ok=True)
+    if request.param == "ray":
+        request.getfixturevalue("local_ray")
+    return Deploy(request.param, tmp_path)
+
+
+def lines() -> list[str]:
+    return Path(os.environ[LOG]).read_text().splitlines()
+
+
+class Sure(programs.Scripted):
+    """Says how sure it is."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        async for response in super().generate_content_async(llm_request, stream):
+            yield response.model_copy(update={"avg_logprobs": -0.25, "model_version": "sure-001"})
+
+
+def test_responses_keep_the_models_version_and_how_sure_it_was(deploy: Deploy) -> None:
+    def look(callback_context: Any, llm_response: Any) -> None:
+        callback_context.state["seen"] = [llm_response.model_version, llm_response.avg_logprobs]
+
+    with deploy(LlmAgent(name="root", model=Sure(steps=["hello"]), after_model_callback=look)) as rt:
+        event = adk_event(run_turn(rt, "hi")[-1])
+        assert (event.model_version, event.avg_logprobs, event.custom_metadata) == ("sure-001", -0.25, None)
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"seen": ["sure-001", -0.25]}
+
+
+class Naming(BasePlugin):  # type: ignore[misc]
+    """Notes the agents of which it hears."""
+
+    async def before_agent_callback(self, *, agent: Any, callback_context: Any) -> Any:
+        programs.noted(os.environ[LOG], f"agent {agent.name}")
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
+        programs.noted(os.environ[LOG], f"model {callback_context.agent_name}")
+
+    async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
+        programs.noted(os.environ[LOG], f"tool {tool.name}")
+
+    async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
+        programs.noted(os.environ[LOG], f"event {event.author}")
+
+
+def test_plugins_hear_nothing_of_a_tools_agent_without_include_plugins(deploy: Deploy) -> None:
+    deepest = programs.agent("deepest", "deep")
+    hidden = programs.agent("hidden", ("deepest", {"request": "go"}), "seen by none", tools=[AgentTool(deepest)])
+    shown = programs.agent("shown", "seen by all")
+    steps = [("hidden", {"request": "go"}), ("shown", {"request": "go"}), "done"]
+    tools = [AgentTool(hidden, include_plugins=False), AgentTool(shown)]
+    app = App(name="hiding", root_agent=programs.agent("root", *steps, tools=tools), plugins=[Naming(name="naming")])
+    with deploy(app) as rt:
+        events = run_turn(rt, "hi")
+        assert author_texts(events)[-1] == ("root", "done")
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert "hidden" in {event.author for event in session.events}
+    heard = {line.partition(" ")[2] for line in lines() if not line.startswith("tool")}
+    assert heard == {"root", "shown"}
+    assert [line for line in lines() if line.startswith("tool")] == ["tool hidden", "tool shown"]
+
+
+def test_one_agent_is_not_a_tool_with_and_without_plugins() -> None:
+    helper = programs.agent("helper")
+    root = programs.agent("root", tools=[AgentTool(helper), AgentTool(helper, include_plugins=False)])
+    with pytest.raises(DefinitionError, match="agent 'helper': a tool with and without include_plugins"):
+        from_adk(root)
+
+
+class Sum(BaseModel):
+    """What to add."""
+
+    a: int
+    b: int
+
+
+class Total(BaseModel):
+    """The total."""
+
+    total: int
+
+
+def test_a_sequence_as_a_tool_takes_what_its_first_agent_takes_and_gives_what_its_last_gives(deploy: Deploy) -> None:
+    first = programs.agent("first", "show:last", input_schema=Sum)
+    last = programs.agent("last", '{"total": 3}', output_schema=Total)
+    inner = SequentialAgent(name="inner", sub_agents=[first])
+    adding = SequentialAgent(name="adding", description="Adds.", sub_agents=[inner, last])
+    root = programs.agent("root", ("adding", {"a": 1, "b": 2}), "show:last", tools=[AgentTool(adding)])
+    with deploy(root) as rt:
+        events = run_turn(rt, "hi")
+        assert author_texts(events)[-1] == ("root", "{'total': 3}")
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert ("first", '{"a":1,"b":2}') in author_texts(list(session.events))
+
+
+def test_the_stored_session_has_no_writes_of_the_callback_that_asks_for_it(deploy: Deploy) -> None:
+    async def look(callback_context: Any) -> None:
+        context = callback_context._invocation_context
+        callback_context.state["written"] = 1
+        service, where = context.session_service, {"app_name": "test", "user_id": "ada", "session_id": context.session.id}
+        stored = await service.get_session(**where)
+        last = await service.get_session(**where, config=GetSessionConfig(num_recent_events=1))
+        stored.state["lost"] = 1
+        callback_context.state["seen"] = [sorted(stored.state), len(stored.events), len(last.events), last.events[0].author]
+
+    with deploy(programs.agent("root", "hello", before_agent_callback=look)) as rt:
+        run_turn(rt, "hi", state_delta={"given": 1})
+        run_turn(rt, "again")
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        # Of the first turn: the message, what the callback wrote, the answer; then the second message.
+        assert session.state == {"given": 1, "written": 1, "seen": [["given", "lost", "seen", "written"], 4, 1, "user"]}
+
+
+def test_the_first_turn_sees_only_what_came_with_it(deploy: Deploy) -> None:
+    async def look(callback_context: Any) -> None:
+        context = callback_context._invocation_context
+        callback_context.state["written"] = 1
+        stored = await context.session_service.get_session(app_name="test", user_id="ada", session_id="s1")
+        callback_context.state["seen"] = sorted(stored.state)
+
+    with deploy(programs.agent("root", "hello", before_agent_callback=look)) as rt:
+        run_turn(rt, "hi", state_delta={"given": 1})
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"given": 1, "written": 1, "seen": ["given"]}
+
+
+def test_a_node_may_give_none(deploy: Deploy) -> None:
+    def choose(node_input: Any) -> Event:
+        return Event(output=None, route="yes")
+
+    def accept(node_input: Any) -> Event:
+        return Event(message=f"accepted {node_input}")
+
+    with deploy(Workflow(name="graph", edges=[(START, choose), (choose, {"yes": accept})]), islands=True) as rt:
+        events = [adk_event(event) for event in run_turn(rt, "hi")]
+    assert ["output" in event.model_fields_set for event in events if event.actions.route == "yes"] == [True]
+    assert events[-1].content is not None
+    assert events[-1].content.parts[0].text == "accepted None"
+
+
+def test_on_tool_error_hears_of_an_unknown_tool_as_in_adk(deploy: Deploy) -> None:
+    def mend(tool: Any, args: Any, tool_context: Any, error: Exception) -> dict[str, str]:
+        return {"error": type(error).__name__, "tool": tool.name}
+
+    root = programs.agent("root", ("no_such_tool", {}), "show:last", on_tool_error_callback=mend)
+    with deploy(root) as rt:
+        assert author_texts(run_turn(rt, "hi"))[-1] == ("root", "{'error': 'ValueError', 'tool': 'no_such_tool'}")
+
+
+@pytest.mark.parametrize("what", ["custom_metadata of an artifact", "get_artifact_version"])
+def test_what_artifacts_do_not_have_is_refused_by_name(what: str, local: Deploy) -> None:
+    async def save(callback_context: Any) -> None:
+        part = types.Part(text="a")
+        if what == "get_artifact_version":
+            await callback_context.get_artifact_version("note.txt")
+        else:
+            await callback_context.save_artifact("note.txt", part, custom_metadata={"a": 1})
+
+    with local(programs.agent("root", before_agent_callback=save)) as rt:
+        turn = rt.run(user_id="u", session_id="s", message="hi")
+        with pytest.raises(DefinitionError, match=f"{what} of google-adk is not carried over"):
+            turn.result()
