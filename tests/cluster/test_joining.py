@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.app_folders import HELLO, write
 from tests.support.postgres_server import short_folder
 
 
@@ -28,8 +29,15 @@ class Head(msgspec.Struct):
         command = [sys.executable, "-m", "tests.support.joining_program", what, *addresses]
         settings = {**self.environment, **environment}
         done = subprocess.run(command, cwd=self.folder, env=settings, capture_output=True, text=True, timeout=100, check=False)
-        assert done.returncode == 0, done.stderr
+        assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.splitlines()
+
+    def raygrove(self, *arguments: str, **environment: str) -> tuple[str, str]:
+        """Run a command. Returns what it writes to its output and its standard error."""
+        command = [str(Path(sys.executable).with_name("raygrove")), *arguments]
+        settings = {**self.environment, "RAY_ADDRESS": self.address, **environment}
+        done = subprocess.run(command, cwd=self.folder, env=settings, capture_output=True, text=True, timeout=100, check=False)
+        return done.stdout, done.stderr
 
 
 def free_port() -> int:
@@ -83,6 +91,20 @@ def test_a_program_that_cannot_join_says_soon_what_is_missing(head: Head) -> Non
     assert no_ray.startswith(f"the Ray at {mute!r} cannot be joined: what listens there has not answered as Ray does within 2 s")
     (wrong,) = head.run("try", head.address, RAY_AUTH_TOKEN="0" * 64)
     assert wrong.startswith(f"the Ray at {head.address!r} cannot be joined: it does not accept the token")
+
+
+def test_commands_that_find_the_token_of_a_ray_write_of_no_refusal(head: Head) -> None:
+    write(head.folder / "code" / "greeter", {"agent.py": HELLO})
+    assert head.raygrove("start", "code/greeter")[1] == ""
+    # Where none is given, Ray itself finds another address of this machine.
+    there = ("--address", head.address)
+    assert head.raygrove("ps", *there)[1] == f"deployments on the Ray at {head.address}\n"
+    assert head.raygrove("run", "greeter", "hi", *there) == ("Hello, my friend!\n", "")
+    assert f"at {head.address}, deployments: greeter" in head.raygrove("doctor", *there)[0]
+    assert head.raygrove("stop", "greeter", *there)[1] == ""
+    _, told = head.raygrove("ps", *there, RAY_AUTH_TOKEN="0" * 64)
+    assert told.startswith(f"error: the Ray at {head.address!r} cannot be joined: it does not accept the token")
+    assert told.count("\n") == 1
 
 
 def test_a_program_that_has_a_token_uses_a_cluster_that_wants_none() -> None:

@@ -28,6 +28,12 @@ PLACES = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
 REACH_S = 2.0
 """How long a machine may take to answer."""
 
+_MADE_UP_CLUSTER = "00" * 27 + "01"
+"""No cluster has this id."""
+
+_NO_TOKEN = "InvalidAuthToken"
+"""In what Ray's server says to a client without its token. What it says to a client of another cluster has the same class."""
+
 
 class _Cluster(NamedTuple):
     """What a Ray says of itself: the versions of its Ray and its Python."""
@@ -106,6 +112,7 @@ def _ask(address: str) -> _Cluster:
 
     def put_reply() -> None:
         try:
+            _check_token(address)
             raw = GcsClient(address).internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster", timeout=REACH_S)
             told = json.loads(raw) if raw else {}
             replies.put(_Cluster(told.get("ray_version", ""), told.get("python_version", "")))
@@ -122,6 +129,19 @@ def _ask(address: str) -> _Cluster:
     if isinstance(reply, RayError):
         raise _refused(address, f"what listens there is no Ray that runs ({reply})") from reply
     return reply
+
+
+def _check_token(address: str) -> None:
+    """Check that a Ray takes the token that this process sends, or its lack. Raises AuthenticationError, RpcError.
+
+    A client without a cluster's id first asks for it, and Ray's C++ writes to the standard error when that is refused, which looks
+    like a failure of the program. One that has an id is refused in silence: for the token, which is looked at first, or for the id.
+    """
+    try:
+        GcsClient(address, cluster_id=_MADE_UP_CLUSTER).internal_kv_get(b"", namespace=b"cluster", timeout=REACH_S)
+    except AuthenticationError as error:
+        if _NO_TOKEN in str(error):
+            raise
 
 
 def _check_versions(address: str, cluster: _Cluster) -> None:

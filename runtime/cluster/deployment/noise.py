@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import wraps
-from tempfile import TemporaryFile
 from typing import Any
 
 from ray._private import ray_logging, worker
@@ -35,25 +30,3 @@ def hide_noise() -> None:
             printed({**data, "is_err": True} if data.get("pid") == "raylet" else data, *args, **options)
 
         worker.print_to_stdstream = with_rays_own_as_errors
-
-
-@contextmanager
-def hide_refusals() -> Iterator[None]:
-    """Have the standard error not show what Ray's C++ says of a cluster that wants a token, or that is none: errors say it.
-
-    For a command that is all of its program: other lines come at the end, and a process that is started meanwhile loses its own.
-    """
-    sys.stderr.flush()
-    shown = os.dup(2)
-    with TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(shown, 2)
-            os.close(shown)
-            held.seek(0)
-            for line in held:
-                if b"gcs_client.cc" not in line:
-                    os.write(2, line)

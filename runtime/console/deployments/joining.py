@@ -68,10 +68,7 @@ def living_deployment(name: str, address: str | None) -> Runtime | None:
 @contextmanager
 def started(rt: Runtime) -> Iterator[Runtime]:
     """Start a Runtime that joins or starts a deployment on a cluster, and leave it in the end."""
-    from runtime.cluster.deployment.noise import hide_refusals
-
-    with hide_refusals():
-        rt.start()
+    rt.start()
     with closing(rt):
         yield rt
 
@@ -131,12 +128,10 @@ def _any_ray_runs() -> bool:
 
 
 def _ask_ray(address: str | None) -> tuple[str, list[NamedActor]]:
-    from runtime.cluster.deployment.noise import hide_refusals
     from runtime.cluster.deployments import named_actors
 
     where = find_ray(address)
-    with hide_refusals():
-        return where, named_actors(where)
+    return where, named_actors(where)
 
 
 def _apps(actors: list[NamedActor]) -> list[NamedActor]:
