@@ -21,6 +21,9 @@ from actors.messages.shown import Shown
 USER = "user"
 """The author of the user's messages."""
 
+FINGERPRINT = "raygrove:fingerprint"
+"""The key of a request's fingerprint in the custom_metadata of the user's event that began its turn."""
+
 
 class RequestedInput(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """What a tool asks the user in the middle of a call. With the answer the call is made again.
@@ -120,7 +123,7 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
         grounding_metadata: what a search of the model's service found for the answer, as the service sent it: a JSON object with
             camelCase keys.
         long_running_tool_ids: ids of the calls in `content` whose responses may come in a later turn.
-        custom_metadata: a JSON object of the model, of RunConfig, or of a supervisor's decision.
+        custom_metadata: a JSON object of the model, of RunConfig, of a supervisor's decision, or with a request's fingerprint.
         actions: what the event does besides being read.
         flow: what the event says of a flow; None when it belongs to none.
     """

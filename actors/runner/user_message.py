@@ -10,8 +10,9 @@ from actors.errors import ArtifactError, ModelConfigurationError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content, Part
-from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
+from actors.messages.event import FINGERPRINT, USER, Event, EventActions, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, FlowMark
+from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from actors.rules.checks import state
 from actors.rules.checks import user_message as messages
@@ -82,7 +83,13 @@ class UserMessages:
             return p.TurnFound(authors=())
         repeated = message.invocation_id if message.repeatable and has_data else ""
         return await self._session.find_turn(
-            p.FindTurn(key=message.key, call_ids=answers, invocation_id=repeated, auto_create=message.auto_create)
+            p.FindTurn(
+                key=message.key,
+                call_ids=answers,
+                invocation_id=repeated,
+                fingerprint=message.fingerprint,
+                auto_create=message.auto_create,
+            )
         )
 
     @property
@@ -135,8 +142,13 @@ def user_event(message: p.StartTurn, content: Content, invocation_id: str, actio
         author=USER,
         timestamp=now_s(),
         content=content,
-        custom_metadata=message.config.custom_metadata,
+        custom_metadata=_metadata(message),
         actions=EventActions(state_delta=without_temp(message.state_delta), artifact_delta=actions.artifact_delta),
         # A Runner that resumes the turn learns from the mark that it carries out a flow, and which.
         flow=FlowMark(run=message.flow) if message.flow else None,
     )
+
+
+def _metadata(message: p.StartTurn) -> JsonObject | None:
+    given = message.config.custom_metadata
+    return {**(given or {}), FINGERPRINT: message.fingerprint} if message.fingerprint else given

@@ -29,6 +29,7 @@ from actors.errors import (
     InvalidMessageError,
     ModelConfigurationError,
     RaygroveError,
+    RepeatMismatchError,
     RuntimeClosedError,
     SessionNotFoundError,
     UnknownFunctionCallError,
@@ -217,3 +218,18 @@ def test_a_runtime_may_leave_the_making_of_sessions_to_others(deploy: Deploy) ->
             run_turn(rt, "hi")
         assert author_texts(run_turn(rt, "hi", auto_create_session=True)) == [("root", "hello")]
         assert author_texts(run_turn(rt, "again")) == [("root", "hello")]
+
+
+def test_a_turn_is_joined_by_the_request_that_began_it_also_after_a_restart(deploy: Deploy) -> None:
+    turn: dict[str, Any] = {"user_id": "ada", "session_id": "s1", "invocation_id": "pay-1"}
+    with deploy(root()) as rt:
+        assert rt.run(**turn, message="hi", fingerprint="one").result().text == "fine"
+        # A turn of a program without one is anybody's.
+        assert rt.run(**{**turn, "invocation_id": "pay-2"}, message="hi").result().text == "fine"
+    with deploy(root()) as rt:
+        with pytest.raises(RepeatMismatchError, match="turn 'pay-1' of session 's1' began with another request"):
+            rt.run(**turn, message="hi", fingerprint="another").result()
+        for fingerprint in ("one", ""):
+            assert rt.run(**turn, message="hi", fingerprint=fingerprint).result().text == "fine"
+        assert rt.run(**{**turn, "invocation_id": "pay-2"}, message="hi", fingerprint="one").result().text == "fine"
+        assert len(rt.sessions.events("ada", "s1")) == 4

@@ -18,11 +18,12 @@ from tests.support.postgres_server import short_folder
 
 
 class Head(msgspec.Struct):
-    """A Ray of its own: its address, and the environment of programs that have its token."""
+    """A Ray of its own: its address, the environment of programs that have its token, and its first process."""
 
     address: str
     environment: dict[str, str]
     folder: Path
+    pid: int
 
     def run(self, what: str, *addresses: str, **environment: str) -> list[str]:
         """Run a program. Returns the lines that it prints."""
@@ -64,7 +65,7 @@ def started(mode: str) -> Iterator[Head]:
         with subprocess.Popen(start, env=with_mode, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             assert process.stdout is not None
             assert any("Ray runtime started" in line for line in process.stdout)
-            yield Head(address, environment, folder)
+            yield Head(address, environment, folder, process.pid)
             process.terminate()
             process.stdout.read()
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.testing.processes import children
 from tests.support import other_user
+from tests.support.listening import TRY_PORTS, descendants, ports_of
 from tests.support.other_user import NEEDS_ROOT, USER, folder_of_all, run_as_other
 
 pytestmark = NEEDS_ROOT
@@ -68,10 +68,7 @@ class Program:
     @property
     def pids(self) -> list[int]:
         """It, and all processes that it has started."""
-        found = [self.process.pid]
-        for pid in found:
-            found += [each.pid for each in children(pid)]
-        return found
+        return descendants(self.process.pid)
 
 
 @contextmanager
@@ -164,3 +161,15 @@ except Exception as error:
     command = other_user.program(joins, running.address)
     done = subprocess.run(command, env={**kept, **wrong}, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "AuthenticationError\n", done.stderr
+
+
+def test_no_port_serves_another_user(running: Program) -> None:
+    ports = ports_of(running.pids)
+    found = json.loads(run_as_other(TRY_PORTS, json.dumps(sorted(ports))))
+    assert len(found) == len(ports)
+    for port, answers in found.items():
+        assert set(answers.get("http", {}).values()) <= {"401"}, (port, answers)
+        assert not answers.get("other"), (port, answers)
+    refused = {method.partition("/")[0] for answers in found.values() for method in answers.get("refused", ())}
+    assert refused >= {"CoreWorkerService", "NodeManagerService", "ObjectManagerService", "InternalKVGcsService"}
+    assert any("http" in answers for answers in found.values())

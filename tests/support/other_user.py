@@ -18,7 +18,7 @@ USER = 65534
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be a second user of the machine")
 
 _BECOME = f"""
-import itertools, json, os, socket, sys
+import encodings.idna, itertools, json, os, socket, sys
 from pathlib import Path
 def become_other():
     os.setgroups([]); os.setgid({USER}); os.setuid({USER})

@@ -8,6 +8,7 @@
     │   ├── InvalidMessageError
     │   ├── InvalidIdError
     │   ├── SessionNotFoundError
+    │   ├── RepeatMismatchError
     │   ├── SessionExistsError
     │   ├── SessionBusyError
     │   ├── UnknownFunctionCallError
@@ -86,6 +87,7 @@ from actors.errors.tree.requests import (
     InvalidMessageError,
     InvocationNotFoundError,
     NotEncodableError,
+    RepeatMismatchError,
     RequestError,
     SessionBusyError,
     SessionExistsError,
@@ -154,6 +156,7 @@ __all__ = [
     "OutputSchemaError",
     "PlacementError",
     "PluginFailedError",
+    "RepeatMismatchError",
     "RequestError",
     "RuntimeClosedError",
     "SchemaVersionError",

@@ -25,6 +25,12 @@ class SessionNotFoundError(RequestError, LookupError):
     sentence = "session {2!r} of user {1!r} not found in app {0!r}: create it first, or leave auto_create_session on"
 
 
+class RepeatMismatchError(RequestError):
+    """The turn of that id began with another request. Arguments: invocation id, session."""
+
+    sentence = "turn {0!r} of session {1!r} began with another request: give a new request an id of its own"
+
+
 class SessionExistsError(RequestError):
     """A session with that id exists already. Arguments: app, user, session."""
 

@@ -23,6 +23,8 @@ class StartTurn(Message, frozen=True, kw_only=True):
         event_id: the id for the user's event, the same in a retry; "" leaves it to the Runner.
         only_waiting: the calls that `content` answers have to wait for it when the turn goes on, or the request is refused.
         subscriber: follows the turn from its opening on; "": no subscriber does.
+        fingerprint: of the whole request, as the user's event keeps it; a turn of this id that began with another one is not
+            joined. "" joins any.
         flow: the name of the definition of the flow that the turn carries out; "": an agent is selected for it.
         traceparent: the span of the caller, as the header of that name has it; "" without one.
     """
@@ -37,6 +39,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     auto_create: bool = False
     only_waiting: bool = False
     subscriber: str = ""
+    fingerprint: str = ""
     flow: str = ""
     traceparent: str = ""
 
@@ -93,12 +96,14 @@ class FindTurn(Message, frozen=True, kw_only=True):
     Attributes:
         call_ids: the ids of the message's function responses.
         invocation_id: a turn that may be there already; "": do not look for one.
+        fingerprint: see StartTurn.
         auto_create: the session may still have to be created.
     """
 
     key: SessionKey
     call_ids: tuple[str, ...] = ()
     invocation_id: str = ""
+    fingerprint: str = ""
     auto_create: bool = False
 
 
@@ -129,6 +134,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         answers: the ids of the calls that it answers.
         only_waiting: see StartTurn.
         subscriber: see StartTurn.
+        fingerprint: see StartTurn; `event` has it, too.
         runner: the id of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
         epoch: in which a new turn begins. One more than that of a TurnBegun whose turn may not have been stored.
@@ -145,6 +151,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     auto_create: bool = False
     config: RunConfig = RunConfig()
     subscriber: str = ""
+    fingerprint: str = ""
     runner: str = ""
     interrupting: str = ""
     epoch: int = 1

@@ -75,7 +75,7 @@ class TurnStarter:
                 if saves_once:
                     # Concurrent requests for one turn share a single save; later ones find the turn open.
                     prepare = partial(self._user_messages.prepare, message, content)
-                    prepared = await asyncio.shield(saving.enter_context(self._table.saving(key, prepare)))
+                    prepared = await asyncio.shield(saving.enter_context(self._table.saving(key, message.fingerprint, prepare)))
                 else:
                     prepared = await self._user_messages.prepare(message, content)
             if not (saves_once and prepared.found.is_there):
@@ -144,6 +144,7 @@ class TurnStarter:
             auto_create=message.auto_create,
             config=message.config,
             subscriber=message.subscriber,
+            fingerprint=message.fingerprint,
             runner=self._runner_id,
             traceparent=message.traceparent,
         )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from actors.errors import RepeatMismatchError
 from actors.runner.turns.running_turn import RunningTurn, TurnKey
 from actors.runner.user_message import PreparedMessage
 
@@ -19,17 +20,19 @@ class _Entry:
             the first epoch.
         openings: done when a request that opens it is over; the same turn may be asked for several times at once.
         saving: prepares its message, for all requests that ask for it at the same time.
+        fingerprint: of these requests.
         resuming: held by the request that resumes it.
         resumers: requests that hold `resuming` or wait for it.
     """
 
-    __slots__ = ("epochs", "openings", "resumers", "resuming", "running", "saving")
+    __slots__ = ("epochs", "fingerprint", "openings", "resumers", "resuming", "running", "saving")
 
     def __init__(self) -> None:
         self.running: RunningTurn | None = None
         self.epochs: dict[str, int] = {}
         self.openings: set[asyncio.Future[None]] = set()
         self.saving: asyncio.Task[PreparedMessage] | None = None
+        self.fingerprint = ""
         self.resuming: asyncio.Lock | None = None
         self.resumers = 0
 
@@ -115,12 +118,19 @@ class TurnTable:
 
     @contextmanager
     def saving(
-        self, turn: TurnKey, prepare: Callable[[], Coroutine[None, None, PreparedMessage]]
+        self, turn: TurnKey, fingerprint: str, prepare: Callable[[], Coroutine[None, None, PreparedMessage]]
     ) -> Iterator[asyncio.Task[PreparedMessage]]:
-        """The task that prepares the turn's message: the first request starts it, and concurrent ones share it."""
+        """The task that prepares the turn's message: the first request starts it, and concurrent ones share it.
+
+        Raises:
+            RepeatMismatchError: the first one has another fingerprint.
+        """
         entry = self._entry(turn)
         if entry.saving is None:
             entry.saving = asyncio.create_task(prepare())
+            entry.fingerprint = fingerprint
+        elif fingerprint not in ("", entry.fingerprint):
+            raise RepeatMismatchError(turn[1], turn[0].session)
         saving = entry.saving
         try:
             yield saving

@@ -107,6 +107,12 @@ class LogReader:
         for event, seq in noted:
             turn.note(event, seq)
 
+    async def event(self, key: SessionKey, seq: int) -> StoredEvent | None:
+        """The event at a position, or None."""
+        await self._access.commits.flush()
+        events = await self.events(key, after_seq=seq - 1, limit=1)
+        return events[0] if events and events[0].seq == seq else None
+
     async def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn, or None."""
         await self._access.commits.flush()

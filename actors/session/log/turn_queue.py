@@ -15,6 +15,7 @@ class Waiter:
     Attributes:
         interrupts: it waits only for the turn that is being cancelled for it.
         is_answer: it has begun before, and is to go on with an answer.
+        fingerprint: see StartTurn.
         admitted: True when it may begin; False when its request is to be decided once more, since another turn has begun, which
             it has to interrupt first, or since its Runner was lost.
     """
@@ -24,6 +25,7 @@ class Waiter:
         self.runner = runner
         self.interrupts = interrupts
         self.is_answer = is_answer
+        self.fingerprint = ""
         self.admitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 
@@ -51,6 +53,11 @@ class TurnQueue:
     def has_new(self, invocation_id: str) -> bool:
         """True when the turn waits in the queue and has not begun yet."""
         return any(waiter.invocation_id == invocation_id and not waiter.is_answer for waiter in self._waiters)
+
+    def fingerprint(self, invocation_id: str) -> str:
+        """That of the request whose turn waits in the queue and has not begun yet; "" when it has none."""
+        waiting = (waiter for waiter in self._waiters if waiter.invocation_id == invocation_id and not waiter.is_answer)
+        return next((waiter.fingerprint for waiter in waiting), "")
 
     def is_idle(self) -> bool:
         """True when no turn runs or waits."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.errors import FencedError, InvalidMessageError, SessionNotFoundError, UnknownFunctionCallError
+from actors.errors import FencedError, InvalidMessageError, RepeatMismatchError, SessionNotFoundError, UnknownFunctionCallError
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
+from actors.messages.codec import decode_event
+from actors.messages.event import FINGERPRINT
 from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OVER, OpenTurn
@@ -29,6 +31,7 @@ class TurnLookup:
             SessionNotFoundError: there is no session, and it is not to be created.
             UnknownFunctionCallError: the message answers a call that the log has not.
             InvalidMessageError: it answers calls of several turns that can go on.
+            RepeatMismatchError: the turn asked for began with another request.
             StoreError: the store cannot be read.
         """
         key = message.key
@@ -48,6 +51,9 @@ class TurnLookup:
                 authors=self._parts.deciding(log.authors()), caller=calls[0].author, invocation_id=calls[0].invocation_id
             )
         row = await self.row(log, message.invocation_id) if message.invocation_id else None
+        in_line = log.queue.fingerprint(message.invocation_id)
+        if differs(message.fingerprint, in_line) or await self.began_with_other(log, row, message.fingerprint):
+            raise RepeatMismatchError(message.invocation_id, key.session)
         return p.TurnFound(
             authors=self._parts.deciding(log.authors()),
             is_there=row is not None or log.queue.has(message.invocation_id),
@@ -100,6 +106,20 @@ class TurnLookup:
         row = log.open_row(invocation_id) or await self._reader.turn(log.key, invocation_id)
         # It may have begun while the store was asked.
         return log.open_row(invocation_id) or row
+
+    async def began_with_other(self, log: SessionLog, row: TurnRow | None, fingerprint: str) -> bool:
+        """True when a turn began with another request than that of the fingerprint. Raises StoreError."""
+        if not fingerprint or row is None:
+            return False
+        stored = await self._reader.event(log.key, row.first_seq)
+        event = decode_event(stored.raw, stored.seq) if stored is not None else None
+        metadata = (event.custom_metadata if event is not None else None) or {}
+        return differs(fingerprint, str(metadata.get(FINGERPRINT, "")))
+
+
+def differs(fingerprint: str, before: str) -> bool:
+    """True for fingerprints of two requests. Turns of programs, and of earlier versions, have none."""
+    return bool(fingerprint and before) and fingerprint != before
 
 
 def missing_notes(turn: OpenTurn, notes: Sequence[p.Note]) -> list[tuple[bytes, EventScan]]:

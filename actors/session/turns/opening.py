@@ -13,6 +13,7 @@ import msgspec
 
 from actors.actor import reply_early
 from actors.errors import (
+    RepeatMismatchError,
     RequestError,
     SessionBusyError,
     SessionNotFoundError,
@@ -48,7 +49,7 @@ from actors.session.log.open_turn import OVER, OpenTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import Waiter
 from actors.session.turns.joining import TurnJoiner
-from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.lookup import TurnLookup, differs
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 
@@ -72,6 +73,7 @@ class TurnOpener:
 
         Raises:
             SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, RequestError: the turn cannot begin.
+            RepeatMismatchError: it is there already, and began with another request.
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
@@ -120,9 +122,13 @@ class TurnOpener:
                     return await self._resume(request)
                 case Join(is_lost):
                     assert known is not None
+                    if known.is_other:
+                        self._give_back(request)
+                        raise RepeatMismatchError(known.invocation_id, message.key.session)
                     return await self._join(request, known, is_lost)
                 case Wait(at_head):
                     waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
+                    waiter.fingerprint = message.fingerprint
                     request.has_waited = True
                     request.holds_session = await log.queue.enqueue(waiter)
                 case Refuse(open_turn):
@@ -165,13 +171,16 @@ class TurnOpener:
                 return None
             answer_seq, invocation_id = position
         if log.queue.has_new(invocation_id):
-            return _KnownTurn(invocation_id, None, answer_seq)
+            is_other = differs(message.fingerprint, log.queue.fingerprint(invocation_id))
+            return _KnownTurn(invocation_id, None, answer_seq, is_other)
         # One in line that is not new was paused, and its answer waits: it has a record.
         row = await self._lookup.row(log, invocation_id)
         # It may have been queued meanwhile: two drivers may ask for the same turn at the same time.
         if row is None and not log.queue.has(invocation_id):
             return None
-        return _KnownTurn(invocation_id, row, answer_seq)
+        # The id of an answer is that of the turn which made the call, and which began with another request.
+        is_other = not answer_seq and await self._lookup.began_with_other(log, row, message.fingerprint)
+        return _KnownTurn(invocation_id, row, answer_seq, is_other)
 
     async def _join(self, request: _Request, known: _KnownTurn, is_lost: bool) -> p.TurnJoined:
         log, row = request.log, known.row
@@ -318,11 +327,13 @@ class _KnownTurn(NamedTuple):
     Attributes:
         row: its record; None while it waits in the queue and has not begun.
         answer_seq: the position of the user's event, if the request answers calls; else 0.
+        is_other: it began with another request.
     """
 
     invocation_id: str
     row: TurnRow | None
     answer_seq: int
+    is_other: bool
 
 
 @dataclass(slots=True)

@@ -134,8 +134,8 @@ def _ask(address: str) -> _Cluster:
 def _check_token(address: str) -> None:
     """Check that a Ray takes the token that this process sends, or its lack. Raises AuthenticationError, RpcError.
 
-    A client without a cluster's id first asks for it, and Ray's C++ writes to the standard error when that is refused, which looks
-    like a failure of the program. One that has an id is refused in silence: for the token, which is looked at first, or for the id.
+    A client without a cluster's id asks for it first, and Ray's C++ writes to the standard error when that is refused: it looks
+    as if the program had failed. One that has an id is refused in silence, for the token, which comes first, or for the id.
     """
     try:
         GcsClient(address, cluster_id=_MADE_UP_CLUSTER).internal_kv_get(b"", namespace=b"cluster", timeout=REACH_S)

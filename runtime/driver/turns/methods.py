@@ -58,6 +58,7 @@ class TurnMethods:
         invocation_id: str | None = None,
         auto_create_session: bool | None = None,
         on_leave: OnLeave = "cancel",
+        fingerprint: str = "",
     ) -> Turn:
         """Start a turn.
 
@@ -69,6 +70,8 @@ class TurnMethods:
             invocation_id: makes the turn repeatable: the same id again joins the same turn.
             auto_create_session: create the session if there is none; None leaves it to the Runtime.
             on_leave: what leaving the turn's iteration before its end does: "cancel" the turn, or let it "continue".
+            fingerprint: of the whole request, such as a hash: a turn of this `invocation_id` that began with another one is not
+                joined, but its iteration or `result()` raises RepeatMismatchError. It is kept with the message.
 
         Returns:
             The turn, which runs already. Its errors are raised by iterating it, or by its `result()`.
@@ -81,7 +84,7 @@ class TurnMethods:
             RuntimeClosedError: the runtime is not started, or is closed.
         """
         start = self._start_message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
-        return self._start(start, on_leave=on_leave)
+        return self._start(msgspec.structs.replace(start, fingerprint=fingerprint), on_leave=on_leave)
 
     def attach(self, *, user_id: str, session_id: str, invocation_id: str, after_seq: int = 0) -> Turn:
         """Join a turn that this program or another has started. Leaving its iteration does not cancel it.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from actors.errors import RepeatMismatchError
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import TurnRead
@@ -110,6 +111,9 @@ class TurnState:
         """End the turn for this driver, unless it has ended: it could not start, or can no longer be followed."""
         with self._changed.lock:
             self.is_started = True
+            if isinstance(error, RepeatMismatchError):
+                # The turn of that id is another request's, and its end may have come first.
+                self.outcome = None
             if self.outcome is None:
                 self.error = error
             self._changed.notify_all()

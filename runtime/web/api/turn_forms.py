@@ -19,7 +19,7 @@ MAX_WAIT_S = 3600.0
 """How long a request may wait for a turn."""
 
 
-class NewTurn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class NewTurn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """A turn to start.
 
     Attributes:

@@ -16,7 +16,7 @@ from runtime.web.problems import BadRequestError, NotAllowedError
 Number = Annotated[int, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 
 
-class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """Options of a turn: see RunConfig. What is left out is as the server has it; a response that streams has "sse" itself.
 
     Credentials that are bound to a user may lower the limits of the server, and not raise them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import sha256
 
 import msgspec
 from starlette.responses import Response
@@ -43,23 +44,30 @@ async def start_turn(call: Call) -> Response:
     """Start a turn, and wait for its end. It goes on when the client leaves.
 
     As a stream: its events. With `Prefer: respond-async`: it is accepted, and where to join it. The same `Idempotency-Key` again
-    joins the same turn.
+    joins the same turn; with another body it is refused.
     """
     query = call.query(PartialsQuery)
     given = await call.body(NewTurn)
     _check_room(call)
     call.principal.check_state(given.state_delta)
+    repeat_key = call.request.headers.get("idempotency-key")
     turn = call.runtime.run(
         user_id=call.user_id,
         session_id=call.session_id,
         message=given.message,
         run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
         state_delta=given.state_delta,
-        invocation_id=call.request.headers.get("idempotency-key"),
+        invocation_id=repeat_key,
         auto_create_session=given.auto_create_session,
         on_leave="continue",
+        fingerprint=_fingerprint(given) if repeat_key is not None else "",
     )
     return await _followed(call, turn, call.session_id, query.partials)
+
+
+def _fingerprint(body: NewTurn) -> str:
+    """The same for bodies that mean the same, whatever the order of their fields and the spaces between them."""
+    return sha256(msgspec.json.encode(body, order="sorted")).hexdigest()
 
 
 async def answer_calls(call: Call) -> Response:
@@ -225,8 +233,9 @@ _TURNS = "/v1/apps/{app}/sessions/{session}/turns"
 _TURN = f"{_TURNS}/{{turn}}"
 _PREFER = Header("Prefer", "`respond-async`: answer when the turn has begun, and do not wait for its end")
 _ACCEPTED = (202, "The turn goes on, and can be joined at the `Location`.")
+_OTHER_BODY = (422, "The turn of that `Idempotency-Key` began with another body.")
 _NOT_ENDED = (202, "The turn has not ended.")
-_IDEMPOTENCY = Header("Idempotency-Key", "the id of the turn: the same again joins the same turn", ID)
+_IDEMPOTENCY = Header("Idempotency-Key", "the id of the turn: the same with the same body joins the same turn", ID)
 
 OPERATIONS = [
     Operation("GET", _TURNS, list_turns, query=TurnsQuery, gives=TurnList),
@@ -239,7 +248,7 @@ OPERATIONS = [
         gives=TurnResultView,
         gives_media=[STREAM],
         headers=[_IDEMPOTENCY, _PREFER, LAST_EVENT_ID],
-        statuses=[_ACCEPTED],
+        statuses=[_ACCEPTED, _OTHER_BODY],
     ),
     Operation("GET", _TURN, get_turn, gives=TurnView),
     Operation("DELETE", _TURN, cancel_turn, gives=TurnInfo),

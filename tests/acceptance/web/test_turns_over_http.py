@@ -136,6 +136,62 @@ async def test_the_same_idempotency_key_joins_the_same_turn(client: httpx2.Async
     assert [event["seq"] for event in events] == [1, 2]
 
 
+BODY = {"message": "hi", "config": {"timeout": 30, "streaming": "sse"}}
+OTHER_BODIES = (
+    {"message": "bye", "config": BODY["config"]},
+    {"message": "hi"},
+    {**BODY, "stateDelta": {"mood": "good"}},
+    {**BODY, "config": {"timeout": 30}},
+)
+
+
+async def test_the_same_idempotency_key_with_another_body_is_refused(
+    client: httpx2.AsyncClient, turns: str, rt: Runtime, user: str
+) -> None:
+    key = {"Idempotency-Key": "order 43"}
+    first = (await client.post(turns, json=BODY, headers=key)).json()
+    for headers in (key, {**key, **SSE}, {**key, "Prefer": "respond-async"}):
+        for body in OTHER_BODIES:
+            refused = await client.post(turns, json=body, headers=headers)
+            assert (refused.status_code, refused.json()["type"]) == (422, "RepeatMismatchError")
+            assert "turn 'order 43' of session 's/1' began with another request" in refused.json()["detail"]
+    # The order of fields and spaces mean nothing.
+    again = b'{"config": {"streaming": "sse",   "timeout": 30.0}, "message": "hi"}'
+    assert (await client.post(turns, content=again, headers={**key, "Content-Type": "application/json"})).json() == first
+    # A key is that of one session of one user.
+    elsewhere = [turns.replace("s%2F1", "s2"), turns.replace(f"user={user}", f"user={user}-other")]
+    for place in elsewhere:
+        assert (await client.post(place, json={"message": "bye"}, headers=key)).status_code == 200
+    assert rt.turns.get(user, "s/1", "order 43").last_seq == 2
+
+
+async def test_of_two_bodies_with_one_key_at_once_one_is_taken(
+    client: httpx2.AsyncClient, turns: str, gate: Gate, rt: Runtime, user: str
+) -> None:
+    data = {"inlineData": {"mimeType": "text/plain", "data": "YQ=="}}
+
+    def body(text: str) -> dict[str, Any]:
+        return {"message": {"role": "user", "parts": [{"text": text}, data]}, "config": {"saveInputBlobsAsArtifacts": True}}
+
+    async def post(key: str, body: dict[str, Any], **headers: str) -> httpx2.Response:
+        return await client.post(turns, json=body, headers={"Idempotency-Key": key, **headers})
+
+    both = [body("hi"), body("bye"), {"message": "hi"}, {"message": "bye"}]
+    for number, (one, other) in enumerate([both[:2], both[2:]] * 3):
+        done = await asyncio.gather(post(f"k{number}", one), post(f"k{number}", other))
+        assert sorted(each.status_code for each in done) == [200, 422]
+        taken = one if done[0].status_code == 200 else other
+        wanted = taken["message"] if isinstance(taken["message"], str) else taken["message"]["parts"][0]["text"]
+        info = rt.turns.get(user, "s/1", f"k{number}")
+        first = next(iter(rt.sessions.events(user, "s/1", after_seq=info.first_seq - 1, limit=1)))
+        assert first.text.startswith(wanted)
+    # Also while the turn is in the line of its session.
+    await post("runs", {"message": gate.name}, Prefer="respond-async")
+    assert (await post("waits", BODY, Prefer="respond-async")).status_code == 202
+    assert rt.turns.get(user, "s/1", "waits").state == "waiting"
+    assert [(await post("waits", each, Prefer="respond-async")).status_code for each in (BODY, OTHER_BODIES[0])] == [202, 422]
+
+
 async def test_a_pause_is_in_the_inbox_and_is_answered(client: httpx2.AsyncClient, turns: str, user: str) -> None:
     paused = (await client.post(turns, json={"message": "pay"})).json()
     assert (paused["state"], paused["pending"][0]["isConfirmation"]) == ("paused", True)

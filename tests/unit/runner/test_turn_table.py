@@ -100,7 +100,7 @@ async def test_concurrent_requests_share_one_preparation_and_later_ones_begin_an
         return prepared[-1]
 
     async def request() -> PreparedMessage:
-        with table.saving(TURN, prepare) as saving:
+        with table.saving(TURN, "", prepare) as saving:
             return await asyncio.shield(saving)
 
     asked = [asyncio.create_task(request()) for _ in range(3)]
@@ -172,7 +172,7 @@ def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
             match step:
                 case "open" | "save":
                     block = ExitStack()
-                    block.enter_context(table.opening(TURN) if step == "open" else table.saving(TURN, prepare))
+                    block.enter_context(table.opening(TURN) if step == "open" else table.saving(TURN, "", prepare))
                     blocks.append(block)
                 case "close" if blocks:
                     blocks.pop(0).close()
