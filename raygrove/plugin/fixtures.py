@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from raygrove.plugin.options import Options, options_of
 from raygrove.shadowing import hidden_packages
 
 if TYPE_CHECKING:
     from actors.testing import PatternModel, ScriptedModel
+    from raygrove.plugin.options import Options
     from runtime import Runtime
     from runtime.testing.frozen_clock import FrozenClock
     from runtime.testing.runtimes import TestRuntimes
@@ -66,7 +66,7 @@ def start_runtime(raygrove_engine: str, tmp_path: Path, request: pytest.FixtureR
 
     All of a test use the same stores, so that a second one finds what the first has left.
     """
-    options = options_of(request.node, request.config)
+    options = _options(request)
     if "frozen_clock" in request.fixturenames:
         options = replace(options, runtime={**options.runtime, "clock": request.getfixturevalue("frozen_clock")})
     with _runtimes(raygrove_engine, tmp_path, options, request.config) as runtimes:
@@ -78,7 +78,7 @@ def raygrove_module_runtimes(
     raygrove_engine: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[TestRuntimes]:
     """The Runtimes that all tests of a module share."""
-    options = options_of(request.node, request.config)
+    options = _options(request)
     with _runtimes(raygrove_engine, tmp_path_factory.mktemp("raygrove"), options, request.config) as runtimes:
         yield runtimes
 
@@ -88,7 +88,7 @@ def runtime(raygrove_engine: str, request: pytest.FixtureRequest) -> Runtime:
     """A Runtime with the tree of the fixture `root_agent`: of the test's own, or of its module with `scope="module"`."""
     from runtime.testing.runtimes import own_or_shared
 
-    if options_of(request.node, request.config).scope == "module":
+    if _options(request).scope == "module":
         if "frozen_clock" in request.fixturenames:
             pytest.fail(
                 "frozen_clock is of one test: its Runtime cannot be that of a module, leave out scope='module'", pytrace=False
@@ -152,6 +152,12 @@ def _refuse_hidden() -> None:
     """Fail the test when a file of the project is in the place of one of our packages."""
     if hidden := hidden_packages():
         pytest.fail("\n".join(hidden), pytrace=False)
+
+
+def _options(request: pytest.FixtureRequest) -> Options:
+    from raygrove.plugin.options import options_of
+
+    return options_of(request.node, request.config)
 
 
 def _runtimes(engine: str, folder: Path, options: Options, config: pytest.Config) -> AbstractContextManager[TestRuntimes]:

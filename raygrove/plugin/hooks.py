@@ -1,8 +1,13 @@
-"""The hooks of the plugin: options, engines, and the end of tests that hang."""
+"""The hooks of the plugin: options, engines, and the end of tests that hang.
+
+Rules of this file: pytest imports it in every project that has raygrove installed, so what only tests of agents need is imported
+when there is one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
@@ -18,8 +23,6 @@ from raygrove.plugin.fixtures import (
     scripted_model,
     start_runtime,
 )
-from raygrove.plugin.options import add_ini_options, describe_markers, options_of
-from raygrove.plugin.watch import watched
 from raygrove.shadowing import hidden_packages
 
 __all__ = [
@@ -38,18 +41,27 @@ __all__ = [
 ENGINE = "raygrove_engine"
 """The fixture that all tests with agents use."""
 
+DEFAULT_TIMEOUT_S = "120"
+"""The ini option `raygrove_timeout`, where it is not set."""
+
 STARTING_S = 60.0
 """Setup and teardown may take this much longer than a test: they start and stop processes."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the ini options."""
-    add_ini_options(parser)
+    parser.addini("raygrove_engines", "Engines of tests with agents: local, ray, or both.", type="args", default=["local"])
+    parser.addini("raygrove_timeout", "Seconds that a test with agents may take; 0: any time.", default=DEFAULT_TIMEOUT_S)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Add the markers."""
-    describe_markers(config)
+    config.addinivalue_line(
+        "markers",
+        "raygrove(engines, scope, timeout, leaks, **options): the engines on which a test with agents runs, 'function' or "
+        "'module' as the life of its Runtime, its timeout in seconds, whether leaks are looked for, and arguments of Runtime.",
+    )
+    config.addinivalue_line("markers", "patterns(*patterns, default): what the fixture pattern_model answers in this test.")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -61,6 +73,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once on each of its engines. With a single engine its name stays as it is."""
     if ENGINE in metafunc.fixturenames:
+        from raygrove.plugin.options import options_of
+
         try:
             engines = options_of(metafunc.definition, metafunc.config).engines
         except pytest.UsageError as error:
@@ -73,27 +87,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     """End a setup that hangs."""
-    with watched(item, _limit_s(item, STARTING_S), "setup"):
+    with _watched(item, "setup", STARTING_S):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """End a test that hangs."""
-    with watched(item, _limit_s(item), "test"):
+    with _watched(item, "test"):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """End a teardown that hangs."""
-    with watched(item, _limit_s(item, STARTING_S), "teardown"):
+    with _watched(item, "teardown", STARTING_S):
         return (yield)
 
 
-def _limit_s(item: pytest.Item, more_s: float = 0.0) -> float:
-    """How long a phase of a test may take; 0: any time, as for tests without agents."""
+def _watched(item: pytest.Item, phase: str, more_s: float = 0.0) -> AbstractContextManager[None]:
+    """Ends a phase of a test with agents that takes longer than the test's timeout and `more_s`."""
     if ENGINE not in getattr(item, "fixturenames", ()):
-        return 0.0
+        return nullcontext()
+    from raygrove.plugin.options import options_of
+    from raygrove.plugin.watch import watched
+
     timeout_s = options_of(item, item.config).timeout_s
-    return timeout_s + more_s if timeout_s else 0.0
+    return watched(item, timeout_s + more_s if timeout_s else 0.0, phase)

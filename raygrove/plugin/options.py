@@ -17,9 +17,6 @@ ENGINES = ("local", "ray")
 SCOPES = ("function", "module")
 """How long a Runtime may live: for one test, or for all of a module."""
 
-DEFAULT_TIMEOUT_S = "120"
-"""The ini option `raygrove_timeout`, where it is not set."""
-
 
 @dataclass(frozen=True)
 class Options:
@@ -38,22 +35,6 @@ class Options:
     timeout_s: float
     leaks: bool | Sequence[str]
     runtime: Mapping[str, Any] = field(default_factory=dict)
-
-
-def add_ini_options(parser: pytest.Parser) -> None:
-    """Tell pytest which ini options there are."""
-    parser.addini("raygrove_engines", "Engines of tests with agents: local, ray, or both.", type="args", default=["local"])
-    parser.addini("raygrove_timeout", "Seconds that a test with agents may take; 0: any time.", default=DEFAULT_TIMEOUT_S)
-
-
-def describe_markers(config: pytest.Config) -> None:
-    """Tell pytest which markers there are."""
-    config.addinivalue_line(
-        "markers",
-        "raygrove(engines, scope, timeout, leaks, **options): the engines on which a test with agents runs, 'function' or "
-        "'module' as the life of its Runtime, its timeout in seconds, whether leaks are looked for, and arguments of Runtime.",
-    )
-    config.addinivalue_line("markers", "patterns(*patterns, default): what the fixture pattern_model answers in this test.")
 
 
 def options_of(node: pytest.Item | pytest.Collector, config: pytest.Config) -> Options:
