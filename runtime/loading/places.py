@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.errors import RequestError
+from actors.errors.suggestions import did_you_mean
 
 AGENT = "agent"
 """The module of a folder that has the root agent, as in ADK."""
@@ -53,6 +54,23 @@ def is_plain(given: str) -> bool:
     return not any(mark in given for mark in (":", "/", ".py", ".yaml"))
 
 
+def meant_place(given: str) -> str:
+    """A hint for the error about a path that lacks its `.py`: " Did you mean 'desk.py'?", or "" without such a file."""
+    path, _, attribute = given.partition(":")
+    if not path or path.endswith("/") or not Path(f"{path}.py").is_file():
+        return ""
+    return f" Did you mean {f'{path}.py:{attribute}' if attribute else f'{path}.py'!r}?"
+
+
+def _like(given: str) -> str:
+    """The same for a path that is written like that of another app beside it."""
+    folder = Path(given).parent
+    if not folder.is_dir():
+        return ""
+    beside = [*folder.glob("*.py"), *(file.parent for file in folder.glob(f"*/{AGENT}.py"))]
+    return did_you_mean(str(Path(given)), sorted(map(str, beside)))
+
+
 def find(given: str) -> Place:
     """The place that a path names: a folder, a file or a module, each with or without an attribute.
 
@@ -73,7 +91,8 @@ def find(given: str) -> Place:
     if attribute and _MODULE.fullmatch(head):
         here = Path.cwd()
         return Place(head, here, head, None, here, attribute, head.rpartition(".")[2])
-    raise RequestError(f"there is no file or folder {shown!r}: {_FORMS}")
+    hint = meant_place(given) or _like(shown)
+    raise RequestError(f"there is no file or folder {shown!r}" + (f".{hint}" if hint else f": {_FORMS}"))
 
 
 def _of_folder(given: str, folder: Path, attribute: str) -> Place:

@@ -12,7 +12,7 @@ from actors.definitions.agents import Plugin
 from actors.errors import ClusterError, RequestError
 from runtime.driver.runtime import Runtime
 from runtime.loading.app import LoadedApp, is_adk, load_app
-from runtime.loading.places import is_code, is_plain
+from runtime.loading.places import is_code, is_plain, meant_place
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,10 @@ def deployment_of(where: Where) -> Runtime | None:
     ]
     if not is_plain(where.path) or (of_code and is_code(where.path)):
         return None
+    hint = meant_place(where.path)
     if of_code:
-        raise RequestError(f"{of_code[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path")
+        why = f"{of_code[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path"
+        raise RequestError(f"{why}.{hint}" if hint else why)
     from runtime.console.deployments.joining import find_deployment, living_deployment
 
     if is_code(where.path):
@@ -113,7 +115,8 @@ def deployment_of(where: Where) -> Runtime | None:
     try:
         return find_deployment(where.path, where.address)
     except ClusterError as error:
-        raise RequestError(f"there is no folder or file {where.path!r}, and it names no deployment that runs: {error}") from error
+        why = f".{hint}" if hint else f": {error}"
+        raise RequestError(f"there is no folder or file {where.path!r}, and it names no deployment that runs{why}") from error
 
 
 def _prepare_modules(app: LoadedApp, *, is_cluster: bool) -> None:
