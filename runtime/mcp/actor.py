@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import TypeVar
 
 from actors.actor import Actor, Handler
@@ -25,11 +26,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-CONNECT_ATTEMPTS = 4
-"""Attempts to connect before the calls that wait for it fail."""
-
 CONNECTING = Backoff(0.2, 2.0)
-"""Waits between them: long enough for a server that is being started again."""
+"""Waits between attempts to connect."""
+
+CONNECT_TO_LIST_S = 2.0
+"""How long an agent that has an old list of tools waits for a server that is away."""
 
 IDLE_S = 300.0
 """A connection of one session is closed when it was not used for so long."""
@@ -123,11 +124,14 @@ class McpActor(Actor):
         self._counts["lists"] += 1
         shared.asked_s = _now_s()
         try:
+            if shared.old_tools is not None:
+                async with asyncio.timeout(CONNECT_TO_LIST_S):
+                    await self._open_link(shared, headers)
             tools = await self._in_time(lambda: self._over_link(shared, headers, lambda link: link.list_tools()))
-        except McpServerError as error:
+        except (McpServerError, TimeoutError) as error:
             if shared.old_tools is None:
                 raise
-            logger.warning("the tools of %s are those from before: %s", self.name, error)
+            logger.warning("the tools of %s are those from before: %s", self.name, str(error) or "it is away")
             shared.tools = shared.old_tools
             shared.asked_s = _now_s() - self._server.cache_s + min(RETRY_LIST_S, self._server.cache_s)
             return
@@ -201,27 +205,30 @@ class McpActor(Actor):
             return shared.link
         if shared.opening is None or shared.opening.done():
             shared.opening = asyncio.create_task(self._new_link(shared, headers))
+            # Its callers may have given up by its end.
+            shared.opening.add_done_callback(lambda opening: opening.cancelled() or opening.exception())
         # Shielded, since other calls wait for it as well.
         return await asyncio.shield(shared.opening)
 
     async def _new_link(self, shared: _Shared, headers: Mapping[str, str]) -> ServerLink:
         own = bool(headers) or self._server.scope == "session"
-        attempt = 0
-        while True:
-            attempt += 1
+        given_up_s = _now_s() + self._server.connect_timeout_s
+        for attempt in count(1):
             link = self._connect(self._server, headers, shared.forget_tools, IDLE_S if own else None)
             try:
                 await link.open()
             except ConnectionGoneError as error:
-                if attempt == CONNECT_ATTEMPTS:
+                wait_s = CONNECTING.after_attempts(attempt)
+                if _now_s() + wait_s > given_up_s:
                     raise McpServerError(self._server.name, f"it cannot be reached: {error}") from error
-                await asyncio.sleep(CONNECTING.after_attempts(attempt))
+                await asyncio.sleep(wait_s)
                 continue
             self._counts["connections"] += 1
             shared.link = link
             # A server that was started again may have other tools.
             shared.forget_tools()
             return link
+        raise AssertionError("counted to the end")
 
     @contextmanager
     def _shared_by(self, message: p.ListMcpTools | p.CallMcpTool) -> Iterator[_Shared]:

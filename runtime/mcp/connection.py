@@ -93,7 +93,7 @@ class Connection:
         return self._owner.is_open
 
     async def open(self) -> None:
-        """Connect. Raises ConnectionGoneError, DefinitionError."""
+        """Connect. Raises ConnectionGoneError, McpServerError, DefinitionError."""
         await self._owner.open()
 
     def retire(self) -> None:
@@ -129,7 +129,17 @@ class Connection:
                 transport = streamable_http_client(server.url, http_client=http)
             mended = mended_messages(transport, server.name, lambda: _version(client))
             client = Client(mended, elicitation_callback=self._elicit, message_handler=self._notified, cache=None)
-            yield await stack.enter_async_context(client)
+            yield await self._connected(client, stack)
+
+    async def _connected(self, client: Client, stack: AsyncExitStack) -> Client:
+        """Connect. Raises McpServerError when trying again is of no use, else what the library raises."""
+        with delivery() as delivered:
+            try:
+                return await stack.enter_async_context(client)
+            except Exception as error:
+                if delivered.refusal:
+                    raise McpServerError(self._server.name, delivered.refusal) from error
+                raise
 
     async def _notified(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -178,6 +188,8 @@ class Connection:
             except MCPError as error:
                 if delivered.is_lost or (error.code == types.CONNECTION_CLOSED and await self._is_closed(client)):
                     raise ConnectionGoneError(reason(error)) from error
+                if delivered.refusal:
+                    raise McpServerError(self._server.name, delivered.refusal) from error
                 raise
 
     async def _is_closed(self, client: Client) -> bool:

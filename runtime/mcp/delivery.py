@@ -20,6 +20,9 @@ _UNKNOWN_SESSION = (400, 404)
 _UNREACHED = (502, 503, 504)
 """What a proxy says while the server is started again."""
 
+_UNAUTHORIZED = (401, 403)
+"""What only other headers can change."""
+
 _SESSION_CODES = (-32600, -32000, -32001)
 """The codes of JSON-RPC with which servers refuse a session; with other ones they refuse what was asked."""
 
@@ -29,10 +32,12 @@ class Delivery:
 
     Attributes:
         is_lost: no answer of the server can come any more.
+        refusal: why the server lets nobody in with these headers; "" if it does.
     """
 
     def __init__(self) -> None:
         self.is_lost = False
+        self.refusal = ""
 
 
 _current: ContextVar[Delivery | None] = ContextVar("delivery", default=None)
@@ -68,6 +73,9 @@ async def _after_response(response: httpx2.Response) -> None:
     if watched is None:
         return
     watched.is_lost = await _is_refusal(response)
+    is_unauthorized = response.status_code in _UNAUTHORIZED
+    refused = f"it answers {response.status_code} {response.reason_phrase}".rstrip()
+    watched.refusal = f"{refused}: it wants other credentials than it gets in `headers`" if is_unauthorized else ""
     if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _WatchedStream(response.stream, watched)

@@ -21,7 +21,7 @@ class ServerLink(Protocol):
         ...
 
     async def open(self) -> None:
-        """Connect. Raises ConnectionGoneError, DefinitionError."""
+        """Connect. Raises ConnectionGoneError, McpServerError when trying again is of no use, DefinitionError."""
         ...
 
     def retire(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, TypeVar
 
-from actors.errors import DefinitionError
+from actors.errors import RaygroveError
 from runtime.mcp.link import ConnectionGoneError
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Owner(Generic[C]):
         return self._task is not None and not self._task.done() and not self._is_retired
 
     async def open(self) -> None:
-        """Connect. Raises ConnectionGoneError, DefinitionError."""
+        """Connect. Raises ConnectionGoneError, and an error of this project as it is."""
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._own(opened))
         try:
@@ -113,7 +113,7 @@ class Owner(Generic[C]):
                 await self._serve(connection)
         except BaseException as error:  # The border to the library, which ends its tasks in several ways.
             if not opened.done():
-                opened.set_exception(error if isinstance(error, DefinitionError) else ConnectionGoneError(reason(error)))
+                opened.set_exception(error if isinstance(error, RaygroveError) else ConnectionGoneError(reason(error)))
             elif isinstance(error, asyncio.CancelledError):
                 raise
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from actors import McpTools
+from actors.errors import McpServerError
 from tests.support.mcp_tools import agent, call, responses, server
 from tests.support.runtimes import Deploy
 from tests.support.session_mcp_server import SessionMcpServer, error, error_object, result, session_mcp_server
@@ -92,3 +94,27 @@ def test_a_result_that_does_not_name_its_type_is_complete(local: Deploy, remote:
     with local(agent(McpTools(name="tests", url=remote.url), script=[call("pay"), "done"])) as rt:
         assert responses(rt) == [{"result": "done"}]
     assert remote.sessions == []
+
+
+REFUSED = "MCP server 'tests': it answers {} .+: it wants other credentials than it gets in `headers`"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_refuses_the_credentials_is_not_tried_again(local: Deploy, remote: SessionMcpServer, status: int) -> None:
+    remote.locked = status
+    tools = McpTools(name="tests", url=remote.url)
+    with local(agent(tools, script=[])) as rt, pytest.raises(McpServerError, match=REFUSED.format(status)):
+        responses(rt)
+    assert remote.refused == 2  # the newest revision, and the one before
+
+
+def test_credentials_that_are_refused_in_the_middle_of_a_session_are_named(local: Deploy, remote: SessionMcpServer) -> None:
+    def lock() -> str:
+        remote.locked = 401
+        return "locked"
+
+    with local(agent(McpTools(name="tests", url=remote.url), lock, script=[call("lock"), call("pay"), "done"])) as rt:
+        _, told = responses(rt)
+        assert re.search(REFUSED.format(401), told["error"])
+        assert rt.statistics().mcp["tests"].counts["connections"] == 1
+    assert remote.calls == []

@@ -148,6 +148,21 @@ def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: De
         assert told == [{"result": "Rome: decline to decline"}, {"result": "Oslo: decline to decline"}]
 
 
+@pytest.mark.parametrize(("option", "told"), [({}, "waited"), ({"connect_timeout_s": 1.0}, "it cannot be reached")])
+def test_a_server_that_takes_a_while_to_start_again_is_waited_for(
+    local: Deploy, tmp_path: Path, option: dict[str, float], told: str
+) -> None:
+    waits = tmp_path / "waits"
+    script = [call("process_id"), "done", call("wait", file=str(waits)), "done"]
+    env = {"STARTS_FILE": str(tmp_path / "starts"), "FAILING_STARTS": "4"}
+    with local(agent(server(env=env, **option), script=script)) as rt:
+        [first] = responses(rt)
+        turn = rt.run(user_id="ada", session_id="s1", message="go")
+        kill_when_there(waits, int(first["result"]))
+        [response] = [str(response.response) for event in turn for response in event.function_responses()]
+        assert told in response
+
+
 @pytest.mark.parametrize("engine", ["ray"])
 def test_a_thousand_agents_share_a_connection(deploy: Deploy) -> None:
     model = PatternModel([("tool:", "done"), ("go", call("process_id"))])
@@ -296,6 +311,10 @@ def test_two_servers_of_one_name_are_refused(local: Deploy) -> None:
         ({"name": "x", "command": ["a"], "headers": {"a": "b"}}, "headers go with a url"),
         ({"name": "x", "url": "http://a", "scope": "user"}, "scope is 'app' or 'session', not 'user'"),
         ({"name": "x", "url": "http://a", "timeout_s": 0}, "timeout_s has to be above 0"),
+        (
+            {"name": "x", "url": "http://a", "connect_timeout_s": -1},
+            "connect_timeout_s and cache_s 0 or more, not 60, -1 and 300",
+        ),
         ({"name": "x", "url": "http://a", "prefix": "a b"}, "the prefix 'a b' cannot begin"),
     ],
 )

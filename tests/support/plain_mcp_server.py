@@ -132,5 +132,17 @@ def serve() -> None:
             send(id=message["id"], error={"code": -32601, "message": "Method not found"})
 
 
+def refuses_to_start() -> bool:
+    """True for all but the first of so many starts; the file has a line for each."""
+    file, starts = os.environ.get("STARTS_FILE"), int(os.environ.get("FAILING_STARTS", "0"))
+    if not file:
+        return False
+    with Path(file).open("a") as lines:
+        lines.write("started\n")
+    return 1 < Path(file).read_text().count("\n") <= 1 + starts
+
+
 if __name__ == "__main__":
+    if refuses_to_start():
+        sys.exit(1)
     serve()

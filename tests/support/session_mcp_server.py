@@ -25,6 +25,8 @@ class SessionMcpServer:
         refuse: the status and the body for a request of an unknown session, from the id of the request.
         reply: the events that answer a call, as bytes, from the arguments and the id; None ends the stream without an answer.
         is_modern: it is of the revision 2026-07-28.
+        locked: the status for every request, as of a server that wants other credentials; 0 for none.
+        refused: how many requests got it.
         calls: the arguments of each call.
         sessions: those that it knows.
     """
@@ -33,6 +35,8 @@ class SessionMcpServer:
     refuse: Any = lambda asked: (400, "text/plain", b"No valid session ID provided")
     reply: Any = lambda args, asked: result(asked, "done")
     is_modern: bool = False
+    locked: int = 0
+    refused: int = 0
     calls: list[dict[str, Any]] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
 
@@ -70,7 +74,10 @@ def session_mcp_server() -> Iterator[SessionMcpServer]:
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked = message.get("id")
-            if message["method"] == "initialize":
+            if server.locked:
+                server.refused += 1
+                self.send(server.locked, "text/plain", b"")
+            elif message["method"] == "initialize":
                 server.sessions.append(session := f"session-{len(server.calls)}-{len(server.sessions)}-{id(message)}")
                 body = {
                     "protocolVersion": "2025-06-18",

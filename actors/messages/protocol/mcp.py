@@ -30,6 +30,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str | None = None
     headers: dict[str, str] = {}
     timeout_s: float = 60.0
+    connect_timeout_s: float = 10.0
     cache_s: float = 300.0
     scope: McpScope = "app"
 

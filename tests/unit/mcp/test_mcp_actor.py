@@ -13,7 +13,7 @@ from actors.errors import DefinitionError, McpServerError, McpToolError
 from actors.messages import protocol as p
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-from runtime.mcp.actor import CONNECT_ATTEMPTS, KEPT_IDLE, McpActor
+from runtime.mcp.actor import KEPT_IDLE, McpActor
 from runtime.mcp.answers import Answers, given_answers, question_for
 from runtime.mcp.connecting import connect
 from runtime.mcp.link import ConnectionGoneError, ServerLink
@@ -99,16 +99,36 @@ async def test_a_lost_call_is_made_once_more_under_its_id() -> None:
     assert len(fake.links) == 4 - 1
 
 
-def test_connecting_is_tried_some_times_for_all_that_wait() -> None:
+@pytest.mark.parametrize(("connect_timeout_s", "attempts"), [(0, 1), (1.5, 4), (10, 8), (60, 33)])
+def test_connecting_is_tried_for_a_while_for_all_that_wait(connect_timeout_s: float, attempts: int) -> None:
     async def run() -> None:
-        fake = FakeServer()
-        fake.refuses = CONNECT_ATTEMPTS - 1
+        fake = FakeServer(timeout_s=100, connect_timeout_s=connect_timeout_s)
+        fake.refuses = attempts - 1
         assert len(await asyncio.gather(*(fake.call(call_id=f"c{number}") for number in range(5)))) == 5
-        assert len(fake.links) == CONNECT_ATTEMPTS
-        fake = FakeServer()
-        fake.refuses = CONNECT_ATTEMPTS
+        assert len(fake.links) == attempts
+        fake = FakeServer(timeout_s=100, connect_timeout_s=connect_timeout_s)
+        fake.refuses = attempts
         told = await asyncio.gather(fake.call(), fake.call(), return_exceptions=True)
         assert [str(each) for each in told] == ["MCP server 'fake': it cannot be reached: refused"] * 2
+
+    run_virtually(run())
+
+
+def test_an_agent_that_knows_the_tools_does_not_wait_long_for_a_server_that_is_away() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        fake = FakeServer(cache_s=1, connect_timeout_s=50)
+        await fake.names()
+        fake.links[-1].retire()
+        fake.refuses = 10_000
+        for _ in range(3):
+            await asyncio.sleep(6)
+            begun_s = loop.time()
+            assert await fake.names() == ["add"]
+            assert loop.time() - begun_s == pytest.approx(2.0)
+        fake.refuses, fake.tools = 0, ["subtract"]
+        await asyncio.sleep(6)
+        assert await fake.names() == ["subtract"]
 
     run_virtually(run())
 

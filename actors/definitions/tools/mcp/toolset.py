@@ -46,6 +46,8 @@ class McpTools(Toolset):
         require_confirmation: True, names or patterns of tools as the server calls them, or a function of the tool's name and the
             arguments that is true for calls to which the user has to agree; default False.
         timeout_s: how long a call may take, connecting included; default 60.
+        connect_timeout_s: how long a server that cannot be reached, such as one that is being started again, is tried before the
+            calls that wait for it fail; 0 tries once; default 10.
         cache_s: how long the list of tools is good, unless the server says that it has changed; default 300.
         scope: "app" shares a connection among all sessions, "session" gives each session its own; default "app".
 
@@ -70,6 +72,7 @@ class McpTools(Toolset):
         prefix: str = "",
         require_confirmation: Confirmation = False,
         timeout_s: float = 60.0,
+        connect_timeout_s: float = 10.0,
         cache_s: float = 300.0,
         scope: McpScope = "app",
     ) -> None:
@@ -77,8 +80,11 @@ class McpTools(Toolset):
         for what, patterns in (("tools", tools), ("require_confirmation", require_confirmation)):
             if isinstance(patterns, str):
                 raise DefinitionError(f"McpTools {name!r}: {what} is a list of names or patterns, such as [{patterns!r}]")
-        if timeout_s <= 0 or cache_s < 0:
-            raise DefinitionError(f"McpTools {name!r}: timeout_s has to be above 0, and cache_s 0 or more")
+        if timeout_s <= 0 or connect_timeout_s < 0 or cache_s < 0:
+            raise DefinitionError(
+                f"McpTools {name!r}: timeout_s has to be above 0, and connect_timeout_s and cache_s 0 or more, "
+                f"not {timeout_s:g}, {connect_timeout_s:g} and {cache_s:g}"
+            )
         if headers and not url:
             raise DefinitionError(f"McpTools {name!r}: headers go with a url; a command is given `env`")
         self.name = name
@@ -94,6 +100,7 @@ class McpTools(Toolset):
             cwd=cwd,
             headers={} if headers is None or callable(headers) else dict(headers),
             timeout_s=timeout_s,
+            connect_timeout_s=connect_timeout_s,
             cache_s=cache_s,
             scope=scope,
         )
