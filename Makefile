@@ -25,7 +25,7 @@ MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.loc
 JUDGE := .venv-judge/bin
 JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo serve test test-adk judge test-browser test-extras test-models test-npm chaos soak check bench examples lock clean
+.PHONY: demo serve test test-adk judge test-browser test-extras test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -54,6 +54,14 @@ test-models: $(READY) $(MODELS_READY)
 
 test-npm: $(READY)
 	@$(BIN)/pytest -m soak tests/npm
+
+# The MCP project's own suite for clients, from npm.
+test-conformance: $(READY)
+	@$(BIN)/pytest -m conformance tests/conformance
+
+# Answers of models' services, cut at every byte; make test cuts them at every seventh.
+test-cuts: $(READY)
+	@$(BIN)/pytest -m soak tests/services/test_cut_answers.py
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py

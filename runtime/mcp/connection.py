@@ -129,17 +129,7 @@ class Connection:
                 transport = streamable_http_client(server.url, http_client=http)
             mended = mended_messages(transport, server.name, lambda: _version(client))
             client = Client(mended, elicitation_callback=self._elicit, message_handler=self._notified, cache=None)
-            yield await self._connected(client, stack)
-
-    async def _connected(self, client: Client, stack: AsyncExitStack) -> Client:
-        """Connect. Raises McpServerError when trying again is of no use, else what the library raises."""
-        with delivery() as delivered:
-            try:
-                return await stack.enter_async_context(client)
-            except Exception as error:
-                if delivered.refusal:
-                    raise McpServerError(self._server.name, delivered.refusal) from error
-                raise
+            yield await _connected(client, server.name, stack)
 
     async def _notified(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -306,6 +296,17 @@ class Connection:
         if isinstance(request, types.ElicitRequest):
             return question_of(request.params)
         raise McpServerError(self._server.name, f"it asks for {request.method}, which is not supported")
+
+
+async def _connected(client: Client, server: str, stack: AsyncExitStack) -> Client:
+    """Connect. Raises McpServerError when trying again is of no use, else what the library raises."""
+    with delivery() as delivered:
+        try:
+            return await stack.enter_async_context(client)
+        except Exception as error:
+            if delivered.refusal:
+                raise McpServerError(server, delivered.refusal) from error
+            raise
 
 
 def _version(client: Client) -> str | None:

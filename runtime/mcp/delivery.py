@@ -32,7 +32,7 @@ class Delivery:
 
     Attributes:
         is_lost: no answer of the server can come any more.
-        refusal: why the server lets nobody in with these headers; "" if it does.
+        refusal: why the server refuses all requests with these headers; "" if it does not.
     """
 
     def __init__(self) -> None:

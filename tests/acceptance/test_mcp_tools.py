@@ -150,7 +150,7 @@ def test_a_server_is_killed_in_the_middle_of_a_call_and_between_calls(deploy: De
 
 @pytest.mark.parametrize(("option", "told"), [({}, "waited"), ({"connect_timeout_s": 1.0}, "it cannot be reached")])
 def test_a_server_that_takes_a_while_to_start_again_is_waited_for(
-    local: Deploy, tmp_path: Path, option: dict[str, float], told: str
+    local: Deploy, tmp_path: Path, option: dict[str, Any], told: str
 ) -> None:
     waits = tmp_path / "waits"
     script = [call("process_id"), "done", call("wait", file=str(waits)), "done"]

@@ -257,7 +257,7 @@ def no_ray(address: str | None) -> str:
     raise ClusterError("no Ray was found on this machine")
 
 
-@pytest.mark.parametrize("arguments", [("ps",), ("top", "desk"), ("start", "desk.py"), ("run", "desk", "hi")])
+@pytest.mark.parametrize("arguments", [("ps",), ("top", "desk"), ("start", "desk.py"), ("run", "shop", "hi")])
 def test_without_a_ray_a_command_says_how_to_get_one(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
