@@ -176,7 +176,8 @@ class Connection:
             try:
                 return await asked
             except MCPError as error:
-                if delivered.is_lost or (error.code == types.CONNECTION_CLOSED and await self._is_closed(client)):
+                is_gone = delivered.is_lost or (delivered.is_doubtful and await _is_unknown_session(client))
+                if is_gone or (error.code == types.CONNECTION_CLOSED and await self._is_closed(client)):
                     raise ConnectionGoneError(reason(error)) from error
                 if delivered.refusal:
                     raise McpServerError(self._server.name, delivered.refusal) from error
@@ -307,6 +308,16 @@ async def _connected(client: Client, server: str, stack: AsyncExitStack) -> Clie
             if delivered.refusal:
                 raise McpServerError(server, delivered.refusal) from error
             raise
+
+
+async def _is_unknown_session(client: Client) -> bool:
+    """True if the server answers nothing in the session. Its error for that may look like that of a tool."""
+    with delivery() as pinged:
+        try:
+            await client.session.send_ping()
+        except MCPError:
+            return pinged.is_lost or pinged.is_doubtful
+    return False
 
 
 def _version(client: Client) -> str | None:

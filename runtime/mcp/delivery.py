@@ -32,11 +32,13 @@ class Delivery:
 
     Attributes:
         is_lost: no answer of the server can come any more.
+        is_doubtful: it was answered with an error in a session, and the error may be about the session.
         refusal: why the server refuses all requests with these headers; "" if it does not.
     """
 
     def __init__(self) -> None:
         self.is_lost = False
+        self.is_doubtful = False
         self.refusal = ""
 
 
@@ -74,6 +76,8 @@ async def _after_response(response: httpx2.Response) -> None:
         return
     watched.is_lost = await _is_refusal(response)
     is_unauthorized = response.status_code in _UNAUTHORIZED
+    is_failure = response.is_error and not is_unauthorized and not watched.is_lost
+    watched.is_doubtful = is_failure and _SESSION in response.request.headers
     refused = f"it answers {response.status_code} {response.reason_phrase}".rstrip()
     watched.refusal = f"{refused}: it wants other credentials than it gets in `headers`" if is_unauthorized else ""
     if response.headers.get("content-type", "").lower().startswith("text/event-stream"):

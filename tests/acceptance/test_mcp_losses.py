@@ -39,8 +39,24 @@ def _json_refusal(status: int, **message: Any) -> Any:
         _json_refusal(400, id=None, error=error_object(-32603)),
         _json_refusal(404, id=None, error=error_object(-32001)),
         lambda asked: _json_refusal(400, id=asked, error=error_object(-32000))(asked),
+        lambda asked: _json_refusal(404, id=asked, error=error_object(-32603))(asked),
+        lambda asked: (500, "text/html", b"<html>Internal Server Error"),
+        _json_refusal(500, id=None, error=error_object(-32603)),
+        lambda asked: _json_refusal(500, id=asked, error=error_object(-32603))(asked),
     ],
-    ids=["400 page", "404", "503", "400 of no JSON-RPC", "400 of no request", "404 of no request", "400 of the request"],
+    ids=[
+        "400 page",
+        "404",
+        "503",
+        "400 of no JSON-RPC",
+        "400 of no request",
+        "404 of no request",
+        "400 of the request",
+        "404 of the request with a code of tools",
+        "500 page",
+        "500 of no request",
+        "500 of the request",
+    ],
 )
 def test_a_server_that_does_not_know_its_session_any_more_gets_a_new_one(
     local: Deploy, remote: SessionMcpServer, refuse: Any
@@ -79,6 +95,15 @@ def test_an_error_code_that_a_tool_gives_over_standard_output_is_its_answer(loca
             assert responses(rt) == [{"error": f"McpServerError: MCP server 'tests': I refuse (code {code})"}]
         assert rt.statistics().mcp["tests"].counts["connections"] == 1
     assert (tmp_path / "calls").read_text().count("\n") == 2
+
+
+def test_a_call_that_a_server_fails_with_a_status_is_not_made_again(local: Deploy, remote: SessionMcpServer) -> None:
+    remote.call_status = 500
+    with local(agent(McpTools(name="tests", url=remote.url), script=[call("pay"), "done"] * 2)) as rt:
+        for _ in range(2):
+            assert "McpServerError" in responses(rt)[0]["error"]
+        assert rt.statistics().mcp["tests"].counts["connections"] == 1
+    assert len(remote.calls) == 2
 
 
 def test_a_call_whose_stream_ends_without_an_answer_is_made_once_more(local: Deploy, remote: SessionMcpServer) -> None:

@@ -27,6 +27,7 @@ class SessionMcpServer:
         is_modern: it is of the revision 2026-07-28.
         locked: the status for every request, as of a server that wants other credentials; 0 for none.
         refused: how many requests got it.
+        call_status: the status of the answers to calls.
         calls: the arguments of each call.
         sessions: those that it knows.
     """
@@ -36,6 +37,7 @@ class SessionMcpServer:
     reply: Any = lambda args, asked: result(asked, "done")
     is_modern: bool = False
     locked: int = 0
+    call_status: int = 200
     refused: int = 0
     calls: list[dict[str, Any]] = field(default_factory=list)
     sessions: list[str] = field(default_factory=list)
@@ -93,9 +95,11 @@ def session_mcp_server() -> Iterator[SessionMcpServer]:
                 self.send(202, "text/plain", b"")
             elif message["method"] == "tools/list":
                 self.send(200, "application/json", _json(asked, {"tools": [TOOL], **LISTED}))
+            elif message["method"] == "ping":
+                self.send(200, "application/json", _json(asked, {}))
             else:
                 server.calls.append(message["params"]["arguments"])
-                self.send(200, "text/event-stream", server.reply(server.calls[-1], asked) or b"")
+                self.send(server.call_status, "text/event-stream", server.reply(server.calls[-1], asked) or b"")
 
         def do_GET(self) -> None:
             self.send(405, "text/plain", b"")
