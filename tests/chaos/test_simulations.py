@@ -1,13 +1,18 @@
-"""Many more simulations than the ordinary test run plays: see `tests/simulation`."""
+"""Many more simulations than the ordinary test run plays, and all of those that notice defects: see `tests/simulation`."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.simulation.mutants.table import SEEDS as OF_MUTANTS
+from tests.simulation.mutants.table import is_found, rows
 from tests.simulation.simulate import run_seed
 
 SEEDS = 20_000
 PART = 500
+
+OFTEN = {"commits_are_acknowledged_early": 30}
+"""Defects that more seeds have to find than one."""
 
 
 @pytest.mark.soak
@@ -16,3 +21,11 @@ PART = 500
 def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     failed = {seed: problems[0] for seed in range(first, first + PART) if (problems := run_seed(seed))}
     assert failed == {}, f"tell and shrink one with: python -m tests.simulation {next(iter(failed))}"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", [name for name, row in rows().items() if row.seeds])
+def test_the_seeds_of_the_test_run_find_each_defect(name: str) -> None:
+    found = [seed for seed in range(OF_MUTANTS) if is_found(name, seed)]
+    assert len(found) >= OFTEN.get(name, 1)

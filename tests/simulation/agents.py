@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from actors import (
     AgentTool,
@@ -33,7 +33,9 @@ from actors import (
     exit_loop,
 )
 from actors.rules.prompt.compiler import FOREIGN_MARK
+from tests.simulation.cluster import HostProcess
 from tests.simulation.scenarios import Node, Step
+from tests.simulation.virtual_loop import PROCESS
 from tests.support.failing_agents import SKIP, FailingCallback, restart
 from tests.support.workflow_agents import count_begun
 
@@ -41,13 +43,36 @@ BEGUN: Counter[str] = Counter()
 """How often tools ran in the simulation that runs now, by the id of the call."""
 
 
+UNDER_WAY: dict[str, HostProcess] = {}
+"""The calls for which `work` runs now, and where; also those of processes that were lost or stopped."""
+
+TWICE: list[str] = []
+"""The calls that were repeated while they were under way, in a process that the Runner had not given up."""
+
+
 async def work(key: str, s: float, tool_context: ToolContext) -> str:
     """Work for a while."""
-    BEGUN[tool_context.function_call_id] += 1
-    if s:
-        await asyncio.sleep(s)
+    call_id, here = tool_context.function_call_id, cast(HostProcess, PROCESS.get())
+    BEGUN[call_id] += 1
+    before = UNDER_WAY.get(call_id)
+    if before is not None and before.is_in_use and before.runner is here.runner:
+        TWICE.append(call_id)
+    UNDER_WAY[call_id] = here
+    try:
+        if s:
+            await asyncio.sleep(s)
+    finally:
+        if UNDER_WAY.get(call_id) is here:
+            del UNDER_WAY[call_id]
     tool_context.state[key] = key
     return key
+
+
+def forget_calls() -> None:
+    """Begin another simulation."""
+    BEGUN.clear()
+    UNDER_WAY.clear()
+    TWICE.clear()
 
 
 async def confirm(key: str, tool_context: ToolContext) -> str:

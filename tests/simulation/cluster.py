@@ -92,6 +92,7 @@ class HostProcess(SimProcess):
         replying: those whose reply is on its way.
         can_restart: another process takes its place when it is lost.
         is_forgotten: the Runner has asked for its end, which takes a moment.
+        runner: the process of the Runner that has started it.
     """
 
     def __init__(self, name: str, *, can_restart: bool = False) -> None:
@@ -101,6 +102,12 @@ class HostProcess(SimProcess):
         self.replying: dict[asyncio.Future[bytes], Sent] = {}
         self.can_restart = can_restart
         self.is_forgotten = False
+        self.runner: HostProcess | None = None
+
+    @property
+    def is_in_use(self) -> bool:
+        """It runs, and the Runner that has started it has not given it up, and is not lost."""
+        return not (self.is_held or self.is_forgotten or self.runner is None or self.runner.is_dead)
 
     async def receive(self, raw: bytes, slot: str, early: EarlyReply | None) -> bytes:
         """Have an actor handle a message."""
@@ -161,7 +168,8 @@ class Wires:
 
     Args:
         network: how long they take.
-        on_sent, on_handled: called at each message; return for how long it is delayed, or None to lose its reply.
+        on_sent, on_handled: called at each message, and with its reply; return for how long it is delayed, and whether its reply
+            arrives.
 
     Attributes:
         lost_runs: how often an Invoke got no reply, by agent.
@@ -178,7 +186,7 @@ class Wires:
         self._early_s: dict[asyncio.Future[bytes], float] = {}
         self.lost_runs: Counter[str] = Counter()
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
-        self.on_handled: Callable[[Sent], bool] = lambda sent: True
+        self.on_handled: Callable[[Sent, bytes], bool] = lambda sent, raw: True
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -253,7 +261,7 @@ class Wires:
             return
         raw = work.result()
         self._trace.add(self._loop.time(), "handled", sent, raw)
-        arrives = self.on_handled(sent)
+        arrives = self.on_handled(sent, raw)
         if receiver.serving.pop(replied, None) is None:
             return
         if arrives:

@@ -11,7 +11,25 @@ import msgspec
 Phase = Literal["sent", "handled"]
 """Of a message: it is on its way; or its receiver has dealt with it, and the reply is on its way."""
 
-What = Literal["kill", "replace", "freeze", "lose reply", "slow", "store away", "store unsure"]
+What = Literal[
+    "kill",
+    "replace",
+    "freeze",
+    "lose reply",
+    "slow",
+    "store away",
+    "store unsure",
+    "commits fail",
+    "commit conflicts",
+    "store hangs",
+]
+
+COMMIT = "Commit"
+"""A moment at which faults come as they do at messages: "sent" is before a transaction is done, "handled" before its caller knows
+that it is."""
+
+FOLLOWING = "Following"
+"""The moment at which a driver follows a turn in line: its sender is the driver that has put the turn there."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -19,10 +37,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         what: a process is killed, or stopped for a while; the Session actor is replaced, and lives on for a while; the reply to a
-            message gets lost, or the message is slow; the store is away, or commits and then says that it is away.
+            message gets lost, or the message is slow; the store is away, or commits and then says that it is away; it can be read
+            and not written; it refuses a commit since it has other events there; or a call of it takes long, and is done at last.
         who: of a kill or a freeze: "session", "runner", "agents" (all), "agent <name>", "driver", or "sender" and "receiver" of
             the message.
-        kind: happens at a message of this class; "": at a time.
+        kind: happens at a message of this class, or at a moment such as COMMIT; "": at a time.
         nth: at the so manyth message of that class.
         phase: of the message.
         after_s: seconds later. Without a message: after the fault before this one in the list, or after the start.
@@ -61,19 +80,29 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     slow_s: float = 0.0
 
 
+PATIENT_S = 30.0
+"""Longer than a fault of the store lasts: no request fails by one."""
+
 CALM = Network()
 """Every message takes the same time."""
 
 
 class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that goes wrong in one simulation."""
+    """Everything that goes wrong in one simulation.
+
+    Attributes:
+        network: how long messages take.
+        faults: one after the other, or at messages.
+        store_timeout_s: how long the Session actor waits for a store that is away; then its requests fail.
+    """
 
     network: Network = CALM
     faults: Sequence[Fault] = ()
+    store_timeout_s: float = PATIENT_S
 
     def lines(self) -> list[str]:
         """In words."""
-        return [str(self.network), *map(str, self.faults)]
+        return [str(self.network), f"the store is waited for {self.store_timeout_s:g} s", *map(str, self.faults)]
 
 
 WHATS: Mapping[What, int] = {"kill": 60, "freeze": 14, "lose reply": 10, "slow": 10, "store away": 4, "store unsure": 2}
@@ -95,11 +124,22 @@ AFTER_LOSSES = ("AbandonRuns", "ResumeTurn", "ListOpenTurns", "RecoverTurns", "S
 """Messages that a run without faults need not have."""
 
 
-def fault_plan(seed: int, messages: Mapping[str, int], agents: Sequence[str]) -> FaultPlan:
+STORE_FAULTS: Sequence[tuple[What, Phase, int]] = (
+    ("kill", "sent", 5),
+    ("kill", "handled", 4),
+    ("commits fail", "sent", 3),
+    ("store hangs", "sent", 2),
+    ("commit conflicts", "sent", 1),
+)
+"""What happens at a commit, when, and how often. The Session actor is killed."""
+
+
+def fault_plan(seed: int, messages: Mapping[str, int], moments: Mapping[str, int], agents: Sequence[str]) -> FaultPlan:
     """The faults of a seed.
 
     Args:
         messages: how many messages of each class a run without faults has.
+        moments: how often each moment comes in one.
         agents: their names.
     """
     chance = random.Random(f"faults {seed}")
@@ -114,7 +154,21 @@ def fault_plan(seed: int, messages: Mapping[str, int], agents: Sequence[str]) ->
     faults: list[Fault] = []
     for _ in range(number):
         faults.append(_fault(chance, messages, agents, follows=bool(faults)))
-    return FaultPlan(network=network, faults=faults)
+    at_store = random.Random(f"faults of the store {seed}")
+    if at_store.random() < 0.5:
+        faults.append(_store_fault(at_store, moments[COMMIT]))
+    if FOLLOWING in moments and at_store.random() < 0.75:
+        for_s = 10 ** at_store.uniform(-1.7, 0.9)
+        faults.append(Fault(what="kill", who="sender", kind=FOLLOWING, nth=1, after_s=10 ** at_store.uniform(-3, 0)))
+        faults.append(Fault(what="kill", who="runner", after_s=10 ** at_store.uniform(-3, 0.3), for_s=for_s))
+    return FaultPlan(network=network, faults=faults, store_timeout_s=at_store.choice([PATIENT_S, PATIENT_S, 0.5]))
+
+
+def _store_fault(chance: random.Random, commits: int) -> Fault:
+    what, phase, _ = chance.choices(STORE_FAULTS, [often for _, _, often in STORE_FAULTS])[0]
+    for_s = 10 ** chance.uniform(-1.7, 0.9)
+    who = "session" if what == "kill" else ""
+    return Fault(what=what, who=who, kind=COMMIT, nth=chance.randint(1, commits + 1), phase=phase, for_s=for_s)
 
 
 def with_replacements(plan: FaultPlan) -> FaultPlan:

@@ -9,7 +9,8 @@ from typing import Any
 
 from actors import Event
 from actors.rules.prompt.branches import tool_root
-from tests.simulation.play import Result, Told
+from tests.simulation.faults import PATIENT_S
+from tests.simulation.play import NO, Result, Told
 from tests.simulation.scenarios import Scenario
 from tests.support.failing_agents import decisions_in
 
@@ -20,13 +21,20 @@ OUTCOMES = frozenset({"Finished", "Paused", "AgentFailedError", "TurnCancelledEr
 """How a turn ends that has begun, as a driver sees it."""
 
 
+STORE_ERRORS = frozenset({"StoreError", "StoreUnavailableError", "StoreConflictError"})
+"""How turns end that cannot be stored."""
+
+PASSING = frozenset({"store away", "store unsure", "commits fail", "store hangs"})
+"""Faults of the store that pass: what comes meanwhile is waited for, if the Session actor has the patience."""
+
+
 def problems(scenario: Scenario, result: Result, reference: Result | None) -> list[str]:
     """What does not hold.
 
     Args:
         reference: the same scenario without faults, if that has one right log.
     """
-    found = [*result.problems, *_whole_log(result), *_calls(result), *_state(result), *_losses(result)]
+    found = [*result.problems, *_whole_log(result), *_calls(result), *_state(result), *_losses(result), *_store_errors(result)]
     if result.open_turns:
         found.append(f"turns are open at the end: {result.open_turns}")
     for told in result.told:
@@ -67,6 +75,8 @@ def _calls(result: Result) -> Iterator[str]:
     by_user = Counter(each.id for event in result.log if event.author == "user" for each in event.function_responses())
     for answered, who in ((by_agent, "its agent"), (by_user, "the user")):
         yield from (f"call {each} is answered {often} times by {who}" for each, often in answered.items() if often > 1)
+    declined = [each.id or "" for event in result.log for each in event.function_responses() if each.response == NO]
+    yield from (f"a tool ran for call {each}, which the user has declined" for each in declined if result.begun[each])
     yield from (f"a tool ran for call {each}, which is not in the log" for each in result.begun if each not in made)
     for event in result.log:
         if result.turns.get(event.invocation_id) in ("finished", "cancelled"):
@@ -94,8 +104,23 @@ def _losses(result: Result) -> Iterator[str]:
             yield f"{event.author} failed by losses after {result.lost_runs[event.author]} of them: {event.error_message}"
 
 
+def _store_errors(result: Result) -> Iterator[str]:
+    """Nothing fails by the store without a fault of it that lasts."""
+    failed, happened = _failed_at_store(result), {fault.what for _, fault in result.fired}
+    lasted = "commit conflicts" in happened or (result.store_timeout_s < PATIENT_S and not happened.isdisjoint(PASSING))
+    if failed and not lasted:
+        yield f"the store was well, or came back in time, and there are failures by it: {failed}"
+
+
+def _failed_at_store(result: Result) -> list[str]:
+    in_log = [event.error_code or "" for event in result.log]
+    return [each for each in (*in_log, *(told.ended for told in result.told)) if each in STORE_ERRORS]
+
+
 def _gave_up(result: Result) -> bool:
-    return any(event.error_code == "ActorLostError" for event in result.log)
+    """True when some turn rightly says less than it does without faults, or is not there."""
+    was_lost = any(told.how == "line" and not told.ended for told in result.told)
+    return was_lost or bool(_failed_at_store(result)) or any(event.error_code == "ActorLostError" for event in result.log)
 
 
 def _told_is_log(told: Told, log: Sequence[Event]) -> Iterator[str]:
@@ -125,6 +150,10 @@ def _told_is_true(told: Told, result: Result) -> Iterator[str]:
     is_there = any(event.author == "user" and _has_answer(event, told.call_id) for event in result.log)
     if told.how == "answer" and told.ended == "TurnCancelledError" and not is_there and result.turns[told.turn] == "paused":
         yield f"a driver was told that {told.turn} was cancelled, and it still waits for the answer"
+    if told.how == "answer" and told.ended == "RequestError" and not is_there and result.turns.get(told.turn) == "paused":
+        yield f"an answer to {told.turn} was refused, and it still waits for the answer"
+    if told.how == "follow" and told.ended not in (OUTCOMES | STORE_ERRORS | {"", "InvocationNotFoundError"}):
+        yield f"a driver that follows {told.turn} in line was told {told.ended}: {told.error}"
 
 
 def _has_answer(event: Event, call_id: str) -> bool:

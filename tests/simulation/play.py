@@ -17,9 +17,9 @@ from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
 from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.pending import open_calls
-from tests.simulation.agents import BEGUN, build
+from tests.simulation.agents import BEGUN, TWICE, build, forget_calls
 from tests.simulation.cluster import Trace
-from tests.simulation.faults import CALM, Fault, FaultPlan
+from tests.simulation.faults import CALM, FOLLOWING, Fault, FaultPlan
 from tests.simulation.scenarios import Act, Scenario
 from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
 from tests.simulation.world import APP, Driver, World, deployment_of, seeded
@@ -29,6 +29,13 @@ LIMIT_S = 900.0
 
 SETTLE_S = 40.0
 """Virtual seconds that are waited for things that may still happen."""
+
+IN_LINE_S = 0.05
+"""Virtual seconds that a message takes to get into the line, in most networks."""
+
+YES = {"confirmed": True, "yes": 1}
+NO = {"confirmed": False, "no": 1}
+"""Answers to calls that wait."""
 
 KEY = SessionKey(APP, "ada", "s1")
 NO_FAULTS = FaultPlan(network=CALM)
@@ -40,7 +47,8 @@ class Told(msgspec.Struct):
 
     Attributes:
         turn: its invocation id.
-        how: "run", "again", "attach" and so on; "answer": it answered a call, and is told of the turn from there on.
+        how: "run", "again", "attach" and so on; "line": it put the turn in line, "follow": it follows that one; "answer": it
+            answered a call, and is told of the turn from there on.
         call_id: the call that it answered; else "".
         events: complete events, in the order in which they came.
         ended: the name of the outcome's class, or of the error; "" while nothing has come.
@@ -66,7 +74,9 @@ class Result(msgspec.Struct):
         begun: how often tools ran, by the id of the call.
         lost_runs: how often the Runner lost a run, by agent.
         messages: how many messages of each class were sent.
+        moments: how often each moment came at which faults may come.
         fired: the faults that have happened.
+        store_timeout_s: see FaultPlan.
     """
 
     log: list[Event] = []
@@ -78,8 +88,10 @@ class Result(msgspec.Struct):
     begun: Counter[str] = msgspec.field(default_factory=Counter)
     lost_runs: Counter[str] = msgspec.field(default_factory=Counter)
     messages: dict[str, int] = {}
+    moments: dict[str, int] = {}
     fired: list[tuple[float, Fault]] = []
     lasted_s: float = 0.0
+    store_timeout_s: float = 0.0
 
 
 class _Errors(logging.Handler):
@@ -116,7 +128,7 @@ def _play(scenario: Scenario, plan: FaultPlan, seed: int) -> tuple[Result, Trace
     loop = VirtualLoop()
     try:
         with seeded(loop, seed) as calls:
-            BEGUN.clear()
+            forget_calls()
             simulation = Simulation(loop, scenario, plan, calls, seed, result)
             try:
                 loop.run_until_complete(simulation.run())
@@ -174,8 +186,10 @@ class Simulation:
 
     async def _turn(self, invocation_id: str, acts: Sequence[Act]) -> None:
         """A turn with its pauses and their answers, and what users do beside it."""
+        others = [act for act in acts if act.deed == "answer"]
         for act in acts:
-            self._tasks.append(asyncio.create_task(self._act(act, invocation_id)))
+            if act.deed != "answer":
+                self._tasks.append(asyncio.create_task(self._act(act, invocation_id)))
         told = await self._ask(invocation_id, f"do {invocation_id}")
         answered: set[str] = set()
         while told.ended == "Paused":
@@ -184,7 +198,10 @@ class Simulation:
             if not waiting or waiting[0].id in answered:
                 break
             answered.add(waiting[0].id or "")
-            told = await self._answer(invocation_id, waiting[0])
+            if others:
+                told = await self._answer_with_others(invocation_id, waiting[0].id, others, len(answered))
+            else:
+                told = await self._answer(invocation_id, waiting[0])
         for task in self._tasks:
             await task
         self._tasks.clear()
@@ -198,7 +215,7 @@ class Simulation:
         return told
 
     async def _answer(self, invocation_id: str, call: Any) -> Told:
-        part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response={"confirmed": True, "yes": 1}))
+        part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response=YES))
         driver = Driver(self.world)
         message = Content(role="user", parts=[part])
         told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
@@ -212,6 +229,55 @@ class Simulation:
             else:
                 told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
         return told
+
+    async def _answer_with_others(self, invocation_id: str, call_id: str, others: Sequence[Act], number: int) -> Told:
+        """Several drivers answer one call, with the knowledge that it waits."""
+        if number == 1 and any(act.waits for act in others):
+            # Once: a model of a script begins it again after another turn, and would ask for ever.
+            other = f"{invocation_id}-during"
+            self._tasks.append(asyncio.create_task(self._put_in_line(other)))
+            await self._begun(other)
+        async with asyncio.TaskGroup() as answers:
+            for act in others:
+                answers.create_task(self._answer_after(act, invocation_id, call_id))
+            first = answers.create_task(self._send_answer(invocation_id, call_id, YES))
+        told = first.result()
+        while not told.ended:
+            # The lost driver may have sent the answer.
+            await asyncio.sleep(SETTLE_S)
+            told = await self._send_answer(invocation_id, call_id, YES)
+        while told.ended == "RequestError" or not told.ended:
+            told = await self._follow(Driver(self.world), invocation_id, "attach")
+        return told
+
+    async def _put_in_line(self, invocation_id: str) -> None:
+        await self._ask(invocation_id, "hi", "enqueue", on_concurrent_turn="enqueue")
+
+    async def _answer_after(self, act: Act, invocation_id: str, call_id: str) -> None:
+        await asyncio.sleep(act.after_s)
+        await self._send_answer(invocation_id, call_id, NO if act.differs else YES)
+
+    async def _send_answer(self, invocation_id: str, call_id: str, response: dict[str, Any]) -> Told:
+        return await self._follow(
+            Driver(self.world), invocation_id, "answer", call_id, response=response, run_config=self._config()
+        )
+
+    async def _follow_in_line(self, invocation_id: str) -> None:
+        """A driver puts a turn in line, another one follows it, and the first may be lost."""
+        await self._begun(invocation_id)
+        starter, in_line = Driver(self.world), f"{invocation_id}-in-line"
+        config = self._config(on_concurrent_turn="enqueue")
+        async with asyncio.TaskGroup() as drivers:
+            drivers.create_task(self._follow(starter, in_line, "line", message="hi", run_config=config))
+            await asyncio.sleep(IN_LINE_S)
+            drivers.create_task(self._follow(Driver(self.world), in_line, "follow"))
+            await asyncio.sleep(IN_LINE_S)
+            self.world.faults.moment(FOLLOWING, starter, "sent")
+
+    async def _begun(self, invocation_id: str) -> None:
+        """Wait until a turn is in the log: another one would be the first to begin."""
+        while not _is_there(self._log(), invocation_id):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
 
     async def _follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Told:
         told = Told(invocation_id, how, call_id)
@@ -232,10 +298,11 @@ class Simulation:
             case "attach":
                 told = await self._follow(Driver(self.world), invocation_id, "attach")
                 del told
+            case "follow":
+                await self._follow_in_line(invocation_id)
             case "enqueue" | "interrupt" | "reject":
-                while act.deed == "enqueue" and not _is_there(self._log(), invocation_id):  # noqa: ASYNC110
-                    # It would be the first to begin.
-                    await asyncio.sleep(0.1)
+                if act.deed == "enqueue":
+                    await self._begun(invocation_id)
                 await self._ask(f"{invocation_id}-{act.deed}", "hi", act.deed, on_concurrent_turn=act.deed)
             case "cancel":
                 driver = Driver(self.world)
@@ -271,13 +338,19 @@ class Simulation:
         result.begun = Counter(BEGUN)
         result.lost_runs = world.wires.lost_runs
         result.messages = dict(world.wires.counts)
-        result.fired = world.fired
+        result.moments = dict(world.faults.moments)
+        result.fired = world.faults.fired
+        result.problems += world.promises.broken
+        result.problems += [f"call {each} was repeated while it was under way" for each in TWICE]
+        result.store_timeout_s = world.store_timeout_s
 
 
 async def _read(driver: Driver, told: Told, asked: dict[str, Any]) -> None:
     """Start or attach a turn and read it to its end."""
-    if told.how == "attach":
+    if told.how in ("attach", "follow"):
         turn = driver.rt.attach(user_id="ada", session_id="s1", invocation_id=told.turn)
+    elif "response" in asked:
+        turn = driver.rt.answer(told.call_id, user_id="ada", session_id="s1", **asked)
     else:
         more: dict[str, Any] = {} if told.how == "answer" else {"invocation_id": told.turn}
         turn = driver.rt.run(user_id="ada", session_id="s1", **more, **asked)

@@ -64,19 +64,25 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             yield from below.all()
 
 
-Deed = Literal["again", "attach", "enqueue", "cancel", "interrupt", "reject"]
+Deed = Literal["again", "attach", "enqueue", "follow", "answer", "cancel", "interrupt", "reject"]
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
     """What a user does while a turn runs, `after_s` seconds after it was started.
 
     Attributes:
-        deed: send the same invocation id again, attach, send a second message that waits, cancel, or send a second message that
-            interrupts or is rejected.
+        deed: send the same invocation id again, attach, send a second message that waits, follow such a turn of another driver's
+            while it is in line, answer a call that is being answered, cancel, or send a second message that interrupts or is
+            rejected.
+        after_s: after the turn was started; of an answer: after the other answer was sent.
+        differs: the answer is no, and the other one is yes.
+        waits: both answers wait in line, since another turn runs.
     """
 
     deed: Deed
     after_s: float
+    differs: bool = False
+    waits: bool = False
 
 
 DISTURBING = frozenset({"cancel", "interrupt", "reject"})
@@ -103,9 +109,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     def has_one_log(self) -> bool:
         """Without faults there is one right log."""
         deeds = {act.deed for acts in self.turns for act in acts}
-        pauses = any(step.does in ("ask", "confirm") for node in self.root.all() for step in node.steps)
+        any_wins = any(act.differs or act.waits for acts in self.turns for act in acts)
         # A turn that waits in line may begin before or after the answer to one that is paused.
-        return not self.timeout_s and deeds.isdisjoint(DISTURBING) and not (pauses and "enqueue" in deeds)
+        in_any_order = pauses(self.root) and not deeds.isdisjoint({"enqueue", "follow"})
+        return not self.timeout_s and deeds.isdisjoint(DISTURBING) and not any_wins and not in_any_order
+
+
+def pauses(root: Node) -> bool:
+    """True if some agent of the tree waits for the user."""
+    return any(step.does in ("ask", "confirm") for node in root.all() for step in node.steps)
 
 
 class _Trees:
@@ -213,6 +225,8 @@ def scenario(seed: int) -> Scenario:
     root = _Trees(chance, chance.choice([3, 4, 6, 8])).tree()
     disturbs = chance.random() < 0.25
     turns = [_acts(chance, disturbs=disturbs) for _ in range(chance.choice([1, 1, 1, 2]))]
+    others = random.Random(f"other drivers {seed}")
+    turns = [[*acts, *_acts_of_others(others, pauses=pauses(root))] for acts in turns]
     timeout_s = chance.choice([0.3, 1.0, 3.0]) if chance.random() < 0.04 else 0.0
     return Scenario(
         root=root,
@@ -228,3 +242,12 @@ def _acts(chance: random.Random, *, disturbs: bool) -> list[Act]:
     if disturbs:
         deeds.append(chance.choice(["cancel", "cancel", "interrupt", "reject"]))
     return [Act(deed=deed, after_s=10 ** chance.uniform(-3, 0.7)) for deed in deeds]
+
+
+def _acts_of_others(chance: random.Random, *, pauses: bool) -> list[Act]:
+    """What other drivers do with turns and calls of this one's."""
+    acts = [Act(deed="follow", after_s=10 ** chance.uniform(-3, 0.3))] if chance.random() < 0.15 else []
+    if pauses and chance.random() < 0.85:
+        after_s, differs, waits = 10 ** chance.uniform(-3, -0.5), chance.random() < 0.5, chance.random() < 0.6
+        acts.append(Act(deed="answer", after_s=after_s, differs=differs, waits=waits))
+    return acts

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from runtime.driver.turns.turn import Turn
-from tests.simulation.agents import BEGUN, build
+from tests.simulation.agents import build, forget_calls
 from tests.simulation.play import KEY, NO_FAULTS
 from tests.simulation.scenarios import Node
 from tests.simulation.stores import Disk
@@ -27,7 +27,7 @@ def play_scene(root: Node, script: Callable[[World], Coroutine[Any, Any, T]]) ->
 
 def _play(root: Node, script: Callable[[World], Coroutine[Any, Any, T]]) -> T:
     loop = VirtualLoop()
-    BEGUN.clear()
+    forget_calls()
     with seeded(loop, 0) as calls:
         try:
             return loop.run_until_complete(_in_world(World(loop, deployment_of(build(root)), NO_FAULTS, calls, 0), script))

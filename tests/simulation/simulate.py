@@ -34,7 +34,7 @@ def reference(number: int) -> tuple[Scenario, Result]:
 def case(seed: int) -> Case:
     """The case of a seed."""
     made, right = reference(seed // PLANS)
-    return Case(seed, made, fault_plan(seed, right.messages, [node.name for node in made.root.all()]))
+    return Case(seed, made, fault_plan(seed, right.messages, right.moments, [node.name for node in made.root.all()]))
 
 
 def replacing(seed: int) -> Case:

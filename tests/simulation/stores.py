@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from actors.errors import StoreUnavailableError
-from actors.interfaces.records import RemoveSession, Write
+from actors.errors import StoreConflictError, StoreUnavailableError
+from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow, Write
 from actors.messages.session import SessionKey
 from actors.session.store.worker import Job
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.sql.writers import Claim
+from tests.simulation.faults import Phase
 from tests.simulation.virtual_loop import PROCESS, SimProcess, VirtualLoop, outside
 
 COMMIT_S = 0.002
@@ -26,6 +27,10 @@ class Disk:
     Attributes:
         away_until_s: calls fail until then.
         unsure_until_s: commits until then are done, but fail.
+        full_until_s: commits until then fail, and reading works.
+        conflicts: so many of the next commits with events are refused.
+        on_commit: called with the process that commits, before and after.
+        events, turns: what was ever committed: the positions of events by their ids, and records of turns by the turns' ids.
     """
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -33,19 +38,39 @@ class Disk:
         self._loop = loop
         self.away_until_s = 0.0
         self.unsure_until_s = 0.0
+        self.full_until_s = 0.0
+        self.conflicts = 0
+        self.on_commit: Callable[[SimProcess, Phase], None] = lambda process, phase: None
+        self.events: dict[str, int] = {}
+        self.turns: dict[str, TurnRow] = {}
 
     def check(self) -> None:
         """Raise StoreUnavailableError while the store is away."""
         if self._loop.time() < self.away_until_s:
             raise StoreUnavailableError("the simulated store", "it is away")
 
-    def commit(self, writes: Sequence[Write], claim: Claim | None) -> None:
-        """Do writes of the holder of a claim."""
-        self.check()
+    def commit(self, writes: Sequence[Write], claim: Claim | None, process: SimProcess) -> None:
+        """Do writes of a process, the holder of a claim. It may be lost before they are done, or before it knows of that."""
+        self.on_commit(process, "sent")
+        self._refuse(writes, process)
         self.store._claim = claim
         self.store.commit(writes)
+        for write in writes:
+            if isinstance(write, AddEvent):
+                self.events[write.row.head.id] = write.row.seq
+            elif isinstance(write, PutTurn):
+                self.turns[write.row.invocation_id] = write.row
+        self.on_commit(process, "handled")
         if self._loop.time() < self.unsure_until_s:
             raise StoreUnavailableError("the simulated store", "the connection broke")
+
+    def _refuse(self, writes: Sequence[Write], process: SimProcess) -> None:
+        self.check()
+        if process.is_dead or self._loop.time() < self.full_until_s:
+            raise StoreUnavailableError("the simulated store", "it is full")
+        if self.conflicts and any(isinstance(write, AddEvent) for write in writes):
+            self.conflicts -= 1
+            raise StoreConflictError(writes[0].key.session, "something else has written it")
 
     def clear(self, *keys: SessionKey) -> None:
         """Delete sessions, for the next simulation."""
@@ -64,8 +89,9 @@ def _database() -> SqlSessionStore:
 class DiskStore:
     """Implements `SessionStore` for one Session actor: the disk stays when it is closed."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, process: SimProcess) -> None:
         self._disk = disk
+        self._process = process
         self._claim: Claim | None = None
 
     def open(self) -> None:
@@ -75,7 +101,7 @@ class DiskStore:
         """Nothing: the disk stays."""
 
     def commit(self, writes: Sequence[Write]) -> None:
-        self._disk.commit(writes, self._claim)
+        self._disk.commit(writes, self._claim, self._process)
 
     def claim(self, writer: str) -> None:
         self._disk.check()
@@ -111,6 +137,8 @@ class StoreCalls:
         self._chance = chance
         self._waiting: deque[tuple[SimProcess | None, Job]] = deque()
         self._free_s = 0.0
+        self._hangs_until_s = 0.0
+        self._hung: Job | None = None
 
     def begin(self, function: Callable[..., Any], *args: Any) -> Job:
         """Make a call."""
@@ -127,11 +155,34 @@ class StoreCalls:
         for of, job in waiting:
             if of is not process:
                 self._waiting.append((of, job))
-            elif made:
+                continue
+            if made:
                 made -= 1
-                outside(job.make)
+                outside(_make_late if job is self._hung else job.make, *([job] if job is self._hung else []))
+            if job is self._hung:
+                self._hung = None
+
+    def hang(self, until_s: float) -> None:
+        """The call under way takes until then, also if its caller gives it up before; others wait."""
+        self._hangs_until_s = until_s
+        if self._waiting and self._hung is None and self._waiting[0][1].cancel():
+            self._hung = self._waiting[0][1]
 
     def _call_next(self) -> None:
-        if self._waiting:
+        if self._loop.time() < self._hangs_until_s:
+            outside(self._loop.call_at, self._hangs_until_s, self._call_next)
+        elif self._waiting:
             _, job = self._waiting.popleft()
-            job.make()
+            if job is self._hung:
+                self._hung = None
+                _make_late(job)
+            else:
+                job.make()
+
+
+def _make_late(job: Job) -> None:
+    """Make a call that has begun long ago; its caller has its answer, unless it has given it up."""
+    late = Job(job._function, job._args)
+    late.answer = job.answer
+    late.make()
+    job.has_ended = True

@@ -11,7 +11,7 @@ from actors import Event
 from actors.messages.codec import decode_event
 from tests.simulation.cluster import Sent, Trace
 from tests.simulation.play import Result
-from tests.simulation.scenarios import Node, Scenario
+from tests.simulation.scenarios import Act, Node, Scenario
 from tests.simulation.simulate import Case
 from tests.simulation.virtual_loop import START_S
 
@@ -29,9 +29,14 @@ def told_case(case: Case) -> Iterator[str]:
 def _told_scenario(scenario: Scenario) -> Iterator[str]:
     yield from _told_node(scenario.root, 1)
     for number, acts in enumerate(scenario.turns):
-        yield f"  turn-{number}: " + (", ".join(f"{act.deed} after {act.after_s:.3f} s" for act in acts) or "nothing beside it")
+        yield f"  turn-{number}: " + (", ".join(map(_told_act, acts)) or "nothing beside it")
     more = {"groups": scenario.groups, "streams": scenario.streams, "timeout_s": scenario.timeout_s}
     yield from (f"  {name}: {value}" for name, value in more.items() if value)
+
+
+def _told_act(act: Act) -> str:
+    how = " otherwise" * act.differs + " in line" * act.waits
+    return f"{act.deed}{how} after {act.after_s:.3f} s"
 
 
 def _told_node(node: Node, depth: int) -> Iterator[str]:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-
-import pytest
 
 from actors.messages.codec import decode_event
-from tests.simulation.agents import BEGUN
-from tests.simulation.mutants import SCENE_MUTANTS, UNIT_MUTANTS
+from actors.messages.protocol.any_message import decode_message
+from actors.messages.protocol.runs import RunChild
+from tests.simulation.agents import BEGUN, TWICE
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
 from tests.simulation.scenes import attach, outcome_of, play_scene, run_turn
 from tests.simulation.world import Driver, World
-from tests.support.session_fixture import SessionFixture
-from tests.unit.session import test_turns_in_line
 
 SLOW = Node(kind="llm", name="slow", steps=(Step(does="work", takes_s=20.0),))
 """An agent whose turns take 20 seconds."""
@@ -141,17 +137,43 @@ def test_of_two_answers_in_line_behind_another_turn_the_first_is_taken() -> None
     assert play_scene(asking, script) == (["Finished", "RequestError"], 1)
 
 
-@pytest.mark.parametrize("name", SCENE_MUTANTS)
-def test_a_scene_finds_a_defect_that_is_put_in(name: str) -> None:
-    mutant, scene = SCENE_MUTANTS[name]
-    with mutant(), pytest.raises((AssertionError, TimeoutError)):
-        globals()[scene]()
+def test_what_a_lost_agent_has_asked_for_ends_before_it_is_begun_again() -> None:
+    root = Node(kind="seq", name="root", children=(SLOW,))
+
+    async def script(world: World) -> tuple[tuple[str, list[str]], list[int], list[str]]:
+        driver = Driver(world)
+        told = asyncio.create_task(outcome_of(driver, run_turn(driver, "first")))
+        await asyncio.sleep(5.0)
+        assert world.directory is not None
+        world.kill(world.directory.links["root"][1])
+        return await told, list(BEGUN.values()), list(TWICE)
+
+    assert play_scene(root, script) == (("Finished", ["slow says 1, having seen 3"]), [2], [])
 
 
-@pytest.mark.parametrize("name", UNIT_MUTANTS)
-async def test_a_unit_test_finds_a_defect_that_is_put_in(name: str, tmp_path: Path) -> None:
-    mutant, test = UNIT_MUTANTS[name]
-    session = SessionFixture(tmp_path)
-    with mutant(), pytest.raises(AssertionError):
-        await getattr(test_turns_in_line, test)(session)
-    await session.ref.stop()
+def test_an_agent_as_a_tool_goes_on_with_its_question_when_the_agent_that_has_asked_it_is_lost() -> None:
+    root = Node(kind="llm", name="root", steps=(Step(does="expert", to="slow"),), experts=(SLOW,))
+
+    async def script(world: World) -> tuple[str, int]:
+        driver = Driver(world)
+        told = asyncio.create_task(outcome_of(driver, run_turn(driver, "first")))
+        await asyncio.sleep(5.0)
+        assert world.directory is not None
+        world.kill(world.directory.links["root"][1])
+        ended = (await told)[0]
+        events = [decode_event(raw, seq) for seq, raw in world.disk.store.events(KEY)]
+        return ended, sum(event.author == "user" and event.branch is not None for event in events)
+
+    assert play_scene(root, script) == ("Finished", 1)
+
+
+def test_a_child_is_asked_for_together_with_the_note_that_it_begins() -> None:
+    root = Node(kind="seq", name="root", children=(SLOW,))
+
+    async def script(world: World) -> list[int]:
+        driver = Driver(world)
+        assert (await outcome_of(driver, run_turn(driver, "first")))[0] == "Finished"
+        asked = [decode_message(sent.raw) for _, what, sent, _ in world.trace.entries if what == "sent" and sent is not None]
+        return [len(message.notes) for message in asked if isinstance(message, RunChild)]
+
+    assert play_scene(root, script) == [1]

@@ -23,12 +23,15 @@ PROCESS: ContextVar[SimProcess | None] = ContextVar("PROCESS", default=None)
 NO_PROCESS = Context()
 """A context outside of all processes."""
 
+MAX_STEPS = 20_000
+"""Steps of the loop at one time: a thousand times as many as a simulation makes."""
+
 START_S = 1_000.0
 """The loop's time at the beginning of a simulation."""
 
 
 class StuckError(Exception):
-    """Nothing is ready and no timer runs, so nothing would ever happen again."""
+    """Nothing would ever happen again: nothing is ready and no timer runs, or no time passes."""
 
 
 class SimProcess:
@@ -123,10 +126,15 @@ class _NoSelector:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
+        self._steps = 0
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
             raise StuckError("nothing is ready and no timer runs")
+        self._steps = self._steps + 1 if not timeout else 0
+        if self._steps > MAX_STEPS:
+            self._steps = 0
+            raise StuckError("something runs on and on, and no time passes")
         self._loop.skip(timeout)
         return []
 

@@ -39,8 +39,10 @@ from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.interface import Engine
 from runtime.models.registry import resolve
 from runtime.settings import Settings
-from tests.simulation.cluster import Handle, HostProcess, SimDirectory, Trace, Wires
-from tests.simulation.faults import Fault, FaultPlan
+from tests.simulation.cluster import Handle, HostProcess, Sent, SimDirectory, Trace, Wires
+from tests.simulation.faults import COMMIT, FaultPlan, Phase
+from tests.simulation.firing import Firing
+from tests.simulation.promises import Promises
 from tests.simulation.stores import Disk, DiskStore, StoreCalls
 from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
 from tests.support.vector_agents import FailingArtifactStore
@@ -129,7 +131,9 @@ class World:
         groups: agents live in so many processes of a Runner; 0: each has one of its own.
 
     Attributes:
-        fired: the faults that have happened, with their times.
+        faults: has the faults of the plan come.
+        store_timeout_s: see FaultPlan.
+        promises: what replies of Session actors have promised, and did not hold.
     """
 
     def __init__(
@@ -138,18 +142,18 @@ class World:
         self.loop = loop
         self.trace = Trace()
         self.disk = Disk(loop)
+        self.calls = calls
+        self.promises = Promises(self.disk)
         self.plans = FlowRegistry(deployment.plans())
-        self.fired: list[tuple[float, Fault]] = []
         self.drivers: list[Driver] = []
         self._deployment = deployment
-        self._calls = calls
+        self.store_timeout_s = plan.store_timeout_s
         self._groups = groups
         self._random = random.Random(f"world {seed}")
         self._wires = Wires(loop, self.trace, plan.network)
-        self._wires.on_sent, self._wires.on_handled = self._on_sent, self._on_handled
-        self._faults = list(plan.faults)
-        self._at_messages = {(fault.kind, fault.nth): place for place, fault in enumerate(self._faults) if fault.kind}
-        self._lost_replies: set[tuple[str, int]] = set()
+        self.faults = Firing(self, list(plan.faults))
+        self._wires.on_sent, self._wires.on_handled = self.faults.on_sent, self._on_handled
+        self.disk.on_commit = self._on_commit
         self._incarnations = 0
         self.session: HostProcess | None = None
         self.runner: HostProcess | None = None
@@ -161,16 +165,11 @@ class World:
         """The messages between processes."""
         return self._wires
 
-    @property
-    def is_over(self) -> bool:
-        """No fault is left that has not happened."""
-        return len(self.fired) == len(self._faults)
-
     def start(self) -> None:
         """Start the Session actor and the Runner."""
         self._start_session()
         self._start_runner()
-        self._follow_up(-1)
+        self.faults.begin()
 
     def session_ref(self, sender: SimProcess | None) -> SessionRef:
         """A client of the Session actor for a process."""
@@ -186,21 +185,23 @@ class World:
 
     def _start_session(self) -> None:
         process = self.session = self._process("session", can_restart=True)
-        store = cast(Any, DiskStore(self.disk))
+        store = cast(Any, DiskStore(self.disk, process))
         environment = SessionEnvironment(
             store,
             self._deployment.tree.topology,
-            store_timeout_s=30.0,
+            store_timeout_s=self.store_timeout_s,
             writer="session",
             on_replaced=lambda: outside(self.kill, process),
         )
         process.actors[""] = process.run(SessionActor, environment)
         self.trace.add(self.loop.time(), f"{process.name} starts")
 
-    def _replace_session(self, lives_s: float) -> None:
+    def replace_session(self, lives_s: float) -> None:
         """Start another Session actor beside the one that lives, which goes on with what it was asked for a while."""
-        old = self._outlived = self.session
-        assert old is not None
+        old = self.session
+        if old is None or old.is_dead:
+            return
+        self._outlived = old
         self.trace.add(self.loop.time(), f"{old.name} is given up")
         self._start_session()
         outside(self.loop.call_later, lives_s, self.kill, old)
@@ -241,6 +242,7 @@ class World:
                 break
         else:
             process = self._process(name)
+            process.runner = runner
             process.environment = self._environment(process, runner)  # type: ignore[attr-defined]
         spec = self._deployment.tree.spec(agent)
         process.actors[agent] = process.run(AgentActor, spec, process.environment)  # type: ignore[attr-defined]
@@ -274,7 +276,7 @@ class World:
             return
         self._wires.died(process)
         if process in (self.session, self._outlived):
-            self._calls.lose(process)
+            self.calls.lose(process)
         if process is self.session:
             outside(self.loop.call_later, away_s, self._start_session)
         elif process is self.runner:
@@ -284,101 +286,25 @@ class World:
                 outside(self.loop.call_later, self._random.uniform(0, 0.5), self.kill, agent)
             outside(self.loop.call_later, away_s, self._restart_runner)
 
+    def freeze(self, process: SimProcess, seconds: float) -> None:
+        """Stop a process for a while."""
+        process.is_held = True
+        self.trace.add(self.loop.time(), f"{process.name} is stopped")
+        outside(self.loop.call_later, seconds, process.go_on)
+
+    def _on_handled(self, sent: Sent, raw: bytes) -> bool:
+        self.promises.check(sent, raw)
+        return self.faults.on_handled(sent)
+
+    def _on_commit(self, process: SimProcess, phase: Phase) -> None:
+        if phase == "sent":
+            self.trace.add(self.loop.time(), f"{process.name} commits, {self.faults.moments.get(COMMIT, 0) + 1}")
+        self.faults.moment(COMMIT, process, phase)
+
     def _restart_runner(self) -> None:
         self._start_runner()
         assert self.runner is not None
         self.runner.spawn(self._recover(self.runner))
-
-    def _on_sent(self, sent: Any) -> float:
-        place = self._at_messages.get((sent.kind, sent.nth))
-        if place is None:
-            return 0.0
-        fault = self._faults[place]
-        if fault.what == "slow":
-            self._note(place)
-            return fault.for_s
-        if fault.what == "lose reply":
-            self._lost_replies.add((sent.kind, sent.nth))
-        elif fault.phase == "sent":
-            self._fire_later(place, sent, fault.after_s)
-        return 0.0
-
-    def _on_handled(self, sent: Any) -> bool:
-        place = self._at_messages.get((sent.kind, sent.nth))
-        if place is None:
-            return True
-        fault = self._faults[place]
-        if fault.what == "lose reply":
-            self._note(place)
-            return not _may_lose(sent)
-        if fault.phase == "handled" and fault.what != "slow":
-            self._fire_later(place, sent, fault.after_s)
-        return True
-
-    def _fire_later(self, place: int, sent: Any, seconds: float) -> None:
-        if seconds:
-            outside(self.loop.call_later, seconds, self._fire, place, sent)
-        else:
-            outside(self._fire, place, sent)
-
-    def _follow_up(self, place: int) -> None:
-        """Have the fault after one that has happened come, if it does not wait for a message."""
-        if place + 1 < len(self._faults) and not self._faults[place + 1].kind:
-            outside(self.loop.call_later, self._faults[place + 1].after_s, self._fire, place + 1, None)
-
-    def _note(self, place: int) -> None:
-        fault = self._faults[place]
-        if any(fault is each for _, each in self.fired):
-            return
-        self.fired.append((self.loop.time(), fault))
-        self.trace.add(self.loop.time(), f"FAULT {fault}")
-        self._follow_up(place)
-
-    def _fire(self, place: int, sent: Any) -> None:
-        fault = self._faults[place]
-        self._note(place)
-        if fault.what == "store away":
-            self.disk.away_until_s = self.loop.time() + fault.for_s
-        elif fault.what == "store unsure":
-            self.disk.unsure_until_s = self.loop.time() + fault.for_s
-        elif fault.what == "replace":
-            if self.session is not None and not self.session.is_dead:
-                self._replace_session(fault.for_s)
-        else:
-            for process in self._found(fault.who, sent):
-                if fault.what == "kill":
-                    self.kill(process, fault.for_s)
-                elif not process.is_dead:
-                    process.is_held = True
-                    self.trace.add(self.loop.time(), f"{process.name} is stopped")
-                    outside(self.loop.call_later, fault.for_s, process.go_on)
-
-    def _found(self, who: str, sent: Any) -> list[Any]:
-        """The living processes that a fault means."""
-        agents = self.directory.processes() if self.directory is not None else []
-        match who:
-            case "session":
-                found: list[Any] = [self.session]
-            case "runner":
-                found = [self.runner]
-            case "agents":
-                found = list(agents)
-            case "driver":
-                found = list(self.drivers[-1:])
-            case "sender" | "receiver":
-                found = [getattr(sent, who) if sent is not None else None]
-            case _:
-                links = self.directory.links if self.directory is not None else {}
-                name = who.removeprefix("agent ")
-                found = [links[name][1]] if name in links else []
-        return [each for each in found if each is not None and not each.is_dead]
-
-
-def _may_lose(sent: Any) -> bool:
-    """True for a message whose sender can bear that its reply gets lost while the receiver lives: see RayLink."""
-    name = sent.receiver.name if sent.receiver is not None else ""
-    sender = sent.sender.name if sent.sender is not None else ""
-    return not (name.startswith("runner") and not sender.startswith("driver"))
 
 
 class Driver(SimProcess):

@@ -150,12 +150,10 @@ class SessionLog:
         return StoredEvent(seq, raw), writes
 
     def fold(self, delta: scopes.Scopes) -> list[Write]:
-        """Change the state. Returns what has to be written."""
+        """Change the state. Returns what has to be written. `temp:` keys come beside events, and play no part."""
         self.state.update(delta.session)
         self.user_state.update(delta.user)
         self.app_state.update(delta.app)
-        if self.turn is not None:
-            self.turn.temp.update(delta.temp)
         app, user = self.key.app, self.key.user
         by_scope = ((self.key, delta.session), (SessionKey(app, user, ""), delta.user), (SessionKey(app, "", ""), delta.app))
         return [PutState(key, values) for key, values in by_scope if values]

@@ -119,3 +119,11 @@ def test_a_message_is_on_disk_only_if_there_is_something_after_it(after: int, ke
     assert view.follow(fresh(1, after=after))
     view.begin_run(p.TurnRef(KEY, "e-1", 2))
     assert len(view.history) == kept
+
+
+def test_an_event_of_its_own_is_not_taken_in_before_those_of_others_that_came_earlier() -> None:
+    view = SessionView("me", None, History)
+    feed(view, [[event("user", said("hi"))]])
+    own = event("me", said("hello"))
+    assert not view.add_own(msgspec.structs.replace(own, seq=3), 100)
+    assert view.add_own(msgspec.structs.replace(own, seq=2), 100)

@@ -1,0 +1,148 @@
+"""Defects of agents, in what they do again after a loss or a pause, and in what they know of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from actors.agent.event_writer import EventWriter
+from actors.agent.invocation import Invocation
+from actors.agent.session_reader import SessionReader
+from actors.agent.session_view import SessionView
+from actors.behaviours.llm.run import LlmRun
+from actors.behaviours.workflow import run as workflow
+from actors.messages import protocol as p
+from actors.messages.content import Content
+from actors.messages.protocol.base import StoredEvent
+from actors.rules.prompt.history import History, UserReply
+from actors.runner.turns.running_turn import RunningTurn
+
+
+def notes_travel_alone() -> AbstractContextManager[object]:
+    """A supervisor's note and its child set out at the same time, and nothing keeps their order."""
+    return mock.patch.object(EventWriter, "notes_with", return_value=())
+
+
+def views_take_events_twice() -> AbstractContextManager[object]:
+    """An agent's view of a session takes in what another run has taken in already."""
+    take_in: Any = SessionView.take_in
+
+    def forgetful(self: SessionView, fetched: p.Fetched) -> None:
+        self.seq = 0
+        take_in(self, fetched)
+
+    return mock.patch.object(SessionView, "take_in", forgetful)
+
+
+@contextmanager
+def experts_are_asked_anew() -> Iterator[None]:
+    """A repeated call of an agent as a tool does not find the run that it had begun."""
+
+    async def never(self: SessionReader, branch: str, content: Content) -> None:
+        return None
+
+    with mock.patch.object(SessionReader, "asked_before", never):
+        yield
+
+
+@contextmanager
+def a_yes_counts_for_later_runs() -> Iterator[None]:
+    """A later run of an agent in the same turn acts upon the user's answer again."""
+    replies: Any = History.user_replies
+
+    def again(self: History, answered: Any) -> Any:
+        found = replies(self, answered)
+        ids = {call_id for call_id in answered if call_id}
+        by_user = {each.id: each for entry in self._entries if entry.by_user for each in entry.responses}
+        by_agent = {each.id: each for entry in self._entries if not entry.by_user for each in entry.responses}
+        calls = [call for entry in self._entries if entry.content for call in entry.content.function_calls() if call.id in ids]
+        return found or [UserReply(call, by_user[call.id], by_agent.get(call.id)) for call in calls if call.id in by_user]
+
+    with mock.patch.object(History, "user_replies", again):
+        yield
+
+
+def sequences_skip_what_was_resumed() -> AbstractContextManager[object]:
+    """A sequence or loop that was lost takes the child under way for done."""
+    run_child: Any = workflow._Sequence._run_child
+
+    async def skipping(self: Any, child: str, position: Any, *, is_resumed: bool) -> p.AnyOutcome:
+        if is_resumed:
+            return p.Finished(agent=child)
+        outcome: p.AnyOutcome = await run_child(self, child, position, is_resumed=False)
+        return outcome
+
+    return mock.patch.object(workflow._Sequence, "_run_child", skipping)
+
+
+def loops_forget_their_iteration() -> AbstractContextManager[object]:
+    """A loop that goes on after a loss or a pause counts its iterations anew."""
+    return mock.patch.object(workflow, "int", return_value=0, create=True)
+
+
+def parallel_children_begin_anew() -> AbstractContextManager[object]:
+    """The children of a parallel agent that was lost begin as if they had not begun."""
+    run_child: Any = Invocation.run_child
+
+    async def anew(self: Invocation, name: str, *, branch: str | None = None, resume: bool = False, **more: Any) -> p.AnyOutcome:
+        outcome: p.AnyOutcome = await run_child(self, name, branch=branch, resume=resume and branch is None, **more)
+        return outcome
+
+    return mock.patch.object(Invocation, "run_child", anew)
+
+
+def open_calls_are_not_repeated() -> AbstractContextManager[object]:
+    """An agent that was lost while its tools ran calls its model again instead of the tools."""
+    finish: Any = LlmRun._finish_last_step
+
+    async def forgetful(self: LlmRun) -> p.AnyOutcome | None:
+        last = self._context.done[-1]
+        if any(last.function_calls()) and self._context.user_seq < last.seq:
+            return None
+        outcome: p.AnyOutcome | None = await finish(self)
+        return outcome
+
+    return mock.patch.object(LlmRun, "_finish_last_step", forgetful)
+
+
+def events_along_may_have_gaps() -> AbstractContextManager[object]:
+    """An agent takes in the events that travel along also when one between is missing."""
+
+    def lenient(events: Sequence[StoredEvent], seq: int) -> Sequence[StoredEvent] | None:
+        return [stored for stored in events if stored.seq > seq]
+
+    return mock.patch("actors.agent.session_view.following", lenient)
+
+
+def events_of_transfers_are_left_out() -> AbstractContextManager[object]:
+    """Of the events that travel along with a transfer the first is left out."""
+    follow: Any = RunningTurn.follow
+
+    def shortened(self: RunningTurn, transfer: p.Transfer) -> None:
+        follow(self, msgspec.structs.replace(transfer, events=transfer.events[1:]))
+
+    return mock.patch.object(RunningTurn, "follow", shortened)
+
+
+def messages_that_were_not_stored_are_kept() -> AbstractContextManager[object]:
+    """An agent that has begun early keeps the message in its view, also when the turn begins in another epoch."""
+
+    def nothing(self: SessionView, turn: p.TurnRef) -> None:
+        """Forget nothing."""
+
+    return mock.patch.object(SessionView, "begin_run", nothing)
+
+
+def events_of_others_are_not_missed() -> AbstractContextManager[object]:
+    """An agent takes its own event for the next one, whatever others have written in between."""
+    add_own: Any = SessionView.add_own
+
+    def blind(self: SessionView, event: Any, size: int) -> bool:
+        self.seq = event.seq - 1
+        return bool(add_own(self, event, size))
+
+    return mock.patch.object(SessionView, "add_own", blind)

@@ -1,0 +1,128 @@
+"""Defects of the log and its way to the store: what is acknowledged and shown when, and what follows a commit that failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from actors.errors import SessionExistsError, StoreConflictError
+from actors.interfaces.records import PutTurn, Write
+from actors.interfaces.stores import SessionStore
+from actors.session.log.logs import SessionLogs
+from actors.session.log.open_turn import OpenTurn
+from actors.session.log.session_log import SessionLog
+from actors.session.store import group_commit
+from actors.session.store.group_commit import GroupCommit, Transaction
+from actors.session.store.pending_writes import WriteRequest
+from actors.session.turns.parts import SessionParts
+from runtime.stores.sql.writers import Claim
+
+
+def events_are_not_recognised() -> AbstractContextManager[object]:
+    """An event that is sent again is not known by its id."""
+    note: Any = OpenTurn.note
+
+    def forgetful(self: OpenTurn, event: Any, seq: int) -> None:
+        note(self, event, seq)
+        if event.author != "user":
+            del self.stored[event.id]
+
+    return mock.patch.object(OpenTurn, "note", forgetful)
+
+
+def logs_are_read_while_a_message_is_stored() -> AbstractContextManager[object]:
+    """An agent that has begun early reads a log without the message that it is to answer."""
+
+    async def at_once(self: SessionLogs, log: SessionLog) -> None:
+        """Wait for nothing."""
+
+    return mock.patch.object(SessionLogs, "opened", at_once)
+
+
+def writers_are_not_fenced() -> AbstractContextManager[object]:
+    """A Session actor that was replaced commits what it was asked."""
+
+    def lenient(self: Claim, connection: Any) -> None:
+        """Look at nothing."""
+
+    return mock.patch.object(Claim, "check", lenient)
+
+
+def commits_are_acknowledged_early() -> AbstractContextManager[object]:
+    """What is on its way to the disk is acknowledged."""
+    write: Any = SessionLogs.write
+    writing: set[asyncio.Future[None]] = set()
+
+    async def early(self: SessionLogs, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
+        begun = asyncio.ensure_future(write(self, log, writes, then))
+        writing.add(begun)
+        begun.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    return mock.patch.object(SessionLogs, "write", early)
+
+
+def commits_are_shown_early() -> AbstractContextManager[object]:
+    """What is on its way to the disk is shown to readers."""
+    write: Any = SessionLogs.write
+
+    async def early(self: SessionLogs, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
+        then()
+        await write(self, log, writes)
+
+    return mock.patch.object(SessionLogs, "write", early)
+
+
+def conflicts_are_swallowed() -> AbstractContextManager[object]:
+    """Writes that the store refuses since it has others there count as stored."""
+
+    def lenient(self: Transaction) -> None:
+        try:
+            self._store.commit(self._writes)
+        except (StoreConflictError, SessionExistsError):
+            """As if it were stored."""
+
+    return mock.patch.object(Transaction, "__call__", lenient)
+
+
+def commits_of_broken_connections_are_not_recognised() -> AbstractContextManager[object]:
+    """Writes that were stored by a commit which failed are in conflict with themselves."""
+
+    def never(store: SessionStore, writes: Sequence[Write]) -> bool:
+        return False
+
+    return mock.patch.object(group_commit, "is_stored", never)
+
+
+def logs_have_holes_after_failures() -> AbstractContextManager[object]:
+    """What follows an event that could not be stored is stored."""
+
+    def never(self: GroupCommit, request: WriteRequest) -> bool:
+        return False
+
+    return mock.patch.object(GroupCommit, "_is_refused", never)
+
+
+def failed_logs_are_not_loaded_again() -> AbstractContextManager[object]:
+    """A log goes on from what memory has of it after a commit has failed."""
+
+    def nothing(self: SessionLog) -> None:
+        """Mark nothing."""
+
+    return mock.patch.object(SessionLog, "mark_stale", nothing)
+
+
+def ends_that_failed_are_not_owed() -> AbstractContextManager[object]:
+    """The end of a turn that could not be stored is forgotten."""
+
+    def nothing(self: SessionParts, record: PutTurn) -> None:
+        """Owe nothing."""
+
+    return mock.patch.object(SessionParts, "store_end_later", nothing)
+
+
+def failing_stores_are_not_waited_for() -> AbstractContextManager[object]:
+    """A request fails at once when the store is away."""
+    return mock.patch("actors.rules.recovery.store_outage.pause_s", return_value=None)

@@ -1,0 +1,93 @@
+"""Defects of the Runner: which runs it repeats, stops and fences, and what it does about replies that were lost or are late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from actors.messages import protocol as p
+from actors.refs.session import SessionRef
+from actors.runner.invoker import Invoker
+from actors.runner.runs import Run
+from actors.runner.turns.recovery import TurnRecovery
+from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.turns.table import TurnTable
+
+
+def turns_begin_again_in_the_same_epoch() -> AbstractContextManager[object]:
+    """A turn that has begun, and was lost with the Session actor before it was stored, begins once more as if it had not."""
+    asked: Any = SessionRef._ask
+
+    async def sent_again(self: SessionRef, message: Any, reply_type: Any, *, once: bool = False, early: Any = None) -> Any:
+        return await asked(self, message, reply_type, early=early)
+
+    return mock.patch.object(SessionRef, "_ask", sent_again)
+
+
+def lost_openings_are_repeated_as_new_ones() -> AbstractContextManager[object]:
+    """A Runner asks again as if its turn could not be there, and over."""
+    open_turn: Any = SessionRef.open_turn
+
+    async def as_new(self: SessionRef, message: p.OpenTurn, *early: Any) -> p.OpenTurnReply:
+        known = message.repeatable and message.epoch == 1
+        reply: p.OpenTurnReply = await open_turn(self, msgspec.structs.replace(message, repeatable=known), *early)
+        return reply
+
+    return mock.patch.object(SessionRef, "open_turn", as_new)
+
+
+def lost_runs_begin_anew() -> AbstractContextManager[object]:
+    """A run that was lost does not go on from what the log has of it."""
+    message: Any = Invoker._message
+
+    def anew(self: Invoker, turn: RunningTurn, run: Run, order: Any) -> p.Invoke:
+        made: p.Invoke = message(self, turn, run, order)
+        return msgspec.structs.replace(made, resume=False, since=0, progress={}, noted_seq=0)
+
+    return mock.patch.object(Invoker, "_message", anew)
+
+
+def children_of_lost_runs_are_not_stopped() -> AbstractContextManager[object]:
+    """What a lost run has asked for is fenced, and works on."""
+    abandon: Any = Invoker._abandon
+
+    async def nothing(turn: RunningTurn, runs: Sequence[Run]) -> None:
+        """Stop no run."""
+
+    async def lenient(self: Invoker, turn: RunningTurn, run: Run) -> None:
+        with mock.patch.object(self, "stop", nothing):
+            await abandon(self, turn, run)
+
+    return mock.patch.object(Invoker, "_abandon", lenient)
+
+
+def late_replies_replace_newer_epochs() -> AbstractContextManager[object]:
+    """A reply that opens a turn in an older epoch than it runs in begins it once more."""
+
+    def add(self: TurnTable, running: RunningTurn) -> bool:
+        self._entry(running.key).running = running
+        return True
+
+    return mock.patch.object(TurnTable, "add", add)
+
+
+def transfers_are_not_followed() -> AbstractContextManager[object]:
+    """A resumed turn begins with the agent that was selected, not with the one to which the log has it transferred."""
+
+    def never(self: RunningTurn, run: Run) -> None:
+        return None
+
+    return mock.patch.object(RunningTurn, "recorded_transfer", never)
+
+
+def turns_of_lost_runners_stay_open() -> AbstractContextManager[object]:
+    """A Runner that was started again takes up no turn."""
+
+    async def nothing(self: TurnRecovery, session: SessionRef) -> None:
+        """Ask for no turn."""
+
+    return mock.patch.object(TurnRecovery, "_recover_from", nothing)

@@ -1,0 +1,71 @@
+"""What replies of the Session actor promise: all that they acknowledge, and all that they show, is on disk by then.
+
+Early replies promise nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from actors.messages import protocol as p
+from actors.messages.protocol.any_message import decode_message
+from actors.messages.protocol.base import StoredEvent
+from actors.session.log.event_scan import scan
+from tests.simulation.cluster import Sent
+from tests.simulation.stores import Disk
+
+PROMISING = frozenset({"Append", "OpenTurn", "ResumeTurn", "CloseTurn", "Poll", "Fetch", "ReadTurn"})
+"""Classes of messages whose replies are looked at."""
+
+
+class Promises:
+    """Looks at replies on their way.
+
+    Args:
+        disk: what is stored.
+
+    Attributes:
+        broken: each promise that did not hold when it was made.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.broken: list[str] = []
+
+    def check(self, sent: Sent, raw: bytes) -> None:
+        """Look at the reply to a message."""
+        if sent.kind in PROMISING:
+            missing = self._missing(decode_message(sent.raw), decode_message(raw))
+            self.broken += [f"{sent.kind} {sent.nth} of {sent.who}: {each} when the reply was sent" for each in missing]
+
+    def _missing(self, message: p.Message, reply: p.Message) -> Sequence[str]:
+        match message, reply:
+            case p.Append(), p.Appended():
+                stored = enumerate(message.events, start=reply.first_seq)
+                notes = [] if message.outcome is None else self._open_turns(message.turn)
+                return [*self._not_stored(StoredEvent(seq, raw) for seq, raw in stored), *notes]
+            case p.OpenTurn(), p.TurnBegun():
+                return self._not_stored([StoredEvent(reply.seq, message.event)])
+            case p.CloseTurn(), p.Ack():
+                return self._open_turns(message.turn)
+            case p.ResumeTurn(), p.TurnResumed():
+                row = self._disk.turns.get(message.invocation_id)
+                is_stored = row is not None and row.epoch >= reply.epoch
+                return [] if is_stored else [f"epoch {reply.epoch} of {message.invocation_id} was not stored"]
+            case _, p.News():
+                return self._not_stored(event for turn in reply.turns for event in turn.events if event.seq)
+            case _, p.Fetched() | p.TurnRead():
+                return self._not_stored(reply.events)
+        return []
+
+    def _not_stored(self, events: Iterable[StoredEvent]) -> list[str]:
+        return [
+            f"event {event.seq} of {found.author} was not stored"
+            for event in events
+            if self._disk.events.get((found := scan(event.raw)).id) != event.seq
+        ]
+
+    def _open_turns(self, turn: p.TurnRef) -> list[str]:
+        row = self._disk.turns.get(turn.invocation_id)
+        has_ended = row is not None and (row.status != "running" or row.epoch > turn.epoch)
+        return [] if has_ended else [f"the end of {turn.invocation_id} was not stored"]
