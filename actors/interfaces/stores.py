@@ -37,7 +37,7 @@ class SessionStore(Protocol):
         Raises:
             SessionExistsError: a session to create exists already.
             StoreConflictError: an event's position in its log is taken, so another deployment writes the session.
-            WriterReplacedError: see FencesWriters. None of the writes is stored.
+            WriterReplacedError, StoreRevertedError: see FencesWriters. None of the writes is stored.
             TooLargeError: a state that several Session actors write would exceed its limit. None of the writes is stored.
             StoreUnavailableError: the store is away, locked or full. None of the writes is stored; or all of them are, if the
                 connection was lost at the end.
@@ -135,10 +135,14 @@ class FencesWriters(Protocol):
     """What a SessionStore may have besides, so that a process which was replaced, and lives on, writes nothing more."""
 
     def claim(self, writer: str) -> None:
-        """Take a writer's place. Called once, after the first `open`, and before anything is read.
+        """Take a writer's place. Called after the first `open`, and before anything is read.
 
         From now on `commit` of every other store that has claimed the same place raises WriterReplacedError. What that was
         committing is done when this returns, or never.
+
+        A store that may go back to an older copy of itself, as after a fail-over to a replica that lags, notices that: when
+        something is gone that this writer had committed, `commit` raises StoreRevertedError until `claim` is called again, which
+        takes the store as it is.
 
         Raises:
             StoreInUseError: the store is owned by another deployment of the app, which lives.
@@ -170,6 +174,7 @@ class RenewsClaims(FencesWriters, Protocol):
 
         Raises:
             WriterReplacedError: another store has claimed the place.
+            StoreRevertedError: the store has gone back to an older copy of itself: see `claim`.
             StoreError: the store failed.
         """
         ...

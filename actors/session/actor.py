@@ -32,6 +32,7 @@ from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
 from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.losing import TurnLosses
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
@@ -65,6 +66,7 @@ class SessionActor(Actor):
         parts = SessionParts(
             self._topology, shard, counts, access, shared, reader, logs, subscriptions, writer, admission, user_holds, Runners()
         )
+        logs.comparison.on_lost = TurnLosses(subscriptions).end_all
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
         self._recovery = TurnRecovery(parts, lookup)

@@ -63,6 +63,25 @@ class PostgresServer:
         """Stop it: `fast` cuts all connections and ends in order, `immediate` is a crash from which the next start recovers."""
         self._run("pg_ctl", "--wait", f"--mode={mode}", "stop")
 
+    def keep(self) -> None:
+        """Keep a copy of its data as they are now: what an asynchronous replica has that gets nothing more."""
+        self.stop(mode="fast")
+        self._copy("data", "kept")
+        self.start()
+
+    def go_back(self) -> None:
+        """Put the kept copy in the place of the data, as a fail-over to that replica does."""
+        self.stop()
+        self._copy("kept", "data")
+        self.start()
+
+    def _copy(self, source: str, target: str) -> None:
+        shutil.rmtree(self._folder / target, ignore_errors=True)
+        shutil.copytree(self._folder / source, self._folder / target, symlinks=True)
+        if self._account:
+            for path in [self._folder / target, *(self._folder / target).rglob("*")]:
+                shutil.chown(path, self._account)
+
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._binaries / program), "-D", str(self._folder / "data"), *arguments]
         subprocess.run(

@@ -41,6 +41,8 @@
     ├── StoreError                   the session, artifact or memory store failed
     │   ├── StoreUnavailableError
     │   ├── StoreConflictError
+    │   ├── StoreRevertedError
+    │   ├── EventsLostError
     │   ├── StoreInUseError
     │   ├── WriterReplacedError
     │   ├── SchemaVersionError
@@ -98,11 +100,13 @@ from actors.errors.tree.requests import (
 )
 from actors.errors.tree.stores import (
     ArtifactError,
+    EventsLostError,
     NoMemoryError,
     SchemaVersionError,
     StoreConflictError,
     StoreError,
     StoreInUseError,
+    StoreRevertedError,
     StoreUnavailableError,
     WriterReplacedError,
 )
@@ -136,6 +140,7 @@ __all__ = [
     "DefinitionError",
     "DeploymentExistsError",
     "DeploymentNotFoundError",
+    "EventsLostError",
     "FencedError",
     "FlowLimitExceededError",
     "FlowNotFoundError",
@@ -167,6 +172,7 @@ __all__ = [
     "StoreConflictError",
     "StoreError",
     "StoreInUseError",
+    "StoreRevertedError",
     "StoreUnavailableError",
     "TaskFailedError",
     "TemplateError",

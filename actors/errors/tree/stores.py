@@ -21,6 +21,24 @@ class StoreConflictError(StoreError):
     sentence = "session {0!r} was changed in the store by somebody else ({1}): only one deployment may serve it"
 
 
+class StoreRevertedError(StoreError):
+    """The store has gone back to an older copy of itself, and has not what a writer had committed. Arguments: the writer."""
+
+    sentence = (
+        "the store has gone back to an older copy of itself, as after a fail-over to a replica that lags: what {0!r} has stored "
+        "last is gone"
+    )
+
+
+class EventsLostError(StoreError):
+    """What was stored of a session is gone, with an older copy of the store in place. Arguments: session, what is gone."""
+
+    sentence = (
+        "session {0!r} has lost {1}: the store has gone back to an older copy of itself, as after a fail-over to a replica that "
+        "lags. The session goes on from what the store has: send again what is missing"
+    )
+
+
 class StoreInUseError(StoreError):
     """A deployment of the app that lives owns the store. Arguments: app, store, where the deployment is, what to do."""
 

@@ -15,6 +15,7 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.reader import LogReader
+from actors.session.log.reverts import LogComparison
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedState, SharedStates
 from actors.session.log.user_holds import UserHolds
@@ -36,6 +37,9 @@ class SessionLogs:
         max_bytes: room for logs in memory. Logs with an open turn stay, however many there are, but without their tail.
         clock: seconds that only go forward; by default those of the event loop.
         user_holds: users of which no session is created now.
+
+    Attributes:
+        comparison: sees to logs when the store has gone back to an older copy of itself.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class SessionLogs:
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
         self._locks: KeyedLocks[SessionKey] = KeyedLocks()
         self._creating: dict[SessionKey, asyncio.Future[None]] = {}
+        self.comparison = LogComparison(access, reader, shared, self._logs, self._creating)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -126,6 +131,8 @@ class SessionLogs:
             async with self._locks.locked(key):
                 if key not in self._creating:
                     log = self._logs.get(key)
+                    if log is not None and log.is_unchecked:
+                        await self.comparison.compare(log)
                     return log if log is not None and not log.is_stale else await self._read(key, log, is_new)
 
     async def _read(self, key: SessionKey, stale: SessionLog | None, is_new: bool) -> SessionLog | None:
@@ -137,6 +144,8 @@ class SessionLogs:
             shared = self._shared.as_read(key, found.shared, again=again)
         if found.row is not None:
             return await self._loaded(found.row, found.running, stale, shared)
+        if stale is not None:
+            self.evict(key)
         if not is_new:
             return None
         created_s = now_s()

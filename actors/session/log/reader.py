@@ -64,6 +64,11 @@ class LogReader:
         running = self._store.running_turn(key) if row is not None and row.head_seq else None
         return StoredSession(row, running, self._store.state(key.app, key.user) if shared else None)
 
+    async def at(self, key: SessionKey, seq: int) -> bytes | None:
+        """The visible event at a position; None when there is none."""
+        found = await self._access.read(lambda: self._store.events(key, after_seq=seq - 1, limit=1, before_seq=seq + 1))
+        return found[0][1] if found else None
+
     async def sessions(
         self, app: str, user: str | None, limit: int | None = None, before: SessionPlace | None = None
     ) -> list[SessionRow]:

@@ -38,6 +38,9 @@ class SessionLog:
         head_seq: the position of the newest event, which may not be on disk yet.
         state_seq: the position of the event that changed the state last.
         generation: names the log; a rewind changes it.
+        rewinds: how often the log was rewound, as of when it was loaded.
+        is_unchecked: the store has gone back, and the log was not compared with it yet.
+        is_loss_told: a request has failed by what the log has lost.
         app_state, user_state: one object each for all sessions that share it.
         creation: what creates the session in the store, if that is new; its first write takes it along.
         unwritten: writes that are on their way to the disk.
@@ -51,6 +54,8 @@ class SessionLog:
         self.creation: CreateSession | None = None
         self.unwritten = 0
         self.used_s = 0.0
+        self.is_unchecked = False
+        self.is_loss_told = False
         self._tail: deque[StoredEvent] = deque()
         self.reload(row, app_state, user_state)
 
@@ -59,6 +64,8 @@ class SessionLog:
         self.head_seq = row.head_seq
         # Which event changed the state is not stored; this is the latest that it can have been.
         self.state_seq = row.head_seq
+        self.created_s = row.created_s
+        self.rewinds = row.rewinds
         self.generation = f"{row.created_s}/{row.rewinds}"
         self.updated_s = row.updated_s
         self.state: JsonObject = row.state
@@ -73,8 +80,8 @@ class SessionLog:
 
     @property
     def is_stale(self) -> bool:
-        """True when memory may be ahead of the store, since a write has failed: it has to be loaded again."""
-        return self._is_stale or self.app_state.is_stale or self.user_state.is_stale
+        """True when memory may be ahead of the store, since a write has failed, or the store has gone back: `find` sees to it."""
+        return self._is_stale or self.is_unchecked or self.app_state.is_stale or self.user_state.is_stale
 
     def mark_stale(self) -> None:
         """Have it loaded again when it is used next."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from actors.errors import WriterReplacedError
+from actors.errors import StoreError, StoreInUseError, WriterReplacedError
 from actors.interfaces.records import Write
 from actors.interfaces.stores import SessionStore
+from actors.messages.session import SessionKey
 from actors.session.store.claim_renewal import ClaimRenewal
 from actors.session.store.claimed_store import ClaimedStore
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.pending_turn_ends import PendingTurnEnds
 from actors.session.store.store_thread import StoreThread
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -36,10 +40,22 @@ class StoreAccess:
     ) -> None:
         self.store = store
         self._on_replaced = on_replaced
-        self._thread = StoreThread(ClaimedStore(store, writer), "store", timeout_s)
-        self._renewal = ClaimRenewal(store, self._thread, on_replaced)
-        self.commits = GroupCommit(self._commit)
+        self._claimed = ClaimedStore(store, writer)
+        self._thread = StoreThread(self._claimed, "store", timeout_s)
+        self._compare: Callable[[], None] = lambda: None
+        self.commits = GroupCommit(self._commit, self._take_as_it_is)
+        self._renewal = ClaimRenewal(store, self._thread, on_replaced, self.commits.note_reverted)
         self.pending_ends = PendingTurnEnds(store, self._thread)
+
+    def on_reverted(self, compare: Callable[[], None], loss: Callable[[SessionKey], Awaitable[StoreError | None]]) -> None:
+        """Say what happens when the store has gone back to an older copy of itself.
+
+        Args:
+            compare: called before anything is written to the older copy.
+            loss: says, before a session is written to, why it may not be; None: it may.
+        """
+        self._compare = compare
+        self.commits.loss = loss
 
     async def open(self) -> None:
         """Open the store, if it is not open yet. Raises StoreError."""
@@ -59,6 +75,17 @@ class StoreAccess:
         await self.commits.flush()
         await self.pending_ends.close()
         await self._thread.close()
+
+    async def _take_as_it_is(self) -> None:
+        """Go on with a store that has gone back. Raises StoreError."""
+        logger.error("%s has gone back to an older copy of itself, as after a fail-over to a replica that lags", self.store)
+        self._compare()
+        try:
+            await self._thread.call(self._claimed.claim, writing=True)
+        except StoreInUseError as error:
+            if self._on_replaced is not None:
+                self._on_replaced()
+            raise WriterReplacedError(self._claimed.writer) from error
 
     async def _commit(self, writes: Sequence[Write]) -> None:
         try:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from actors.errors import StoreError, WriterReplacedError
+from actors.errors import StoreError, StoreRevertedError, WriterReplacedError
 from actors.interfaces.stores import RenewsClaims, SessionStore
 from actors.session.store.store_thread import StoreThread
 
@@ -21,9 +21,17 @@ class ClaimRenewal:
         store: the store.
         thread: calls it.
         on_replaced: called when another process has taken the place.
+        on_reverted: called when the store has gone back to an older copy of itself.
     """
 
-    def __init__(self, store: SessionStore, thread: StoreThread, on_replaced: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        thread: StoreThread,
+        on_replaced: Callable[[], None] | None,
+        on_reverted: Callable[[], None],
+    ) -> None:
+        self._on_reverted = on_reverted
         self._store = store if isinstance(store, RenewsClaims) else None
         self._thread = thread
         self._on_replaced = on_replaced
@@ -51,6 +59,8 @@ class ClaimRenewal:
                 if self._on_replaced is not None:
                     self._on_replaced()
                 return
+            except StoreRevertedError:
+                self._on_reverted()
             except StoreError:
                 # Requests tell of a store that is away.
                 logger.debug("the claim could not be renewed", exc_info=True)

@@ -21,7 +21,7 @@ class ClaimedStore:
 
     def __init__(self, store: SessionStore, writer: str) -> None:
         self._store = store
-        self._writer = writer
+        self.writer = writer
         self._fence = store if writer and isinstance(store, FencesWriters) else None
 
     def __str__(self) -> str:
@@ -30,13 +30,16 @@ class ClaimedStore:
     def open(self) -> None:
         """Open the store. Raises what `SessionStore.open` and `FencesWriters.claim` raise."""
         self._store.open()
-        if self._fence is None:
-            return
         try:
-            self._fence.claim(self._writer)
+            self.claim()
         except BaseException:
             self._store.close()
             raise
+
+    def claim(self) -> None:
+        """Take the place, also once more. Raises what `FencesWriters.claim` raises."""
+        if self._fence is not None:
+            self._fence.claim(self.writer)
 
     def close(self) -> None:
         """Close the store."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from actors.errors import SessionExistsError, StoreConflictError, StoreUnavailableError
+from actors.errors import SessionExistsError, StoreConflictError, StoreRevertedError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
@@ -19,15 +19,23 @@ class GroupCommit:
     sessions with it; but later requests of its own session fail too, until `clear_failure`: a log has no holes.
 
     Args:
-        commit: does all writes in one transaction. When it raises StoreUnavailableError it has waited for the store.
+        commit: does all writes in one transaction. When it raises StoreUnavailableError it has waited for the store. After a
+            StoreRevertedError the requests are written again, but for those that `loss` refuses.
+        take_as_it_is: has the next `commit` write to a store that has gone back to an older copy of itself.
 
     Attributes:
+        loss: says, once the store has gone back, why a session may not be written to; None: it may.
         commits: transactions so far.
         pending: what was submitted and is not known to be on disk.
     """
 
-    def __init__(self, commit: Callable[[Sequence[Write]], Awaitable[None]]) -> None:
+    def __init__(
+        self, commit: Callable[[Sequence[Write]], Awaitable[None]], take_as_it_is: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._commit = commit
+        self._take_as_it_is = take_as_it_is
+        self.loss: Callable[[SessionKey], Awaitable[Exception | None]] | None = None
+        self._is_reverted = self._was_reverted = False
         self._waiting: list[WriteRequest] = []
         self._writer: asyncio.Task[None] | None = None
         self._failed: dict[SessionKey, Exception] = {}
@@ -47,9 +55,23 @@ class GroupCommit:
         request = WriteRequest(key, writes, then, done)
         self._waiting.append(request)
         self.pending.add(request)
+        self._begin()
+        return done
+
+    def note_reverted(self) -> None:
+        """The store has gone back to an older copy of itself: take it as it is before anything else is written."""
+        self._is_reverted = True
+        self._begin()
+
+    def refuse(self, key: SessionKey, error: Exception) -> None:
+        """Fail all requests of a session that are not on disk, and later ones until `clear_failure`."""
+        self._failed.setdefault(key, error)
+        for request in self.pending.of(key):
+            self._fail(request, error)
+
+    def _begin(self) -> None:
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_all())
-        return done
 
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
@@ -62,31 +84,68 @@ class GroupCommit:
             await asyncio.wait([self._writer])
 
     async def _write_all(self) -> None:
-        while self._waiting:
+        while self._waiting or self._is_reverted:
+            if self._is_reverted:
+                await self._take_back()
             waiting, self._waiting = self._waiting, []
+            if self._was_reverted:
+                for request in waiting:
+                    await self._refuse_lost(request)
             group = [request for request in waiting if not self._is_refused(request)]
             if not group:
                 continue
             try:
                 await self._write(group)
+            except StoreRevertedError:
+                self._is_reverted, self._waiting = True, [*group, *self._waiting]
             except StoreUnavailableError as error:
                 # The store is down, so writing each request alone would fail too.
                 for request in group:
                     self._fail(request, error)
             except Exception:
                 # Writing each request alone shows which of them cannot be written.
-                for request in group:
-                    await self._write_alone(request)
+                for number, request in enumerate(group):
+                    if not await self._write_alone(request):
+                        self._is_reverted, self._waiting = True, [*group[number:], *self._waiting]
+                        break
 
-    async def _write_alone(self, request: WriteRequest) -> None:
+    async def _write_alone(self, request: WriteRequest) -> bool:
+        """Write one request. Returns False when it has to be written once more, since the store has gone back."""
         if not self._is_refused(request):
             try:
                 await self._write([request])
+            except StoreRevertedError:
+                return False
             except Exception as error:
+                # At once, so that none of them is written should the session be read again meanwhile.
+                self.refuse(request.key, error)
+        return True
+
+    async def _take_back(self) -> None:
+        self._is_reverted, self._was_reverted = False, True
+        if self._take_as_it_is is None:
+            return
+        try:
+            await self._take_as_it_is()
+        except Exception as error:
+            for request in self._waiting:
                 self._fail(request, error)
+
+    async def _refuse_lost(self, request: WriteRequest) -> None:
+        """Refuse what is to be written to a session that has lost events."""
+        if self.loss is None or self._is_refused(request):
+            return
+        try:
+            error = await self.loss(request.key)
+        except Exception as failure:
+            error = failure
+        if error is not None:
+            self.refuse(request.key, error)
 
     def _is_refused(self, request: WriteRequest) -> bool:
         """True when the request fails because an earlier one of its session has failed."""
+        if request.is_refused:
+            return True
         error = self._failed.get(request.key)
         if error is not None:
             self._fail(request, error)
@@ -94,6 +153,7 @@ class GroupCommit:
 
     def _fail(self, request: WriteRequest, error: Exception) -> None:
         self._failed.setdefault(request.key, error)
+        request.is_refused = True
         self.pending.discard(request)
         if not request.done.done():
             request.done.set_exception(error)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from actors.errors import StoreError, StoreUnavailableError
+from actors.errors import StoreError, StoreRevertedError, StoreUnavailableError
 from actors.interfaces.records import PutTurn, TurnRow
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
@@ -59,11 +59,11 @@ class PendingTurnEnds:
             self._flusher = asyncio.create_task(self._flush_later())
 
     async def flush(self) -> None:
-        """Try to store all of them now. Raises StoreUnavailableError."""
+        """Try to store all of them now. Raises StoreUnavailableError, StoreRevertedError."""
         for where, record in list(self._pending.items()):
             try:
                 await self._thread.call(self._store_end, record, writing=True, waits=False)
-            except StoreUnavailableError:
+            except (StoreUnavailableError, StoreRevertedError):
                 raise
             except StoreError as error:
                 logger.error("the end of turn %s cannot be stored: %s", record.row.invocation_id, error)
@@ -84,7 +84,7 @@ class PendingTurnEnds:
     async def _flush_later(self) -> None:
         while self._pending:
             await self._pause(PAUSE_S)
-            with suppress(StoreUnavailableError):
+            with suppress(StoreUnavailableError, StoreRevertedError):
                 await self.flush()
 
     def _store_end(self, record: PutTurn) -> None:

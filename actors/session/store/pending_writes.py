@@ -22,12 +22,14 @@ class WriteRequest(msgspec.Struct, eq=False):
     Attributes:
         then: called once the writes are on disk.
         done: set after `then`, or to the error of the store.
+        is_refused: it will never be on disk.
     """
 
     key: SessionKey
     writes: Sequence[Write]
     then: Callable[[], None]
     done: asyncio.Future[None]
+    is_refused: bool = False
 
 
 class _Removed:
@@ -69,6 +71,10 @@ class PendingWrites:
                 _discard(names, name, request)
                 if not names:
                     del self._shared[scope]
+
+    def of(self, key: SessionKey) -> list[WriteRequest]:
+        """The requests of a session, the oldest first."""
+        return list(self._by_session.get(key, ()))
 
     def next_of(self, key: SessionKey) -> asyncio.Future[None] | None:
         """The future of a session's first request that is still waited for; None if there is none."""

@@ -49,6 +49,9 @@ class Database:
         what: the kind of store that uses it, for error messages.
         lock_timeout_s: how long one request waits for a lock of another process.
 
+    Attributes:
+        connections: how many there have been. Behind another one may be an older copy of the database.
+
     Raises:
         StoreError: the URL is none of these.
     """
@@ -60,6 +63,7 @@ class Database:
         self._engine: Engine | None = None
         self._connection: Connection | None = None
         self._may_write = True
+        self.connections = 0
         path = file_of(self._url)
         self._file = SqliteFile(path, str(self)) if path is not None else None
 
@@ -191,6 +195,7 @@ class Database:
             self._may_write = self._file is None or not self._file.path.exists() or self._file.may_be_written
             if self._file is not None:
                 self._file.make()
+            self.connections += 1
             self._connection = self._engine.connect()
             if self._file is not None:
                 self._file.note_connected()

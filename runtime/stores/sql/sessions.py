@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Row
@@ -14,9 +15,10 @@ from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, 
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
-from runtime.stores.sql.batch import MAX_SIDS, Batch, Sids
+from runtime.stores.sql.batch import Batch
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
+from runtime.stores.sql.session_rows import SessionRows
 from runtime.stores.sql.writers import FencedSqlStore
 
 MAX_ROWS = 2**62
@@ -46,7 +48,7 @@ class SqlSessionStore(FencedSqlStore):
     def __init__(self, url: str, lock_timeout_s: float = LOCK_TIMEOUT_S, max_shared_bytes: int | None = None) -> None:
         super().__init__(Database(url, lock_timeout_s=lock_timeout_s))
         self._max_shared_bytes = max_shared_bytes
-        self._sids = Sids(MAX_SIDS)
+        self._of = SessionRows(self._database)
 
     def _prepare(self, connection: Connection) -> None:
         schema.prepare(connection)
@@ -59,6 +61,7 @@ class SqlSessionStore(FencedSqlStore):
             StoreConflictError: the seq or id of an event is taken, or the session does not exist.
             NotEncodableError: a value of the state cannot be encoded.
             WriterReplacedError: another store has claimed the place of this one.
+            StoreRevertedError: the database has gone back to an older copy of itself since the last commit.
             TooLargeError: the state of a user or of the app would become too large.
             StoreUnavailableError: the database cannot do it now. None of the writes is stored, unless the connection broke
                 while the database was committing: then all may be.
@@ -67,27 +70,28 @@ class SqlSessionStore(FencedSqlStore):
         if not writes:
             return
         try:
-            with self._database.transaction() as connection:
-                self._check_claim(connection)
-                Batch(connection, self._sids, self._max_shared_bytes).write(writes)
+            self._commit(lambda connection: Batch(connection, self._of.sids(), self._max_shared_bytes).write(writes))
         except BaseException as error:
             # The sids of sessions that this transaction has created are void.
-            self._sids.clear()
+            self._of.forget()
             if isinstance(error, RaygroveError) or not isinstance(error, Exception):
                 raise
-            if isinstance(error, IntegrityError) and (conflict := find_conflict(writes, self._sid, self._rows)) is not None:
+            if isinstance(error, IntegrityError) and (conflict := find_conflict(writes, self._of.sid, self._rows)) is not None:
                 raise conflict from error
             raise self._database.failure(error) from error
 
     def session(self, key: SessionKey) -> SessionRow | None:
         """The session, or None. Costs an index lookup, one more for each author, and a read of its state."""
-        found = self._rows(queries.SESSION, app=key.app, user=key.user, session=key.session)
-        if not found:
-            return None
-        sid = found[0].sid
-        self._sids[key] = sid
-        authors = tuple((author, seq) for author, seq in self._rows(queries.AUTHORS, sid=sid))
-        return _session_row(found[0], authors, _values(self._rows(queries.STATE, sid=sid)))
+        while True:
+            found = self._rows(queries.SESSION, app=key.app, user=key.user, session=key.session)
+            if not found:
+                return None
+            sids = self._of.sids()
+            sid = sids[key] = found[0].sid
+            authors = tuple((author, seq) for author, seq in self._rows(queries.AUTHORS, sid=sid))
+            state = _values(self._rows(queries.STATE, sid=sid))
+            if self._of.sids().get(key) == sid:
+                return _session_row(found[0], authors, state)
 
     def sessions(
         self, app: str, user: str | None, *, limit: int | None = None, before: SessionPlace | None = None
@@ -130,21 +134,17 @@ class SqlSessionStore(FencedSqlStore):
             limit: only the first ones of these; with `newest` the last ones.
             after_s: only those from this time on.
         """
-        sid = self._sid(key)
-        if sid is None:
-            return []
         query = queries.event_list(
             limited=limit is not None, since=after_s is not None, newest=newest, before=before_seq is not None
         )
         given = {"limit": limit, "after_s": after_s, "before_seq": before_seq}
         filters = {name: value for name, value in given.items() if value is not None}
-        found = [(seq, raw) for seq, raw in self._rows(query, sid=sid, after_seq=after_seq, **filters)]
+        found = [(seq, raw) for seq, raw in self._of.rows(key, query, after_seq=after_seq, **filters)]
         return found[::-1] if newest else found
 
     def undos(self, key: SessionKey, first_seq: int) -> list[tuple[int, bytes]]:
         """The `undo` of each event from `first_seq` on that has one, visible or not, as (seq, undo), newest first."""
-        sid = self._sid(key)
-        return [] if sid is None else [(seq, undo) for seq, undo in self._rows(queries.UNDOS, sid=sid, first_seq=first_seq)]
+        return [(seq, undo) for seq, undo in self._of.rows(key, queries.UNDOS, first_seq=first_seq)]
 
     def state(self, app: str, user: str) -> tuple[JsonObject, JsonObject]:
         """The app's state and the user's, values by key without prefix."""
@@ -162,8 +162,7 @@ class SqlSessionStore(FencedSqlStore):
 
     def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn, or None. A turn whose first event was rewound is not found."""
-        sid = self._sid(key)
-        found = [] if sid is None else self._rows(queries.TURN, sid=sid, invocation_id=invocation_id)
+        found = self._of.rows(key, queries.TURN, invocation_id=invocation_id)
         return _turn_row(found[0]) if found else None
 
     def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
@@ -175,17 +174,13 @@ class SqlSessionStore(FencedSqlStore):
         given: dict[str, object] = {"limit": wanted.limit}
         if wanted.before is not None:
             given["begun_s"], given["invocation_id"] = wanted.before
-        scope: Literal["session", "user", "app"] = "app"
+        query = partial(queries.turn_list, status=wanted.status, paged=wanted.before is not None)
         if wanted.session is not None:
-            sid = self._sid(SessionKey(wanted.app, wanted.user or "", wanted.session))
-            if sid is None:
-                return []
-            scope, given["sid"] = "session", sid
+            rows = self._of.rows(SessionKey(wanted.app, wanted.user or "", wanted.session), query("session"), **given)
         elif wanted.user is not None:
-            scope, given["app"], given["user"] = "user", wanted.app, wanted.user
+            rows = self._rows(query("user"), app=wanted.app, user=wanted.user, **given)
         else:
-            given["app"] = wanted.app
-        rows = self._rows(queries.turn_list(scope, wanted.status, paged=wanted.before is not None), **given)
+            rows = self._rows(query("app"), app=wanted.app, **given)
         return [(SessionKey(row.app, row.user, row.session), _turn_row(row)) for row in rows]
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
@@ -195,26 +190,22 @@ class SqlSessionStore(FencedSqlStore):
 
     def running_turn(self, key: SessionKey) -> TurnRow | None:
         """The turn of the session that has not ended, or None."""
-        sid = self._sid(key)
-        found = [] if sid is None else self._rows(queries.RUNNING_TURN, sid=sid)
+        found = self._of.rows(key, queries.RUNNING_TURN)
         return _turn_row(found[0]) if found else None
 
     def authors(self, key: SessionKey, before_seq: int) -> list[str]:
         """The distinct authors of the visible events before a seq, most recent first. Costs a pass over the log."""
-        sid = self._sid(key)
-        found = [] if sid is None else self._rows(queries.AUTHORS_BEFORE, sid=sid, before_seq=before_seq)
+        found = self._of.rows(key, queries.AUTHORS_BEFORE, before_seq=before_seq)
         return [row.author for row in found]
 
     def place(self, key: SessionKey, event_id: str) -> tuple[int, str] | None:
         """The seq and the invocation id of the visible event with that id, or None."""
-        sid = self._sid(key)
-        found = [] if sid is None else self._rows(queries.PLACE, sid=sid, id=event_id)
+        found = self._of.rows(key, queries.PLACE, id=event_id)
         return (found[0].seq, found[0].invocation_id) if found else None
 
     def call(self, key: SessionKey, call_id: str) -> CallRow | None:
         """The newest visible function call with that id, or None."""
-        sid = self._sid(key)
-        found = [] if sid is None else self._rows(queries.CALL, sid=sid, call_id=call_id)
+        found = self._of.rows(key, queries.CALL, call_id=call_id)
         return CallRow(**found[0]._mapping) if found else None
 
     def erase_traces(self) -> None:
@@ -223,21 +214,11 @@ class SqlSessionStore(FencedSqlStore):
 
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""
-        self._sids.clear()
+        self._of.forget()
         super().close()
 
     def _rows(self, query: Any, **parameters: Any) -> Rows:
         return self._database.rows(query, parameters)
-
-    def _sid(self, key: SessionKey) -> int | None:
-        sid = self._sids.get(key)
-        if sid is None:
-            found = self._rows(queries.SID, app=key.app, user=key.user, session=key.session)
-            if not found:
-                return None
-            sid = found[0].sid
-            self._sids[key] = sid
-        return sid
 
 
 def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:

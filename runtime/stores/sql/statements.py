@@ -33,17 +33,17 @@ def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> No
         raise _dbapi_error(error, sql, connection) from error
 
 
-def value(connection: Connection, sql: str, name: str) -> Any:
-    """The one value that a query finds by a name, for which it has the placeholder of the database's driver; None without one.
+def value(connection: Connection, sql: str, *given: str) -> Any:
+    """The one value that a statement finds by those given, for which it has placeholders of the database's driver; None: nothing.
 
     Raises:
         sqlalchemy.exc.DBAPIError: what `exec_driver_sql` raises.
     """
     driver = connection.connection.dbapi_connection
     if not isinstance(driver, sqlite3.Connection):
-        return connection.exec_driver_sql(sql, (name,)).scalar()
+        return connection.exec_driver_sql(sql, given).scalar()
     try:
-        found = driver.execute(sql, (name,)).fetchone()
+        found = driver.execute(sql, given).fetchone()
     except sqlite3.Error as error:
         raise _dbapi_error(error, sql, connection) from error
     return found[0] if found is not None else None

@@ -1,18 +1,26 @@
-"""Who may write: each place of a writer has one holder, and each commit of a store with a claim to one looks if it is that.
+"""Claims to the places of writers: each place has one holder, and each commit of a store with a claim looks if that is its own.
 
-On PostgreSQL a commit locks the row of its place, shared, until it ends. So the next holder waits for what the one before is
-committing, reads all of it afterwards, and nothing more comes. The server ends a commit that stands still, as that of a machine
-that is gone, so this takes seconds.
+Rules of this file:
+
+- The row of a place has its holder and the number of the holder's last commit. A commit changes it from the number that it
+  knows to the next. So the first commit to a database that has gone back to an older copy of itself, as after a fail-over to a
+  replica that lags, notices that, whatever it writes, in its own transaction and without a statement more.
+- Numbers only go up, also from one holder to the next, and none is used twice. So a higher one of another holder is that of a
+  successor, and a lower one is from the past.
+- On PostgreSQL a commit locks the row of its place until it ends. So the next holder waits for what the one before is committing,
+  reads all of it afterwards, and nothing more comes. The server ends a commit that stands still, as that of a machine that is
+  gone, so this takes seconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
 from uuid import uuid4
 
 from sqlalchemy import Connection, text
 
-from actors.errors import WriterReplacedError
+from actors.errors import StoreRevertedError, WriterReplacedError
 from runtime.stores.owner import Owner
 from runtime.stores.sql import statements
 from runtime.stores.sql.database import Database
@@ -28,44 +36,96 @@ _TAKE = text(
 )
 _LEAVE = text("DELETE FROM raygrove_writers WHERE writer = :writer AND holder = :holder")
 _HOLDER = "SELECT holder FROM raygrove_writers WHERE writer = ?"
-_LOCK_HOLDER = (
-    f"SELECT holder, set_config('idle_in_transaction_session_timeout', '{IDLE_S}s', true) "
-    "FROM raygrove_writers WHERE writer = %s FOR SHARE"
+_LOCK_HOLDER = "SELECT holder FROM raygrove_writers WHERE writer = %s FOR UPDATE"
+_COUNT = "UPDATE raygrove_writers SET holder = ? WHERE writer = ? AND holder = ? RETURNING 1"
+_COUNT_AND_LIMIT = (
+    "UPDATE raygrove_writers SET holder = %s WHERE writer = %s AND holder = %s "
+    f"RETURNING set_config('idle_in_transaction_session_timeout', '{IDLE_S}s', true)"
 )
 
 
-@dataclass(frozen=True)
 class Claim:
     """A holder of a place.
 
-    Attributes:
+    Args:
         writer: the place.
-        holder: unlike that of any other claim.
         deployment: of the store's owner; "": the store has none.
+        number: no commit has this number or a lower one.
+
+    Attributes:
+        holder: unlike that of any other claim.
+        number: of the last commit that was begun.
     """
 
-    writer: str
-    holder: str = field(default_factory=lambda: uuid4().hex)
-    deployment: str = ""
+    def __init__(self, writer: str, deployment: str = "", number: int = 0) -> None:
+        self.writer = writer
+        self.holder = uuid4().hex
+        self.number = number
+        self._deployment = deployment
+        # As the row was after the last commit that is known to be done.
+        self._done = number
 
     def take(self, connection: Connection) -> None:
         """Take the place from its holder, if it has one."""
-        connection.execute(_TAKE, {"writer": self.writer, "holder": self.holder, "deployment": self.deployment})
+        before, _ = _parsed(self._row(connection))
+        # The microseconds outrun all commits, and what has left the place before has left no number.
+        self.number = max(self.number, before, time.time_ns() // 1_000) + 1
+        taken = {"writer": self.writer, "holder": self._stored(self.number), "deployment": self._deployment}
+        connection.execute(_TAKE, taken)
 
-    def check(self, connection: Connection) -> None:
-        """Raise WriterReplacedError when another one has the place."""
-        # SQLite has one transaction that writes at a time.
-        query = _HOLDER if connection.dialect.name == "sqlite" else _LOCK_HOLDER
-        if statements.value(connection, query, self.writer) != self.holder:
+    def count(self, connection: Connection) -> None:
+        """Note one more commit, in its transaction.
+
+        Raises:
+            WriterReplacedError: another one has the place.
+            StoreRevertedError: the database is older than a commit that is done.
+        """
+        self.number += 1
+        if self._changed(connection, self._stored(self._done)):
+            return
+        row = self._row(connection)
+        if row is None:
+            # Of what another owner leaves, the next `claim` knows.
+            raise StoreRevertedError(self.writer)
+        number, holder = _parsed(row)
+        if number and number < self._done:
+            raise StoreRevertedError(self.writer)
+        # It may be ours: the connection broke while the database was committing, and it has.
+        if holder != self.holder or not self._changed(connection, row):
             raise WriterReplacedError(self.writer)
 
+    def note_done(self) -> None:
+        """The transaction of the last `take` or `count` was committed."""
+        self._done = self.number
+
     def leave(self, connection: Connection) -> None:
-        """Forget the place, unless another one has it."""
-        connection.execute(_LEAVE, {"writer": self.writer, "holder": self.holder})
+        """Leave the place, if it is not another one's."""
+        row = self._row(connection)
+        if _parsed(row)[1] == self.holder:
+            connection.execute(_LEAVE, {"writer": self.writer, "holder": row})
+
+    def _row(self, connection: Connection) -> str | None:
+        query = _HOLDER if connection.dialect.name == "sqlite" else _LOCK_HOLDER
+        found: str | None = statements.value(connection, query, self.writer)
+        return found
+
+    def _changed(self, connection: Connection, before: str) -> bool:
+        """Put the number into the row, if that is as it is said to be."""
+        change = _COUNT if connection.dialect.name == "sqlite" else _COUNT_AND_LIMIT
+        return statements.value(connection, change, self._stored(self.number), self.writer, before) is not None
+
+    def _stored(self, number: int) -> str:
+        return f"{number} {self.holder}"
+
+
+def _parsed(row: str | None) -> tuple[int, str]:
+    """The number of the last commit, and the holder. The number is 0 where an older release has taken the place."""
+    number, _, holder = (row or "").rpartition(" ")
+    return (int(number) if number.isdecimal() else 0), holder
 
 
 class FencedSqlStore(SqlStore):
-    """Implements `RenewsClaims` for a store that calls `_check_claim` in each of its transactions that write.
+    """Implements `RenewsClaims` for a store that writes by `_commit` alone.
 
     Attributes:
         owner: the deployment that opens it, and owns the database with its claim; None: it owns none, and is refused by none.
@@ -86,6 +146,8 @@ class FencedSqlStore(SqlStore):
     def claim(self, writer: str) -> None:
         """Take a writer's place: commits of a store that has claimed it before raise WriterReplacedError.
 
+        A store that has claimed it itself takes the database as it is: see `FencesWriters.claim`.
+
         Raises:
             StoreInUseError: another deployment of the owner's app owns the database, and lives.
             StoreUnavailableError: the database is away or locked, or another deployment owns it and may live.
@@ -95,7 +157,8 @@ class FencedSqlStore(SqlStore):
             self._ownership = None
         elif self._ownership is None or self._ownership.owner != self.owner:
             self._ownership = Ownership(self.owner, str(self), self._database.path)
-        claim = Claim(writer, deployment=self.owner.deployment if self._ownership is not None and self.owner is not None else "")
+        deployment = self.owner.deployment if self._ownership is not None and self.owner is not None else ""
+        claim = Claim(writer, deployment, self._claim.number if self._claim is not None else 0)
 
         def take(connection: Connection) -> None:
             if self._ownership is not None:
@@ -103,17 +166,18 @@ class FencedSqlStore(SqlStore):
             claim.take(connection)
 
         self._within(take)
+        claim.note_done()
         self._claim = claim
 
     def renew_claim(self) -> None:
-        """Have the claim last for its time again. Raises WriterReplacedError, StoreError."""
+        """Have the claim last for its time again. Raises WriterReplacedError, StoreRevertedError, StoreError."""
 
         def renew(connection: Connection) -> None:
-            self._check_claim(connection)
             if self._ownership is not None:
                 self._ownership.renew(connection)
 
-        self._within(renew)
+        with self._database.store_errors():
+            self._commit(renew)
 
     def give_up_claim(self) -> None:
         """Leave the place, and the database. Raises StoreError."""
@@ -129,9 +193,21 @@ class FencedSqlStore(SqlStore):
         self._within(leave)
         self._claim = None
 
-    def _check_claim(self, connection: Connection) -> None:
-        if self._claim is not None:
-            self._claim.check(connection)
+    def _commit(self, work: Callable[[Connection], None]) -> None:
+        """Do some work in a transaction of the holder of the claim.
+
+        Raises:
+            WriterReplacedError: another store has claimed the place.
+            StoreRevertedError: the database has gone back to an older copy of itself.
+            sqlalchemy.exc.SQLAlchemyError: what `Database.transaction` raises.
+        """
+        claim = self._claim
+        with self._database.transaction() as connection:
+            if claim is not None:
+                claim.count(connection)
+            work(connection)
+        if claim is not None:
+            claim.note_done()
 
     def _has_others(self) -> bool:
         """Whether other processes can reach the database."""

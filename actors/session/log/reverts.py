@@ -1,0 +1,147 @@
+"""A store that has gone back to an older copy of itself, as after a fail-over to a replica that lags.
+
+What is gone cannot be brought back. But a log must have no holes, and what was acknowledged must not vanish in silence:
+
+- No log that is in memory is written to or read before it was compared with the store. One that has lost nothing goes on.
+- What runs or waits in a session that has lost something ends with EventsLostError, and so does the first request for it where
+  nothing runs. Then the session goes on from what the store has, under another generation, so that all readers begin anew.
+- Sessions that are not in memory have nothing to be compared with.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container, Mapping
+
+import msgspec
+
+from actors.errors import EventsLostError
+from actors.interfaces.records import HideEvents, PutTurn, SessionRow, TurnRow, Write
+from actors.messages.codec import encode
+from actors.messages.event import now_s
+from actors.messages.protocol.outcomes import Failed
+from actors.messages.session import SessionKey
+from actors.rules.recovery.failures import failure
+from actors.rules.recovery.lost_events import LogMark, what_is_lost
+from actors.session.log.reader import LogReader, StoredSession
+from actors.session.log.session_log import SessionLog
+from actors.session.log.shared_state import SharedStates
+from actors.session.store.access import StoreAccess
+
+logger = logging.getLogger(__name__)
+
+
+class LogComparison:
+    """Compares logs in memory with the store, and takes back to it those that have lost something.
+
+    Args:
+        access: the store; `reader` reads it.
+        shared: the states that sessions share.
+        logs: those in memory.
+        creating: sessions that are being stored for the first time.
+
+    Attributes:
+        on_lost: ends in memory what runs or waits in a session. Returns whether there was anything whose end tells of the loss.
+    """
+
+    def __init__(
+        self,
+        access: StoreAccess,
+        reader: LogReader,
+        shared: SharedStates,
+        logs: Mapping[SessionKey, SessionLog],
+        creating: Container[SessionKey],
+    ) -> None:
+        self._logs = logs
+        self._creating = creating
+        self._access = access
+        self._reader = reader
+        self._shared = shared
+        self._begun = 0
+        self.on_lost: Callable[[SessionLog, Failed, Exception], bool] = lambda log, failed, error: False
+        access.on_reverted(self._begin, self._refusal)
+
+    async def compare(self, log: SessionLog) -> None:
+        """See to a log before it is used.
+
+        Raises:
+            EventsLostError: it has lost something, and nothing has ended that tells so.
+            StoreError: the store cannot be read, or written.
+        """
+        lost = await self._loss(log)
+        if lost is not None and not await self._take_back(log, lost):
+            raise lost
+
+    def _begin(self) -> None:
+        """The store has gone back: have logs compared before they are used again."""
+        self._begun += 1
+        for key, log in self._logs.items():
+            log.is_unchecked = log.is_unchecked or key not in self._creating
+
+    async def _refusal(self, key: SessionKey) -> EventsLostError | None:
+        """What a session has lost that is about to be written to; its request fails by that. Raises StoreError."""
+        log = self._logs.get(key)
+        lost = await self._loss(log) if log is not None and log.is_unchecked else None
+        if log is not None and lost is not None:
+            log.is_loss_told = True
+        return lost
+
+    async def _loss(self, log: SessionLog) -> EventsLostError | None:
+        """What a log has lost. One that has lost nothing needs no comparison any more. Raises StoreError."""
+        begun = self._begun
+        stored = await self._reader.session(log.key, shared=True)
+        newest = await self._reader.at(log.key, log.committed_seq)
+        assert stored.shared is not None
+        self._shared.as_read(log.key, stored.shared, again=True)
+        lost = what_is_lost(_known(log), self._mark(stored, newest))
+        if not lost and begun == self._begun:
+            log.is_unchecked = False
+        return EventsLostError(log.key.session, lost) if lost else None
+
+    async def _take_back(self, log: SessionLog, error: EventsLostError) -> bool:
+        """End what goes on in a log that has lost something, and have its next reader begin anew.
+
+        Returns whether the error was told with what has ended. Raises StoreError.
+        """
+        logger.error("%s", error)
+        commits, key = self._access.commits, log.key
+        commits.refuse(key, error)
+        is_told = self.on_lost(log, failure(error), error)
+        commits.clear_failure(key)
+        stored = await self._reader.session(key, shared=False)
+        log.is_unchecked = False
+        log.mark_stale()
+        if stored.row is not None:
+            try:
+                await commits.submit(key, _new_generation(log, stored.row, stored.running, failure(error)))
+            except BaseException:
+                log.is_unchecked = True
+                raise
+        is_told, log.is_loss_told = is_told or log.is_loss_told, False
+        return is_told
+
+    def _mark(self, stored: StoredSession, raw: bytes | None) -> LogMark | None:
+        row, running = stored.row, stored.running
+        if row is None:
+            return None
+        is_over = running is None or self._access.pending_ends.has(row.key, running.invocation_id)
+        return LogMark(row.created_s, row.rewinds, row.head_seq, raw, "" if running is None or is_over else running.invocation_id)
+
+
+def _known(log: SessionLog) -> LogMark:
+    """How far a log is on disk, as far as is known."""
+    newest = log.events_after(log.committed_seq - 1)
+    raw = newest[-1].raw if newest else None
+    return LogMark(log.created_s, log.rewinds, log.committed_seq, raw, "" if log.is_opening else log.open_id())
+
+
+def _new_generation(log: SessionLog, row: SessionRow, running: TurnRow | None, failed: Failed) -> list[Write]:
+    """Writes after which the log has a generation that it never had, and no open turn."""
+    # Hides nothing: a rewind that is only counted.
+    writes: list[Write] = [HideEvents(row.key, 1, 0)] * (max(log.rewinds - row.rewinds, 0) + 1)
+    if running is not None:
+        ended = msgspec.structs.replace(
+            running, status="failed", outcome=encode(failed), temp=b"", last_seq=row.head_seq, ended_s=now_s()
+        )
+        writes.append(PutTurn(row.key, ended, row.updated_s))
+    return writes
