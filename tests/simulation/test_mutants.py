@@ -12,6 +12,9 @@ from tests.simulation.simulate import PLANS, check, reference
 
 ROWS = rows()
 
+TRIES = 8
+"""So many times a test is run that finds a defect by random steps, each time with others."""
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -31,7 +34,9 @@ def test_a_seed_finds_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.test])
 def test_the_test_that_the_table_names_fails_with_it(name: str) -> None:
+    # The plugin of the project is imported already, so assertions are not rewritten once more.
+    asked = ["-q", "--assert=plain", "-p", "no:cacheprovider", str(ROOT / ROWS[name].test)]
     with MUTANTS[name]():
-        # The plugin of the project is imported already, so assertions are not rewritten once more.
-        ended = pytest.main(["-q", "--assert=plain", "-p", "no:cacheprovider", str(ROOT / ROWS[name].test)])
+        # A test of random steps may need more of them than it tries at once.
+        ended = next((code for seed in range(TRIES) if (code := pytest.main([*asked, f"--hypothesis-seed={seed}"]))), None)
     assert ended == pytest.ExitCode.TESTS_FAILED

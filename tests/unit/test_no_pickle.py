@@ -46,8 +46,8 @@ def test_only_the_cluster_knows_a_pickler() -> None:
     assert knows == {
         "runtime/cluster/deployment/runner_builder.py",
         "runtime/cluster/packing/chunks.py",
-        "runtime/cluster/packing/definitions.py",
         "runtime/cluster/packing/modules.py",
+        "runtime/cluster/packing/shared_pickles.py",
         "runtime/cluster/processes/environment.py",
         "runtime/cluster/tool_tasks.py",
     }
@@ -65,7 +65,8 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
         if _name(call.func) not in WRITING and ast.unparse(call.func).partition(".")[0] in PICKLERS
     }
     assert read == {
-        ("runtime/cluster/packing/definitions.py", "cloudpickle.loads(package.code)"),
+        ("runtime/cluster/packing/shared_pickles.py", "cloudpickle.Pickler(file)"),
+        ("runtime/cluster/packing/shared_pickles.py", "pickle.Unpickler(BytesIO(shared + own))"),
         ("runtime/cluster/deployment/runner_builder.py", "cloudpickle.loads(spec.plugins)"),
         ("runtime/cluster/packing/chunks.py", "cloudpickle.loads(zlib.decompress(b''.join(chunks)))"),
         ("runtime/cluster/tool_tasks.py", "cloudpickle.loads(pickled)"),

@@ -18,7 +18,6 @@ from actors.behaviours.workflow import run as workflow
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.protocol.base import StoredEvent
-from actors.rules.prompt.history import History, UserReply
 from actors.runner.turns.running_turn import RunningTurn
 
 
@@ -46,23 +45,6 @@ def experts_are_asked_anew() -> Iterator[None]:
         return None
 
     with mock.patch.object(SessionReader, "asked_before", never):
-        yield
-
-
-@contextmanager
-def a_yes_counts_for_later_runs() -> Iterator[None]:
-    """A later run of an agent in the same turn acts upon the user's answer again."""
-    replies: Any = History.user_replies
-
-    def again(self: History, answered: Any) -> Any:
-        found = replies(self, answered)
-        ids = {call_id for call_id in answered if call_id}
-        by_user = {each.id: each for entry in self._entries if entry.by_user for each in entry.responses}
-        by_agent = {each.id: each for entry in self._entries if not entry.by_user for each in entry.responses}
-        calls = [call for entry in self._entries if entry.content for call in entry.content.function_calls() if call.id in ids]
-        return found or [UserReply(call, by_user[call.id], by_agent.get(call.id)) for call in calls if call.id in by_user]
-
-    with mock.patch.object(History, "user_replies", again):
         yield
 
 

@@ -48,7 +48,7 @@ def writers_are_not_fenced() -> AbstractContextManager[object]:
     def lenient(self: Claim, connection: Any) -> None:
         """Look at nothing."""
 
-    return mock.patch.object(Claim, "check", lenient)
+    return mock.patch.object(Claim, "count", lenient)
 
 
 def commits_are_acknowledged_early() -> AbstractContextManager[object]:

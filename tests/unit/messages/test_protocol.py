@@ -59,6 +59,8 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         return st.none()
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return structs(annotation)
+    if isinstance(annotation, type) and hasattr(annotation, "_fields"):
+        return st.builds(annotation, **{name: values(hint) for name, hint in typing.get_type_hints(annotation).items()})
     return {
         str: texts,
         int: st.integers(-(2**63), 2**63 - 1),
