@@ -86,11 +86,7 @@ class Dispatch:
                 call_ids, escalated = call_ids + _waits(outcome), escalated or outcome.escalated
         if isinstance(outcome, p.Finished | p.Paused):
             call_ids += tuple(call for call in self._routing.still_waiting(turn, scope) if call not in call_ids)
-        if isinstance(outcome, p.Finished) and call_ids:
-            outcome = _paused(outcome)
-        if isinstance(outcome, p.Paused):
-            outcome = msgspec.structs.replace(outcome, call_ids=call_ids)
-        return msgspec.structs.replace(outcome, escalated=escalated)
+        return msgspec.structs.replace(_while_waiting(outcome, call_ids), escalated=escalated)
 
     async def _run(self, turn: RunningTurn, run: Run, *, scope: str | None, resume: bool) -> p.AnyOutcome:
         """Run an agent, and then each agent that the run before has transferred to.
@@ -113,10 +109,7 @@ class Dispatch:
                 turn.waiting = [call for call in turn.waiting if (call.agent, call.branch) != (run.agent, run.branch)]
             escalated = escalated or outcome.escalated
             call_ids += _waits(outcome)
-            if isinstance(outcome, p.Finished) and call_ids:
-                outcome = _paused(outcome)
-            if isinstance(outcome, p.Paused):
-                outcome = msgspec.structs.replace(outcome, call_ids=call_ids)
+            outcome = _while_waiting(outcome, call_ids)
             if not isinstance(outcome, p.Transfer):
                 return msgspec.structs.replace(outcome, escalated=escalated)
             refusal = self._routing.refusal(turn, outcome, scope)
@@ -134,9 +127,20 @@ def _waits(outcome: p.AnyOutcome) -> tuple[str, ...]:
     return outcome.call_ids if isinstance(outcome, p.Paused | p.Transfer) else ()
 
 
-def _paused(outcome: p.Finished) -> p.Paused:
-    """A run that has ended, while an agent before it waits for the user."""
-    return p.Paused(agent=outcome.agent, llm_calls=outcome.llm_calls, state_seq=outcome.state_seq, mark=outcome.mark)
+def _while_waiting(outcome: p.AnyOutcome, call_ids: tuple[str, ...]) -> p.AnyOutcome:
+    """The outcome of a run, with the calls of it and of the agents before it that wait for the user: with any it is no end."""
+    match outcome:
+        case p.Paused():
+            return msgspec.structs.replace(outcome, call_ids=call_ids)
+        case p.Finished() if call_ids:
+            return p.Paused(
+                agent=outcome.agent,
+                llm_calls=outcome.llm_calls,
+                state_seq=outcome.state_seq,
+                mark=outcome.mark,
+                call_ids=call_ids,
+            )
+    return outcome
 
 
 def _recorded(turn: RunningTurn, run: Run) -> p.AnyOutcome | None:

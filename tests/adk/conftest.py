@@ -18,3 +18,12 @@ os.environ["ADK_TEST_PID"] = str(os.getpid())
 def local(tmp_path: Path) -> Deploy:
     """Makes a Runtime on the local engine."""
     return Deploy("local", tmp_path)
+
+
+@pytest.fixture(params=["local", "ray"])
+def deploy(request: pytest.FixtureRequest, tmp_path: Path) -> Deploy:
+    """Makes Runtimes on each of both engines, with nothing noted yet."""
+    Path(os.environ["ADK_TEST_LOG"]).unlink(missing_ok=True)
+    if request.param == "ray":
+        request.getfixturevalue("local_ray")
+    return Deploy(request.param, tmp_path)

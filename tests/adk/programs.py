@@ -74,6 +74,11 @@ def noted(log: str, line: str) -> None:
         file.write(line + "\n")
 
 
+def noted_lines() -> list[str]:
+    """What programs have noted in the log of the tests."""
+    return Path(os.environ["ADK_TEST_LOG"]).read_text().splitlines()
+
+
 def agent(name: str, *steps: Any, **fields: Any) -> LlmAgent:
     # The name is one of Gemini's, since ADK gives built-in tools to no other.
     return Agent(name=name, model=Scripted(model="gemini-2.5-flash", steps=list(steps) or ["ok"]), **fields)

@@ -147,10 +147,6 @@ def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         yield runtime
 
 
-def lines() -> list[str]:
-    return Path(os.environ[LOG]).read_text().splitlines()
-
-
 def is_killed(rt: Runtime, agent: str) -> bool:
     return rt.statistics().agents[agent].pid != os.getpid()
 
@@ -158,9 +154,9 @@ def is_killed(rt: Runtime, agent: str) -> bool:
 def test_an_llm_agent_of_another_class_goes_on_after_a_loss_where_it_was(rt: Runtime) -> None:
     events = run_turn(rt, "fancy: hi")
     assert author_texts(events)[-1] == ("fancy", "survived")
-    assert [line for line in lines() if line.startswith("model")] == ["model 0", "model 1", "model 2"]
-    assert lines().count("first") == 1
-    assert lines().count("second") == 1 + is_killed(rt, "fancy")
+    assert [line for line in programs.noted_lines() if line.startswith("model")] == ["model 0", "model 1", "model 2"]
+    assert programs.noted_lines().count("first") == 1
+    assert programs.noted_lines().count("second") == 1 + is_killed(rt, "fancy")
     session = rt.sessions.get("ada", "s1")
     assert session is not None
     assert session.state == {"said": "survived"}
@@ -173,10 +169,10 @@ def test_an_agent_with_children_goes_on_after_a_loss_and_repeats_no_child(rt: Ru
     Path(os.environ[LOG]).write_text("")
     events = run_turn(rt, "pair: hi", session_id="s3")
     assert [(author, text) for author, text in author_texts(events) if text] == [("seeker", "I have a"), ("writer", "I have b")]
-    assert [line for line in lines() if line.startswith("look up")] == ["look up a", "look up b"]
-    assert len([line for line in lines() if line.startswith("model")]) == 4
+    assert [line for line in programs.noted_lines() if line.startswith("look up")] == ["look up a", "look up b"]
+    assert len([line for line in programs.noted_lines() if line.startswith("model")]) == 4
     # It is killed after each of them, and begins again with what they have said.
-    ends = [lines().count(f"after {child}") for child in ("seeker", "writer")]
+    ends = [programs.noted_lines().count(f"after {child}") for child in ("seeker", "writer")]
     assert ends == ([3, 2] if is_killed(rt, "pair") else [1, 1])
     session = rt.sessions.get("ada", "s3")
     assert session is not None
@@ -206,11 +202,11 @@ def test_a_graph_asks_a_person_and_goes_on_with_the_answer(engine: str, tmp_path
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert session.state == {"sent": True}
-        assert lines().count("draft") == 1
-        assert lines().count("send") == 1 + is_killed(rt, "graph")
+        assert programs.noted_lines().count("draft") == 1
+        assert programs.noted_lines().count("send") == 1 + is_killed(rt, "graph")
         # A second turn begins the graph anew.
         assert next(call for event in run_turn(rt, "the other") for call in event.function_calls()).name == call.name
-        assert lines().count("draft") == 2
+        assert programs.noted_lines().count("draft") == 2
 
 
 def test_without_islands_it_is_refused() -> None:

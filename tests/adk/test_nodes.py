@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,18 +29,6 @@ from tests.adk import programs
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 LOG = "ADK_TEST_LOG"
-
-
-@pytest.fixture(params=["local", "ray"])
-def deploy(request: pytest.FixtureRequest, tmp_path: Path) -> Deploy:
-    Path(os.environ[LOG]).unlink(missing_ok=True)
-    if request.param == "ray":
-        request.getfixturevalue("local_ray")
-    return Deploy(request.param, tmp_path)
-
-
-def lines() -> list[str]:
-    return Path(os.environ[LOG]).read_text().splitlines()
 
 
 class Noting(BasePlugin):  # type: ignore[misc]
@@ -78,7 +65,7 @@ def test_plugins_are_called_around_a_graph(deploy: Deploy, capfd: pytest.Capture
     with deploy(app, islands=True) as rt:
         assert author_texts(run_turn(rt, "hi"))[-1] == ("greeting", "hello")
     points = ["message", "before run", "before agent", "event", "after agent", "after run"]
-    assert list(dict.fromkeys(lines())) == [f"{point} greeting" for point in points]
+    assert list(dict.fromkeys(programs.noted_lines())) == [f"{point} greeting" for point in points]
     if deploy.engine == "local":
         assert "[logging_plugin]" in capfd.readouterr().out
 
@@ -140,7 +127,7 @@ def test_a_graph_and_a_node_are_tools_that_may_ask_a_person(deploy: Deploy) -> N
         answer = FunctionResponse(id=waiting[0].call_id, name="adk_request_input", response={"result": "yes"})
         answered = run_turn(rt, Content(role="user", parts=[Part(function_response=answer)]))
         assert [text for _, text in author_texts(answered) if text] == ["{'result': '20% off: yes'}"]
-        assert lines().count("find") == 1
+        assert programs.noted_lines().count("find") == 1
 
 
 class Nodes(BaseToolset):  # type: ignore[misc]

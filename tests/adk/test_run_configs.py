@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,13 +23,6 @@ from actors import RunConfig
 from actors.errors import LlmCallsLimitExceededError, RequestError
 from tests.adk import programs
 from tests.support.runtimes import Deploy, author_texts, run_turn
-
-
-@pytest.fixture(params=["local", "ray"])
-def deploy(request: pytest.FixtureRequest, tmp_path: Path) -> Deploy:
-    if request.param == "ray":
-        request.getfixturevalue("local_ray")
-    return Deploy(request.param, tmp_path)
 
 
 def seen(config: Any) -> list[Any]:

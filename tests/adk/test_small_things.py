@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,18 +28,6 @@ from tests.adk import programs
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 LOG = "ADK_TEST_LOG"
-
-
-@pytest.fixture(params=["local", "ray"])
-def deploy(request: pytest.FixtureRequest, tmp_path: Path) -> Deploy:
-    Path(os.environ[LOG]).unlink(missing_ok=True)
-    if request.param == "ray":
-        request.getfixturevalue("local_ray")
-    return Deploy(request.param, tmp_path)
-
-
-def lines() -> list[str]:
-    return Path(os.environ[LOG]).read_text().splitlines()
 
 
 class Sure(programs.Scripted):
@@ -92,9 +79,9 @@ def test_plugins_hear_nothing_of_a_tools_agent_without_include_plugins(deploy: D
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert "hidden" in {event.author for event in session.events}
-    heard = {line.partition(" ")[2] for line in lines() if not line.startswith("tool")}
+    heard = {line.partition(" ")[2] for line in programs.noted_lines() if not line.startswith("tool")}
     assert heard == {"root", "shown"}
-    assert [line for line in lines() if line.startswith("tool")] == ["tool hidden", "tool shown"]
+    assert [line for line in programs.noted_lines() if line.startswith("tool")] == ["tool hidden", "tool shown"]
 
 
 def test_one_agent_is_not_a_tool_with_and_without_plugins() -> None:

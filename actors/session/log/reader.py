@@ -74,8 +74,6 @@ class LogReader:
     ) -> list[SessionRow]:
         """The records of sessions of a user, or of all users, the one written last first: see `SessionStore.sessions`."""
         await self._access.commits.flush()
-        if limit is None and before is None:
-            return await self._access.read(self._store.sessions, app, user)
         return await self._access.read(lambda: self._store.sessions(app, user, limit=limit, before=before))
 
     async def events(
@@ -115,8 +113,8 @@ class LogReader:
     async def event(self, key: SessionKey, seq: int) -> StoredEvent | None:
         """The event at a position, or None."""
         await self._access.commits.flush()
-        events = await self.events(key, after_seq=seq - 1, limit=1)
-        return events[0] if events and events[0].seq == seq else None
+        raw = await self.at(key, seq)
+        return StoredEvent(seq, raw) if raw is not None else None
 
     async def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn, or None."""

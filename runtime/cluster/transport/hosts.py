@@ -175,11 +175,10 @@ class RunnerHost(PlanHost):
         # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
         raw = encode(RecoverTurns())
         asked: list[ray.ObjectRef[bytes]] = []
-        attempts = count(1)
-        while True:
+        for attempt in count(1):
             asked.append(actor.receive.remote(raw))
             # To any of them: each may take longer than this.
-            pause_s = RECOVERY.after_attempts(next(attempts))
+            pause_s = RECOVERY.after_attempts(attempt)
             replies, asked = ray.wait(asked, timeout=pause_s)
             if replies and _is_answered(replies[0]):
                 break
