@@ -131,7 +131,7 @@ class AgentActor(Actor):
             # A supervisor returns the outcome of the child that failed below it: its name is what the driver reports.
             agent=outcome.agent or self._spec.name,
             llm_calls=run.llm_budget.used,
-            escalated=outcome.escalated or run.writer.has_escalated or run.children.has_escalated,
+            escalated=outcome.escalated or run.writer.has_escalated,
             state_seq=run.writer.state_seq,
         )
 

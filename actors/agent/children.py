@@ -27,9 +27,6 @@ class Children:
         message: its run.
         runner: the Runner.
         reader, writer: the run's own.
-
-    Attributes:
-        has_escalated: a child's run has escalated, and this agent does not absorb it: so its own run has, however it ends.
     """
 
     def __init__(self, spec: AgentSpec, message: p.Invoke, runner: RunnerRef, reader: SessionReader, writer: EventWriter) -> None:
@@ -38,9 +35,7 @@ class Children:
         self._runner = runner
         self._reader = reader
         self._writer = writer
-        self.has_escalated = False
         self._asked: Counter[str] = Counter()
-        self._absorbs = getattr(spec.definition, "on_escalate", "propagate") == "absorb"
 
     async def run(
         self,
@@ -69,7 +64,8 @@ class Children:
                 place=self._place(name, progress),
             )
         )
-        self.has_escalated = self.has_escalated or (outcome.escalated and not self._absorbs)
+        if outcome.escalated and not self._spec.absorbs_escalation:
+            self._writer.note_escalation()
         return outcome
 
     def _place(self, name: str, progress: JsonMapping) -> str:

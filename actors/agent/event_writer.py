@@ -42,7 +42,7 @@ class EventWriter:
         counts: the actor's figures.
 
     Attributes:
-        has_escalated: an event of the run had `actions.escalate`.
+        has_escalated: the run has, however it ends: an event of it had `actions.escalate`, or a child's that it does not absorb.
         has_closed: the run's last event has closed the turn.
         is_stopped: the run is being stopped, and can write nothing more.
         state_seq: the place of the run's last event that changed the state, 0 without one.
@@ -76,8 +76,13 @@ class EventWriter:
 
     def recall(self, done: Sequence[Event]) -> None:
         """Take in what the run had stored before it was lost."""
-        self.has_escalated = any(event.actions.escalate for event in done)
+        if any(event.actions.escalate for event in done):
+            self.note_escalation()
         self.state_seq = max((event.seq for event in done if event.actions.state_delta), default=0)
+
+    def note_escalation(self) -> None:
+        """The run has escalated, by an event of its own or by a child."""
+        self.has_escalated = True
 
     async def emit(self, context: Context, event: Event, *, is_last: bool = False) -> Event:
         """Show an event to plugins, and store or deliver it: see Context.
@@ -194,7 +199,8 @@ class EventWriter:
     def _stored(self, event: Event, raw: bytes, appended: p.Appended, changed: StateDelta) -> Event:
         stored = msgspec.structs.replace(event, seq=appended.first_seq)
         self._counts["events"] += 1
-        self.has_escalated = self.has_escalated or bool(event.actions.escalate)
+        if event.actions.escalate:
+            self.note_escalation()
         if changed:
             self.state_seq = stored.seq
         self._reader.add_own(stored, len(raw), changed, appended.state_seq)

@@ -1,7 +1,7 @@
 """The Runner actor: it selects the agent of every turn and routes `transfer_to_agent` between agents.
 
 It sees no event but the user's. It sends `Invoke` to one agent after the other and awaits their outcomes; supervisors ask it to
-run their children, so the way in which an agent is run, repeated and fenced stands in one place, `actors.runner.invoker`.
+run their children, so the way in which an agent is run, repeated and fenced stands in one place: `dispatch/invoker.py`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.refs.agent import AgentRef
-from actors.runner.agent_requests import AgentRequests
-from actors.runner.dispatch import Dispatch
+from actors.runner.dispatch.dispatch import Dispatch
+from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.invoker import Invoker
+from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.events import RunnerEvents
-from actors.runner.invoker import Invoker
-from actors.runner.plugin_hooks import PluginHooks
-from actors.runner.routing import Routing
+from actors.runner.turns.agent_requests import AgentRequests
+from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnRecovery
 from actors.runner.turns.start import TurnStarter
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
-from actors.runner.user_message import UserMessages
+from actors.runner.turns.user_message import UserMessages
 
 SILENT_S = 2.0
 """How long an agent may take to tell its figures."""

@@ -8,7 +8,7 @@ import pytest
 
 from actors import BaseAgent, FunctionTool, LlmAgent, RunConfig, Supervision
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TransferLimitExceededError, TurnCancelledError
-from actors.runner.invoker import MAX_LOSSES
+from actors.runner.dispatch.invoker import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.console.event_lines import event_lines

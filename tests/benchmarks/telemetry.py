@@ -20,8 +20,8 @@ from actors.messages import protocol as p
 from actors.messages.protocol.base import TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.tracing.ids import parse_traceparent
-from actors.runner.runs import Run
-from actors.runner.turns.trace import TurnTrace
+from actors.runner.running.runs import Run
+from actors.runner.running.trace import TurnTrace
 from runtime.telemetry.caller import callers_traceparent
 from runtime.telemetry.measured import MeasuredTelemetry
 from runtime.telemetry.measures import Measures

@@ -75,8 +75,10 @@ class ChildRestarts:
             position: how far the supervisor is, for the notes of its decisions.
             branch: on which the child runs, if not on the supervisor's own.
         """
-        self.has_escalated = self.has_escalated or outcome.escalated
-        while isinstance(outcome, Failed) and self._policy.strategy != "escalate":
+        while True:
+            self.has_escalated = self.has_escalated or outcome.escalated
+            if not isinstance(outcome, Failed) or self._policy.strategy == "escalate":
+                return outcome
             decided = await self._decide(child, outcome, position)
             if decided == "escalate":
                 return outcome
@@ -84,8 +86,6 @@ class ChildRestarts:
                 return Finished(agent=child)
             await self.wait_until_due(child)
             outcome = await self._context.run_child(child, branch=branch)
-            self.has_escalated = self.has_escalated or outcome.escalated
-        return outcome
 
     async def _decide(self, child: str, failed: Failed, position: JsonMapping) -> supervision.Strategy:
         # Each note repeats everything decided so far, so children that fail at the same time are dealt with one after the other.

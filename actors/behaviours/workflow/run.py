@@ -33,7 +33,7 @@ async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
         outcome = await sequence.run({"iteration": iteration})
         if not isinstance(outcome, Finished) or outcome.escalated:
             # Also a pause says nothing of an absorbed escalation: it would end the loop around this one after the answer.
-            return msgspec.structs.replace(outcome, escalated=False) if definition.on_escalate == "absorb" else outcome
+            return msgspec.structs.replace(outcome, escalated=False) if spec.absorbs_escalation else outcome
         iteration += 1
     return Finished()
 

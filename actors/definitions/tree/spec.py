@@ -10,6 +10,7 @@ from actors.definitions.agents.base import BaseAgent, callbacks
 from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.llm import Instruction
 from actors.definitions.agents.plugin import Plugin, hooks
+from actors.definitions.agents.workflow import LoopAgent
 from actors.interfaces.model import Model
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.rules.prompt.transfer_menu import TransferMenu
@@ -44,6 +45,11 @@ class AgentSpec:
     def name(self) -> str:
         """The agent's name."""
         return self.definition.name
+
+    @property
+    def absorbs_escalation(self) -> bool:
+        """An escalation below it ends this loop, and no other."""
+        return isinstance(self.definition, LoopAgent) and self.definition.on_escalate == "absorb"
 
     @cached_property
     def transfer_menu(self) -> TransferMenu:

@@ -1,1 +1,1 @@
-"""Turns of a Runner: starting, resuming, running and cancelling them."""
+"""Turns of a Runner: prepared, started, resumed, run to their end and cancelled, and what their agents ask for."""

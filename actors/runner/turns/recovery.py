@@ -9,9 +9,9 @@ from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import Shard
 from actors.refs.session import SessionRef
-from actors.runner.routing import Routing
-from actors.runner.turns.origin import Recovered
-from actors.runner.turns.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.dispatch.routing import Routing
+from actors.runner.running.origin import Recovered
+from actors.runner.running.running_turn import OpeningMessage, RunningTurn, TurnKey
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
 
@@ -100,7 +100,6 @@ class TurnRecovery:
 
     def run(self, key: TurnKey, resumed: p.TurnResumed) -> RunningTurn:
         """Launch a turn with the epoch that this Runner was given for it."""
-        before = self._table.get(key)
         event = decode_event(resumed.event, resumed.seq)
         is_flow = event.flow is not None or CONTROLLER in resumed.progress.agent_states
         turn = RunningTurn(
@@ -113,6 +112,6 @@ class TurnRecovery:
         turn.callers = self._routing.waiting_callers(resumed.progress)
         turn.waiting = self._routing.waiting_calls(resumed.progress)
         turn.llm_calls = self._routing.llm_calls(resumed.progress)
-        if self._tasks.launch(turn) and before is not None:
-            turn.take_over(before)
+        turn.task.note_stored()
+        self._tasks.launch(turn)
         return turn

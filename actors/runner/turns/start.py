@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
-from types import TracebackType
 
 import msgspec
 
@@ -20,13 +19,13 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
-from actors.runner.routing import Routing
-from actors.runner.turns.origin import Answered, New
+from actors.runner.dispatch.routing import Routing
+from actors.runner.running.origin import Answered, New
+from actors.runner.running.running_turn import OpeningMessage, RunningTurn, TurnKey
 from actors.runner.turns.recovery import TurnRecovery
-from actors.runner.turns.running_turn import OpeningMessage, RunningTurn, TurnKey
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
-from actors.runner.user_message import PreparedMessage, UserMessages, saves, user_event
+from actors.runner.turns.user_message import PreparedMessage, UserMessages, saves, user_event
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +100,12 @@ class TurnStarter:
         key = (message.key, invocation_id)
         await self._table.resumed(key)
         running = self._table.get(key)
-        if running is not None and running.is_stored and message.event_id and running.message.event.id == message.event_id:
+        if (
+            running is not None
+            and running.task.life.is_stored
+            and message.event_id
+            and running.message.event.id == message.event_id
+        ):
             # The request is repeated: the turn was opened with this very event.
             return self._joined(key, running.agent, running.message.stored.seq)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
@@ -110,26 +114,31 @@ class TurnStarter:
         # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
         # The block lasts until the turn is launched, so that a reply which is out of date is known.
         with nullcontext() if invocation_id == message.invocation_id else self._table.opening(key):
+            # One in each epoch in which the turn has begun, while nothing says that it is stored.
+            early: list[RunningTurn] = []
 
-            def launch(begun: p.TurnBegun) -> RunningTurn:
+            def begin(begun: p.TurnBegun) -> RunningTurn:
+                if early and early[-1].ref.epoch == begun.epoch:
+                    return early[-1]
                 agent = CONTROLLER if message.flow else self._routing.select(begun.authors, found.caller)
                 opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), message.config)
-                return self._launch(key, agent, opening, begun, message.traceparent)
+                return _in_place_of(early, self._launch(key, agent, opening, begun, message.traceparent))
 
-            with _Beginning(launch) as beginning:
-                opened = await self._open(self._request(message, invocation_id, content, raw), beginning.begin_early)
-                match opened:
-                    case p.TurnJoined():
-                        if opened.is_lost:
-                            await self._recovery.resume(key)
-                        return self._joined(key, opened.agent, opened.seq)
-                    case p.TurnResumed():
-                        turn = self._recovery.run(key, opened)
-                        beginning.goes_on_as(turn)
-                    case p.TurnBegun():
-                        turn = beginning.begin(opened)
-                        # The agent first: the driver does not wait for this reply.
-                        await asyncio.sleep(0)
+            with _given_up_after_error(early):
+                request = self._request(message, invocation_id, content, raw)
+                opened = await self._open(request, lambda begun: early.append(begin(begun)))
+            match opened:
+                case p.TurnJoined():
+                    if opened.is_lost:
+                        await self._recovery.resume(key)
+                    return self._joined(key, opened.agent, opened.seq)
+                case p.TurnResumed():
+                    turn = _in_place_of(early, self._recovery.run(key, opened))
+                case p.TurnBegun():
+                    turn = begin(opened)
+                    turn.task.note_stored()
+                    # The agent first: the driver does not wait for this reply.
+                    await asyncio.sleep(0)
         return p.TurnStarted(invocation_id=invocation_id, agent=turn.agent, seq=opened.seq)
 
     def _request(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.OpenTurn:
@@ -217,43 +226,19 @@ class TurnStarter:
         return p.TurnStarted(invocation_id=key[1], agent=running.agent if running else agent, attached=True, seq=seq)
 
 
-class _Beginning:
-    """The beginning of a turn, which runs while it is being stored. A context manager: after an error nothing of it runs.
+def _in_place_of(early: Sequence[RunningTurn], turn: RunningTurn) -> RunningTurn:
+    """The turn, after it has replaced those that began for the same request in older epochs, and may be over by now."""
+    for before in early:
+        turn.task.replace(before.task)
+    return turn
 
-    Args:
-        launch: runs the turn.
-    """
 
-    def __init__(self, launch: Callable[[p.TurnBegun], RunningTurn]) -> None:
-        self._launch = launch
-        self._turn: RunningTurn | None = None
-
-    def __enter__(self) -> _Beginning:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is not None and self._turn is not None:
-            self._turn.give_up()
-
-    def begin_early(self, begun: p.TurnBegun) -> None:
-        """Run the turn, which is being stored."""
-        self._run(begun).is_stored = False
-
-    def begin(self, begun: p.TurnBegun) -> RunningTurn:
-        """Run the turn, unless it runs already in this epoch: it is stored."""
-        turn = self._run(begun)
-        turn.is_stored = True
-        return turn
-
-    def _run(self, begun: p.TurnBegun) -> RunningTurn:
-        if self._turn is not None and self._turn.ref.epoch == begun.epoch:
-            return self._turn
-        turn = self._launch(begun)
-        self.goes_on_as(turn)
-        self._turn = turn
-        return turn
-
-    def goes_on_as(self, turn: RunningTurn) -> None:
-        """The turn runs in another epoch, since nothing says that it was stored in the one in which it began."""
-        if self._turn is not None:
-            turn.take_over(self._turn)
+@contextmanager
+def _given_up_after_error(early: Sequence[RunningTurn]) -> Iterator[None]:
+    """After an error in the block, nothing runs on of the turns that began in it: they are not stored."""
+    try:
+        yield
+    except BaseException:
+        for turn in early:
+            turn.task.give_up()
+        raise

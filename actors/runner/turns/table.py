@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from actors.errors import RepeatMismatchError
-from actors.runner.turns.running_turn import RunningTurn, TurnKey
-from actors.runner.user_message import PreparedMessage
+from actors.runner.running.running_turn import RunningTurn, TurnKey
+from actors.runner.turns.user_message import PreparedMessage
 
 
 class _Entry:
@@ -72,7 +72,7 @@ class TurnTable:
         return entry.running if entry is not None else None
 
     def add(self, running: RunningTurn) -> bool:
-        """A turn is to run; if it runs here in an older epoch, this one replaces it.
+        """A turn is to run; it replaces the one that runs here in an older epoch.
 
         Returns:
             False when it runs here in this epoch or a newer one, or has ended since the request began that is to run it:
@@ -82,6 +82,8 @@ class TurnTable:
         ref = running.ref
         if entry.epochs.get(ref.generation, 0) >= ref.epoch:
             return False
+        if entry.running is not None:
+            running.task.replace(entry.running.task)
         entry.running = running
         entry.epochs[ref.generation] = ref.epoch
         return True

@@ -13,11 +13,11 @@ from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.refs.session import SessionRef
-from actors.runner.dispatch import Dispatch
-from actors.runner.events import RunnerEvents, failed
-from actors.runner.invoker import Invoker
-from actors.runner.plugin_hooks import PluginHooks
-from actors.runner.turns.running_turn import BEFORE_RUN, RunningTurn
+from actors.runner.dispatch.dispatch import Dispatch
+from actors.runner.dispatch.events import RunnerEvents, failed
+from actors.runner.dispatch.invoker import Invoker
+from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn
+from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.table import TurnTable
 
 logger = logging.getLogger(__name__)
@@ -60,15 +60,14 @@ class TurnTasks:
         self._counts = counts
         self._telemetry = telemetry
 
-    def launch(self, turn: RunningTurn) -> bool:
-        """Run a turn that is open, in a task of its own. Returns False when it is out of date: see TurnTable.add."""
+    def launch(self, turn: RunningTurn) -> None:
+        """Run a turn that is open, in a task of its own; not if it is out of date: see TurnTable.add."""
         if not self._table.add(turn):
-            return False
+            return
         self._counts["turns"] += 1
         if self._telemetry.is_on:
             turn.begin_trace(self._telemetry)
-        turn.task = asyncio.create_task(self._run(turn))
-        return True
+        turn.task.start(self._run(turn))
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
         """Stop a turn that runs, waits in the queue or is being opened; returns when it is closed."""
@@ -78,8 +77,8 @@ class TurnTasks:
             if key not in self._table:
                 return p.Ack()
             await self._table.opened(key, CANCEL_RETRY_S)
-        turn.cancel()
-        await turn.over()
+        turn.task.cancel()
+        await turn.task.over()
         return p.Ack()
 
     async def cancel_all(self) -> None:
@@ -89,7 +88,7 @@ class TurnTasks:
 
     async def _run(self, turn: RunningTurn) -> None:
         outcome = await self._outcome(turn)
-        turn.is_ending = True
+        turn.task.decide_end()
         turn.runs.stop_waiting()
         left = turn.runs.all()
         if left:
@@ -98,7 +97,7 @@ class TurnTasks:
         is_closed = isinstance(outcome, p.Finished) and outcome.closed
         if is_closed or await self._close(turn, outcome):
             self._tell(turn, outcome)
-        elif turn.is_cancelled and not turn.is_replaced:
+        elif turn.task.life.was_cancelled:
             # The cancel came just after its last event had closed it.
             finished = p.Finished(agent=turn.agent)
             self._tell(turn, finished, left=finished)
@@ -109,8 +108,7 @@ class TurnTasks:
 
     async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
         """How the turn ends, whatever goes wrong in it."""
-        turn.has_started = True
-        if turn.is_cancelled:
+        if not turn.task.begin():
             return p.Cancelled(agent=turn.agent)
         try:
             async with asyncio.timeout(turn.config.timeout):

@@ -18,7 +18,7 @@ from actors.behaviours.workflow import run as workflow
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.protocol.base import StoredEvent
-from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.running.running_turn import RunningTurn
 
 
 def notes_travel_alone() -> AbstractContextManager[object]:

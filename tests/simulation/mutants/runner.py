@@ -11,10 +11,12 @@ import msgspec
 
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
-from actors.runner.invoker import Invoker
-from actors.runner.runs import Run
+from actors.rules.routing import turn_life
+from actors.runner.dispatch.invoker import Invoker
+from actors.runner.running.running_turn import RunningTurn
+from actors.runner.running.runs import Run
+from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.recovery import TurnRecovery
-from actors.runner.turns.running_turn import RunningTurn
 from actors.runner.turns.table import TurnTable
 
 
@@ -73,6 +75,29 @@ def late_replies_replace_newer_epochs() -> AbstractContextManager[object]:
         return True
 
     return mock.patch.object(TurnTable, "add", add)
+
+
+def turns_that_end_are_interrupted() -> AbstractContextManager[object]:
+    """A cancel interrupts a turn also when how it ends is decided, and is being stored."""
+    return mock.patch.object(turn_life, "TABLE", {**turn_life.TABLE, ("ending", "cancelled"): "cancelled"})
+
+
+def what_a_replaced_turn_had_heard_is_forgotten() -> AbstractContextManager[object]:
+    """A turn that was cancelled, and goes on in another epoch, is cancelled no more."""
+
+    def forgetful(self: TurnTask, before: TurnTask) -> None:
+        before.give_up()
+
+    return mock.patch.object(TurnTask, "replace", forgetful)
+
+
+def turns_that_were_not_stored_run_on() -> AbstractContextManager[object]:
+    """What has begun of a turn whose message cannot be stored is not stopped."""
+
+    def nothing(self: TurnTask) -> None:
+        """Stop nothing."""
+
+    return mock.patch.object(TurnTask, "give_up", nothing)
 
 
 def transfers_are_not_followed() -> AbstractContextManager[object]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from actors import LlmAgent
+from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from actors.errors import ActorRestartsError, StoreError
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
@@ -73,6 +73,39 @@ async def test_nothing_is_left_of_a_turn_whose_message_cannot_be_stored(build: B
     assert [event.text for event in events] == ["kept"]
     assert [event.text for event in await fixture.log()] == ["hi", "one", "again", "kept"]
     assert [content.text for content in model.requests[2].contents] == ["hi", "one", "again"]
+
+
+class Thinking:
+    """A model that answers once, and then thinks until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.cancelled = 0
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        self.calls += 1
+        if self.calls > 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled += 1
+        yield LlmResponse(content=Content.of_text("one", "model"))
+
+
+async def test_an_agent_that_works_on_a_message_that_cannot_be_stored_is_stopped(build: Build) -> None:
+    model = Thinking()
+    fixture = build(LlmAgent(name="root", model=model))
+    await fixture.run()
+    held = HeldCommits(fixture.store)
+    starting = asyncio.create_task(fixture.start("lost", turn="held"))
+    await until(lambda: model.calls == 2)
+    fixture.store.failures = 10
+    held.let_go()
+    with pytest.raises(StoreError, match="disk is full"):
+        await starting
+    for _ in range(100):
+        await settled()
+    assert model.cancelled == 1
 
 
 class LostWhileStoring(SessionRef):

@@ -24,7 +24,7 @@ from actors.errors import FencedError, InvalidMessageError, SessionBusyError, Tu
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.running.running_turn import RunningTurn
 from actors.runner.turns.tasks import TurnTasks
 from actors.testing import PatternModel, ScriptedModel
 from runtime.stores.artifacts import FsspecArtifactStore
@@ -152,7 +152,7 @@ async def test_a_turn_cancelled_before_its_first_step_is_closed_and_the_next_tur
 
     def launch_and_cancel(tasks: TurnTasks, turn: RunningTurn) -> None:
         launch(tasks, turn)
-        turn.cancel()
+        turn.task.cancel()
 
     fixture = build(LlmAgent(name="root", model=ScriptedModel(["hello"])))
     with monkeypatch.context() as patched:

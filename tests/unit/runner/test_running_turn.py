@@ -12,9 +12,9 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark
-from actors.runner.runs import Run, numbers
-from actors.runner.turns.origin import Answered, New, Origin, Recovered
-from actors.runner.turns.running_turn import UNLIMITED, OpeningMessage, RunningTurn
+from actors.runner.running.origin import Answered, New, Origin, Recovered
+from actors.runner.running.running_turn import UNLIMITED, OpeningMessage, RunningTurn
+from actors.runner.running.runs import Run, numbers
 from tests.support.session_fixture import KEY, settled
 
 ASKED = p.StoredEvent(5, b"")

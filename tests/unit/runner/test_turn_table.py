@@ -14,10 +14,10 @@ from actors.definitions.tools.context import Actions
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
-from actors.runner.turns.origin import New
-from actors.runner.turns.running_turn import OpeningMessage, RunningTurn
+from actors.runner.running.origin import New
+from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.table import TurnTable
-from actors.runner.user_message import PreparedMessage
+from actors.runner.turns.user_message import PreparedMessage
 from tests.support.session_fixture import KEY, settled
 
 TURN = (KEY, "e-1")

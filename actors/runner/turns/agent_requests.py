@@ -9,10 +9,10 @@ import msgspec
 from actors.errors import FencedError, LlmCallsLimitExceededError, RaygroveError
 from actors.errors.user_code import is_being_cancelled
 from actors.messages import protocol as p
-from actors.runner.dispatch import Dispatch
-from actors.runner.invoker import Invoker
-from actors.runner.runs import Run
-from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.dispatch.dispatch import Dispatch
+from actors.runner.dispatch.invoker import Invoker
+from actors.runner.running.running_turn import RunningTurn
+from actors.runner.running.runs import Run
 from actors.runner.turns.table import TurnTable
 
 

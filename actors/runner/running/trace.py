@@ -13,7 +13,7 @@ from actors.messages.event import now_s
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled
 from actors.rules.tracing.ids import SpanPlace, parse_traceparent, run_span_id, turn_span_id, turn_trace_id
-from actors.runner.runs import Run
+from actors.runner.running.runs import Run
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from actors.messages.event import Event, new_event_id, now_s
 from actors.refs.session import SessionRef
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.recovery.failures import failure, failure_event
-from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.running.running_turn import RunningTurn
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from actors.messages.topology import CUSTOM
 from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
 from actors.rules.prompt.branches import tool_root
-from actors.runner.events import RunnerEvents
-from actors.runner.routing import Routing
-from actors.runner.runs import Run, numbers
-from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.routing import Routing
+from actors.runner.running.running_turn import RunningTurn
+from actors.runner.running.runs import Run, numbers
 
 MAX_LOSSES = 3
 """An agent whose actor is lost so often in one turn would take its next process along, too: the turn fails."""

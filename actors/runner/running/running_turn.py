@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,9 +16,10 @@ from actors.messages.json_types import Progress
 from actors.messages.session import SessionKey
 from actors.rules.prompt.branches import state_key, tool_root
 from actors.rules.routing import resumption
-from actors.runner.runs import Run, Runs
-from actors.runner.turns.origin import New, Origin, Recovered
-from actors.runner.turns.trace import TurnTrace
+from actors.runner.running.origin import New, Origin, Recovered
+from actors.runner.running.runs import Run, Runs
+from actors.runner.running.trace import TurnTrace
+from actors.runner.running.turn_task import TurnTask
 
 TurnKey = tuple[SessionKey, str]
 """Names a turn: its session and its invocation id."""
@@ -71,12 +71,7 @@ class RunningTurn:
         transfers: how often it was transferred.
         runs: its runs.
         trace: its spans.
-        task: runs it.
-        is_stored: its message is on disk.
-        is_cancelled: its task has been cancelled, or must end at once when it starts.
-        is_replaced: a newer epoch of it runs here, which goes on in its spans; or it could not be stored.
-        is_ending: how it ends is decided: its task stops what is left of it, and closes it.
-        has_started: its task has made its first step.
+        task: runs it, and knows where it is in its life.
     """
 
     def __init__(
@@ -111,12 +106,7 @@ class RunningTurn:
         self.losses: dict[str, int] = dict(self.progress.losses) if self.progress is not None else {}
         self.runs = Runs()
         self.trace = TurnTrace(traceparent, answerer)
-        self.task: asyncio.Task[None] | None = None
-        self.is_stored = True
-        self.is_cancelled = False
-        self.is_replaced = False
-        self.is_ending = False
-        self.has_started = False
+        self.task = TurnTask()
 
     @property
     def key(self) -> TurnKey:
@@ -228,28 +218,3 @@ class RunningTurn:
         """Model calls that may still be made."""
         limit = self.config.max_llm_calls
         return UNLIMITED if limit <= 0 else limit - self.llm_calls
-
-    def cancel(self) -> None:
-        """Cancel its task, unless that is ending the turn already: a turn whose end is disturbed would be open for ever."""
-        if self.is_cancelled or self.is_ending:
-            return
-        self.is_cancelled = True
-        # A task cancelled before its first step would never run, nor close the turn: it sees `is_cancelled` when it starts.
-        if self.task is not None and self.has_started:
-            self.task.cancel()
-
-    def give_up(self) -> None:
-        """Stop it without a word: all that it writes is refused, the end of the turn, too."""
-        self.is_replaced = True
-        self.cancel()
-
-    def take_over(self, before: RunningTurn) -> None:
-        """Go on in the place of an older epoch, which nothing may say or write any more. If that was cancelled, so is this."""
-        if before.is_cancelled and not before.is_replaced:
-            self.cancel()
-        before.give_up()
-
-    async def over(self) -> None:
-        """Wait until its task has ended."""
-        if self.task is not None:
-            await asyncio.wait([self.task])

@@ -19,9 +19,9 @@ from actors.rules.checks import user_message as messages
 from actors.rules.checks.sizes import check_event
 from actors.rules.checks.state import without_temp
 from actors.rules.routing.selection import select_agent
+from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.plugin_hooks import PluginHooks
-from actors.runner.routing import Routing
+from actors.runner.turns.plugin_hooks import PluginHooks
 
 
 class PreparedMessage(NamedTuple):

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages import protocol as p
-from actors.runner.events import RunnerEvents
-from actors.runner.invoker import Invoker
-from actors.runner.routing import Routing
-from actors.runner.runs import Run
-from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.invoker import Invoker
+from actors.runner.dispatch.routing import Routing
+from actors.runner.running.running_turn import RunningTurn
+from actors.runner.running.runs import Run
 
 
 class Dispatch:
@@ -76,17 +76,16 @@ class Dispatch:
         Returns:
             The first outcome that is no end and no pause; else Paused if any of them waits; else how the last one ended.
         """
-        outcome: p.AnyOutcome = await self._run(turn, runs[0], scope=scope, resume=resume)
-        call_ids, escalated = _waits(outcome), outcome.escalated
+        whole = _Whole()
+        outcome = whole.with_next(await self._run(turn, runs[0], scope=scope, resume=resume))
         for run in runs[1:]:
             if not isinstance(outcome, p.Finished | p.Paused):
                 break
             if resume or self._routing.is_awaited(turn, run.agent, scope):
-                outcome = await self._run(turn, run, scope=scope, resume=resume)
-                call_ids, escalated = call_ids + _waits(outcome), escalated or outcome.escalated
+                outcome = whole.with_next(await self._run(turn, run, scope=scope, resume=resume))
         if isinstance(outcome, p.Finished | p.Paused):
-            call_ids += tuple(call for call in self._routing.still_waiting(turn, scope) if call not in call_ids)
-        return msgspec.structs.replace(_while_waiting(outcome, call_ids), escalated=escalated)
+            return whole.with_waiting(outcome, self._routing.still_waiting(turn, scope))
+        return outcome
 
     async def _run(self, turn: RunningTurn, run: Run, *, scope: str | None, resume: bool) -> p.AnyOutcome:
         """Run an agent, and then each agent that the run before has transferred to.
@@ -98,8 +97,7 @@ class Dispatch:
         Returns:
             How the last run ended; it has escalated if any of the runs has. It is paused if any of them waits for the user.
         """
-        escalated = False
-        call_ids: tuple[str, ...] = ()
+        whole = _Whole()
         while True:
             outcome = _recorded(turn, run) if resume else None
             if outcome is None:
@@ -107,40 +105,57 @@ class Dispatch:
                 resume = False
                 # From here on the outcome says which calls of the agent wait.
                 turn.waiting = [call for call in turn.waiting if (call.agent, call.branch) != (run.agent, run.branch)]
-            escalated = escalated or outcome.escalated
-            call_ids += _waits(outcome)
-            outcome = _while_waiting(outcome, call_ids)
+            outcome = whole.with_next(outcome)
             if not isinstance(outcome, p.Transfer):
-                return msgspec.structs.replace(outcome, escalated=escalated)
+                return outcome
             refusal = self._routing.refusal(turn, outcome, scope)
             if refusal is not None:
                 return await self._events.fail(turn, run.agent, refusal, run.branch)
             if run.parent is None:
                 turn.follow(outcome)
-                turn.may_end_early = turn.may_end_early and not call_ids
+                turn.may_end_early = turn.may_end_early and not whole.call_ids
             turn.transfers += 1
             self._counts["transfers"] += 1
             run = run.transferred(outcome.to, outcome.seq)
 
 
-def _waits(outcome: p.AnyOutcome) -> tuple[str, ...]:
-    return outcome.call_ids if isinstance(outcome, p.Paused | p.Transfer) else ()
+class _Whole:
+    """Runs that follow each other, seen as one.
 
+    Attributes:
+        call_ids: the calls of all of them that wait for the user.
+        escalated: any of them has.
+    """
 
-def _while_waiting(outcome: p.AnyOutcome, call_ids: tuple[str, ...]) -> p.AnyOutcome:
-    """The outcome of a run, with the calls of it and of the agents before it that wait for the user: with any it is no end."""
-    match outcome:
-        case p.Paused():
-            return msgspec.structs.replace(outcome, call_ids=call_ids)
-        case p.Finished() if call_ids:
-            return p.Paused(
-                agent=outcome.agent,
-                llm_calls=outcome.llm_calls,
-                state_seq=outcome.state_seq,
-                mark=outcome.mark,
-                call_ids=call_ids,
-            )
-    return outcome
+    def __init__(self) -> None:
+        self.call_ids: tuple[str, ...] = ()
+        self.escalated = False
+
+    def with_next(self, outcome: p.AnyOutcome) -> p.AnyOutcome:
+        """How the whole has ended, with one more run: as that did, but with calls that wait it is no end."""
+        if isinstance(outcome, p.Paused | p.Transfer):
+            self.call_ids += outcome.call_ids
+        self.escalated = self.escalated or outcome.escalated
+        return self._ended(outcome)
+
+    def with_waiting(self, outcome: p.AnyOutcome, call_ids: Sequence[str]) -> p.AnyOutcome:
+        """How the whole has ended, with further calls that wait."""
+        self.call_ids += tuple(call for call in call_ids if call not in self.call_ids)
+        return self._ended(outcome)
+
+    def _ended(self, outcome: p.AnyOutcome) -> p.AnyOutcome:
+        match outcome:
+            case p.Paused():
+                outcome = msgspec.structs.replace(outcome, call_ids=self.call_ids)
+            case p.Finished() if self.call_ids:
+                outcome = p.Paused(
+                    agent=outcome.agent,
+                    llm_calls=outcome.llm_calls,
+                    state_seq=outcome.state_seq,
+                    mark=outcome.mark,
+                    call_ids=self.call_ids,
+                )
+        return msgspec.structs.replace(outcome, escalated=self.escalated)
 
 
 def _recorded(turn: RunningTurn, run: Run) -> p.AnyOutcome | None:

@@ -12,7 +12,7 @@ from actors.refs.session import SessionRef
 from actors.rules.routing import resumption
 from actors.rules.routing.selection import select_agent
 from actors.rules.routing.transfer import route_refusal
-from actors.runner.turns.running_turn import RunningTurn
+from actors.runner.running.running_turn import RunningTurn
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from actors.refs.access import SessionArtifacts, SessionLog, UserMemory
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.turns.running_turn import RunningTurn, TurnKey
+from actors.runner.running.running_turn import RunningTurn, TurnKey
 
 logger = logging.getLogger(__name__)
 

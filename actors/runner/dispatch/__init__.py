@@ -1,0 +1,1 @@
+"""Which agents run in a turn, and how each run is sent, repeated and stopped."""

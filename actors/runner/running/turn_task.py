@@ -1,0 +1,61 @@
+"""The task that runs a turn, and where the turn is in its life."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+from actors.rules.routing.turn_life import Happening, TurnLife
+
+
+class TurnTask:
+    """Runs a turn, and stops it as the turn's life allows: see `turn_life`.
+
+    Attributes:
+        life: where the turn is in its life.
+    """
+
+    def __init__(self) -> None:
+        self.life = TurnLife()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, turn: Coroutine[None, None, None]) -> None:
+        """Run the turn."""
+        self._task = asyncio.create_task(turn)
+
+    def begin(self) -> bool:
+        """The task makes its first step. Returns False when the turn was stopped before: then it ends at once."""
+        self._happen("begun")
+        return not self.life.is_stopped
+
+    def note_stored(self) -> None:
+        """The turn's message is on disk."""
+        self.life = self.life.stored()
+
+    def decide_end(self) -> None:
+        """How the turn ends is decided: the task stops what is left of it, and closes it."""
+        self._happen("decided")
+
+    def cancel(self) -> None:
+        """Stop the turn's agents and end it as cancelled, unless how it ends is decided already."""
+        self._happen("cancelled")
+
+    def give_up(self) -> None:
+        """Stop the turn without a word: all that it writes is refused, its end, too."""
+        self._happen("replaced")
+
+    def replace(self, before: TurnTask) -> None:
+        """Go on in the place of an older epoch, which may say and write nothing any more. If that was cancelled, so is this."""
+        if before.life.was_cancelled:
+            self.cancel()
+        before.give_up()
+
+    async def over(self) -> None:
+        """Wait until the task has ended."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def _happen(self, happening: Happening) -> None:
+        self.life, interrupts = self.life.after(happening)
+        if interrupts and self._task is not None:
+            self._task.cancel()
