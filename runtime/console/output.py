@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on a terminal, and lines with tabs for other programs."""
+    """Print a table on a terminal, and lines with tabs for other programs. Both begin with the names of the columns."""
     if not is_terminal():
-        for row in rows:
+        for row in (columns, *rows):
             print("\t".join(" ".join(cell.split()) for cell in row))
         return
     # Imported here: it takes a tenth of a second.

@@ -26,7 +26,7 @@ from tests.support.store_writes import APP, S1, S2, event, fill_sessions, seqs, 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "deep" / "folder" / "sessions.db"
+    return tmp_path / "folder" / "sessions.db"
 
 
 @pytest.fixture

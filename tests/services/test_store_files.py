@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -170,6 +171,23 @@ def test_a_log_without_its_file_is_refused_and_kept(path: Path) -> None:
         SqlSessionStore(f"sqlite:///{path}").open()
     assert log.read_bytes() == b"turns that were not yet in the file"
     assert not path.exists()
+
+
+def test_the_folder_of_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    store = SqlSessionStore(f"sqlite:///{tmp_path / 'data' / 'sessions.db'}")
+    store.open()
+    store.close()
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_a_path_of_which_more_than_one_folder_is_missing_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    folder = tmp_path / "nowhere" / "data"
+    with pytest.raises(
+        StoreError, match=f"no folder '{folder}', nor '{folder.parent}' to make it in: correct the path"
+    ) as caught:
+        SqlSessionStore(f"sqlite:///{folder / 'sessions.db'}").open()
+    assert not isinstance(caught.value, StoreUnavailableError)
+    assert not folder.parent.exists()
 
 
 def test_a_folder_and_a_file_that_may_not_be_read_are_told_at_once_and_are_not_waited_for(path: Path) -> None:

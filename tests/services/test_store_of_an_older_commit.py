@@ -315,5 +315,5 @@ def test_state_of_user_and_app_and_memory_go_on_from_what_is_there(folder: Path)
 
 def test_the_command_lists_the_sessions(folder: Path, expected: Any) -> None:
     arguments = ["sessions", "list", APP, "--store", f"sqlite:///{folder}/sessions.db"]
-    listed = [line.split("\t")[:2] for line in CliRunner().invoke(cli.app, arguments).output.splitlines()]
+    listed = [line.split("\t")[:2] for line in CliRunner().invoke(cli.app, arguments).output.splitlines()[1:]]
     assert ["/".join(each) for each in listed] == list(expected["sessions"])

@@ -56,10 +56,11 @@ def turns(
         turn.error or "; ".join(f"{call.call_id} {question(call)}" for call in waits.get(turn.invocation_id, ()))
         for turn in found
     ]
+    columns = ("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE")
     if not is_terminal():
-        print_table((), [(*row, note) for row, note in zip(rows, notes, strict=True)])
+        print_table((*columns, "NOTE"), [(*row, note) for row, note in zip(rows, notes, strict=True)])
         return
-    print_table(("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE"), rows)
+    print_table(columns, rows)
     # Below the table: ids and errors leave no room for them in a line of 80 characters.
     for turn, note in zip(found, notes, strict=True):
         if note:

@@ -71,7 +71,7 @@ class Database:
         return f"{self._what} {self._url.render_as_string(hide_password=True)!r}"
 
     def open(self) -> None:
-        """Prepare to connect; the first call after it connects. Missing folders of a SQLite file are created.
+        """Prepare to connect; the first call after it connects. The folder of a SQLite file is made if it is missing.
 
         Raises:
             StoreError: the driver is not installed, or there is no file that could be opened or made.

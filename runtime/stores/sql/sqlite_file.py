@@ -48,16 +48,22 @@ class SqliteFile:
         self._log_identity: _Identity | None = None
 
     def prepare(self) -> None:
-        """Make missing folders and forget the file that was opened before.
+        """Make the file's folder if it is missing, and forget the file that was opened before.
 
         Raises:
-            StoreError: there is no file that could be opened or made.
+            StoreError: there is no file that could be opened or made, or more than its own folder is missing.
             OSError: the folder cannot be made.
         """
         self._identity = self._log_identity = None
         if self.path.is_dir():
             raise StoreError(f"{self._store}: {str(self.path)!r} is a folder: name a file")
-        make_folder(self.path.parent)
+        folder = self.path.parent
+        if not folder.exists() and not folder.parent.is_dir():
+            raise StoreError(
+                f"{self._store}: there is no folder {str(folder)!r}, nor {str(folder.parent)!r} to make it in: correct the path, "
+                "or make the folder"
+            )
+        make_folder(folder)
         if self.path.exists():
             if not _may(self.path, os.R_OK):
                 raise StoreError(f"{self._store}: this account may not read {str(self.path)!r}")

@@ -81,6 +81,15 @@ async def test_the_pages_files_are_served_and_no_others(client: httpx2.AsyncClie
     assert (await client.get("/dev/apps/desk/build_graph", headers={"Origin": "https://evil.example"})).status_code == 403
 
 
+async def test_a_call_by_voice_is_refused_and_the_log_says_why(
+    client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The page opens a WebSocket, which arrives as a plain request, and then names the log of the server."""
+    refused = await client.get("/run_live?app_name=desk&user_id=user&session_id=s")
+    assert (refused.status_code, refused.json()["detail"][:24]) == (501, "calls by voice and video")
+    assert "calls by voice and video are not served: write to the agent instead" in caplog.text
+
+
 async def test_the_page_finds_a_service_that_is_mounted_in_another(runtimes: list[Runtime], page: Path) -> None:
     app = Starlette(routes=[Mount("/agents", app_for(*runtimes, adk_web=page))])
     transport = httpx2.ASGITransport(app, client=("127.0.0.1", 1))

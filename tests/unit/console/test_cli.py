@@ -29,9 +29,10 @@ def raygrove(*arguments: str) -> Result:
 
 
 def lines(result: Result) -> list[list[str]]:
+    """The lines of a table, without the names of its columns."""
     if result.exception is not None:
         raise result.exception
-    return [line.split("\t") for line in result.output.splitlines()]
+    return [line.split("\t") for line in result.output.splitlines()][1:]
 
 
 @pytest.fixture
@@ -91,6 +92,13 @@ def test_a_session_id_of_several_users_asks_for_the_user(store: str) -> None:
 def test_an_unknown_session_is_an_error_that_tells_where_to_look(store: str) -> None:
     with pytest.raises(StoreError, match=r"no session 's9'.*raygrove sessions list desk"):
         lines(raygrove("sessions", "show", "desk", "s9", "--store", store))
+
+
+def test_a_table_in_a_pipe_begins_with_the_names_of_its_columns_also_when_it_is_empty(store: str) -> None:
+    for app, rows in (("desk", 3), ("other", 0)):
+        first, *others = raygrove("sessions", "list", app, "--store", store).output.splitlines()
+        assert first == "user\tsession\tlast seq\twritten"
+        assert len(others) == rows
 
 
 def test_a_terminal_gets_a_table_in_which_texts_are_no_markup(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,8 +191,8 @@ def test_a_session_is_exported_and_imported_as_another_one(store: str, tmp_path:
     exported = raygrove("sessions", "export", "desk", "s1", "--user", "ada", "--store", store).stdout
     (tmp_path / "s1.jsonl").write_text(exported)
     again = ["--store", f"sqlite:///{tmp_path}/again.db"]
-    told = lines(raygrove("sessions", "import", "desk", f"{tmp_path}/s1.jsonl", "--session", "s9", "--user", "eve", *again))
-    assert told == [["session s9 of eve has 4 events"]]
+    told = raygrove("sessions", "import", "desk", f"{tmp_path}/s1.jsonl", "--session", "s9", "--user", "eve", *again)
+    assert told.output == "session s9 of eve has 4 events\n"
     shown = lines(raygrove("sessions", "show", "desk", "s1", "--user", "ada", "--store", store))
     assert lines(raygrove("sessions", "show", "desk", "s9", *again)) == shown
     with pytest.raises(SessionExistsError):
@@ -219,8 +227,8 @@ def test_a_session_is_rewound_and_deleted_while_the_app_is_stopped(store: str, t
         json.loads(line) for line in raygrove("sessions", "show", "desk", "s2", "--store", store, "--json").stdout.splitlines()
     ]
     assert [event["author"] for event in shown] == ["user", "concierge", "user", "concierge"]
-    told = lines(raygrove("sessions", "rewind", "desk", "s2", second, "--store", store))
-    assert told == [[f"session s2 of ada is as it was before {second}"]]
+    told = raygrove("sessions", "rewind", "desk", "s2", second, "--store", store)
+    assert told.output == f"session s2 of ada is as it was before {second}\n"
     left = lines(raygrove("sessions", "show", "desk", "s2", "--store", store))
     assert [row[2] for row in left] == ["text", "text", "rewind"]
     (tmp_path / "copy").write_text(raygrove("sessions", "export", "desk", "s2", "--store", store).stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from starlette.responses import PlainTextResponse, Response
 
@@ -14,7 +15,9 @@ from runtime.web.adk.page.tree_part import TreePart, tree_part
 from runtime.web.adk.page.visit import traced, visited
 from runtime.web.call import Call
 from runtime.web.operation import Operation
-from runtime.web.problems import NotFoundError
+from runtime.web.problems import HttpError, NotFoundError
+
+_log = logging.getLogger(__name__)
 
 MAX_AGENTS = 1_000_000
 MAX_LEVELS = 100
@@ -42,6 +45,7 @@ class DevPaths:
             *(Operation("GET", f"{app}/{name}", _no_entries) for name in ("eval-sets", "eval-results", "metrics-info")),
             Operation("GET", f"{app}/builder", _no_text),
             Operation("GET", "/config/telemetry", _no_telemetry),
+            Operation("GET", "/run_live", _no_calls),
         ]
 
     async def get_tree(self, call: Call) -> JsonObject:
@@ -125,6 +129,13 @@ async def _no_entries(call: Call) -> JsonObject:
 
 async def _no_text(call: Call) -> Response:
     return PlainTextResponse("")
+
+
+async def _no_calls(call: Call) -> JsonObject:
+    """Refuse a call by voice or video. The page says only that the log of the server has the reason."""
+    reason = "calls by voice and video are not served: write to the agent instead"
+    _log.warning("the page of adk web asked for %s; %s", call.request.url.path, reason)
+    raise HttpError(501, reason)
 
 
 async def _no_telemetry(call: Call) -> JsonObject:
