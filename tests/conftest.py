@@ -12,8 +12,8 @@ import hypothesis
 import pytest
 import ray
 
-from runtime.cluster.deployment.noise import hide_noise
-from runtime.cluster.local.local_ray import light_ray
+from runtime.cluster.ray.local.local_ray import light_ray
+from runtime.cluster.ray.noise import hide_noise
 from runtime.settings import Settings
 from runtime.testing.shared_ray import ADDRESS, NICENESS
 from tests.support.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder

@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from runtime.cluster.local.worker_start import import_light_ray
+from runtime.cluster.ray.local.worker_start import import_light_ray
 
 # In notebooks Ray recommends ipywidgets when it is imported, for a display of its own that is not used here.
 logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)

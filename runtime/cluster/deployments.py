@@ -6,17 +6,18 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ray._private.services import get_node_ip_address
-from ray._private.state import GlobalState
-from ray._raylet import GcsClientOptions  # type: ignore[attr-defined]
-from ray.core.generated.gcs_pb2 import ActorTableData  # type: ignore[attr-defined]
 from ray.exceptions import RayError
 
 from actors.errors import ClusterError
 from runtime.cluster.deployment.connection import find_ray
-from runtime.cluster.deployment.joining import MODE, prepare_joining, use_mode
+from runtime.cluster.deployment.joining import prepare_joining
+from runtime.cluster.ray.connections import connected
+from runtime.cluster.ray.control_service import ActorRecord, living_actors
+from runtime.cluster.ray.local.ownership import MODE
+from runtime.cluster.ray.nodes import this_address
+from runtime.cluster.ray.tokens import use_mode
+from runtime.cluster.transport.ray_actors import list_named_actors
 
-_ALIVE = "ALIVE"
 _FIRST_SESSIONS = ("session", "session-0")
 
 
@@ -27,9 +28,9 @@ class NamedActor(NamedTuple):
         namespace: Ray's.
         app: the app.
         part: what it is there: `session`, `runner-0`, `host/3` …
-        pid: its process.
-        node: the IP address of its node.
-        started_s: when Ray has started it, in seconds since the epoch.
+        pid: its process; 0: unknown.
+        node: the IP address of its node; "": unknown.
+        started_s: when Ray has started it, in seconds since the epoch; None: unknown.
         restarts: how often Ray has started it again.
     """
 
@@ -38,7 +39,7 @@ class NamedActor(NamedTuple):
     part: str
     pid: int
     node: str
-    started_s: float
+    started_s: float | None
     restarts: int
 
     @property
@@ -62,6 +63,8 @@ def ray_address(address: str | None) -> str:
 def named_actors(address: str) -> list[NamedActor]:
     """The living actors of all apps on the Ray at `host:port`, in all namespaces. This process need not be connected.
 
+    A version of Ray that tells these only to programs that are connected with it says no more than their names.
+
     Raises:
         ClusterError: the Ray cannot be reached, or refuses this program.
     """
@@ -71,30 +74,26 @@ def named_actors(address: str) -> list[NamedActor]:
     mode = os.environ.get(MODE)
     try:
         prepare_joining(address)
-        rows = _actor_table(address)
+        actors = _living_actors(address)
     finally:
         use_mode(mode)
     found = []
-    for row in rows:
-        actor = ActorTableData.FromString(row)
+    for actor in actors:
         app, slash, part = actor.name.partition("/")
         if slash:
-            started_s, node = actor.start_time / 1_000, actor.address.ip_address
-            found.append(NamedActor(actor.ray_namespace, app, part, actor.pid, node, started_s, actor.num_restarts))
-    return sorted(found)
+            found.append(NamedActor(actor.namespace, app, part, actor.pid, actor.node, actor.started_s, actor.restarts))
+    return sorted(found, key=lambda each: each[:3])
 
 
-def _actor_table(address: str) -> list[bytes]:
-    state = GlobalState()  # type: ignore[no-untyped-call]
-    options = GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
-    state._initialize_global_state(options)
+def _living_actors(address: str) -> list[ActorRecord]:
     try:
-        table: list[bytes] = state._connect_and_get_accessor().get_actor_table(None, _ALIVE)
+        actors = living_actors(address)
+        if actors is None:
+            with connected(address):
+                actors = [ActorRecord(*each) for each in list_named_actors()]
     except (RuntimeError, OSError, ValueError, RayError) as error:
         raise ClusterError(f"the Ray at {address!r} does not tell its actors: {error}") from error
-    finally:
-        state.disconnect()  # type: ignore[no-untyped-call]
-    return table
+    return actors
 
 
 def apps_of(actors: Sequence[NamedActor]) -> list[NamedActor]:
@@ -104,4 +103,4 @@ def apps_of(actors: Sequence[NamedActor]) -> list[NamedActor]:
 
 def this_node() -> str:
     """The IP address under which this machine is a node of Ray."""
-    return str(get_node_ip_address())  # type: ignore[no-untyped-call]
+    return this_address()

@@ -10,10 +10,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import ray
-from ray._raylet import Config  # type: ignore[attr-defined]
-
 from actors.interfaces.telemetry import Telemetry
+from runtime.cluster.ray.nodes import collects_metrics, metrics_interval_s
 from runtime.engine.figures import Figure
 from runtime.settings import Settings
 from runtime.telemetry.measured import MeasuredTelemetry
@@ -22,12 +20,6 @@ from runtime.telemetry.measures import Measure, Measures
 if TYPE_CHECKING:
     # Imported where the first value is handed on: most processes never do.
     from ray.util.metrics import Counter, Gauge
-
-
-def collects_metrics() -> bool:
-    """Whether the node of this process collects metrics. Its raylet tells each worker where; -1 without `ray[default]`."""
-    node = getattr(ray._private.worker, "_global_node", None)
-    return (getattr(node, "metrics_agent_port", None) or -1) > 0
 
 
 class RayMetrics:
@@ -56,7 +48,7 @@ class RayMetrics:
         Ray drops a gauge that was not set for two of its intervals, so the gauges are set twice in each.
         """
         if self.is_on:
-            interval_s = max(1.0, Config.metrics_report_interval_ms() / 1_000) / 2
+            interval_s = max(1.0, metrics_interval_s()) / 2
             asyncio.get_running_loop().call_later(interval_s, self._tell, figures, interval_s)
 
     def _tell(self, figures: Callable[[], Iterable[Figure]], interval_s: float) -> None:

@@ -15,7 +15,7 @@ import ray
 import typer
 from rich.console import Console
 
-from runtime.cluster.local.local_ray import light_ray
+from runtime.cluster.ray.local.local_ray import light_ray
 from runtime.settings import Settings
 from tests.benchmarks import (
     activation,

@@ -9,23 +9,21 @@ from contextlib import nullcontext
 from typing import ClassVar
 
 import ray
-from ray._private import ray_constants
-from ray._private.services import canonicalize_bootstrap_address_or_die
 from ray.exceptions import RayError
 
 from actors.errors import ClusterError
 from runtime.cluster.deployment.forks import Forks
-from runtime.cluster.deployment.joining import MODE, prepare_joining, use_mode
-from runtime.cluster.deployment.noise import hide_noise
-from runtime.cluster.local.local_ray import light_ray
-from runtime.cluster.local.ownership import folder_of_ray, make_token
+from runtime.cluster.deployment.joining import prepare_joining
+from runtime.cluster.ray.local.local_ray import light_ray
+from runtime.cluster.ray.local.ownership import MODE, folder_of_ray, make_token
+from runtime.cluster.ray.nodes import running_address
+from runtime.cluster.ray.noise import hide_noise
+from runtime.cluster.ray.process import print_no_stack
+from runtime.cluster.ray.tokens import use_mode
 from runtime.settings import Settings
 
 LOCAL = "local"
 """Ray's address for a local Ray that this program starts."""
-
-SIGNAL_HANDLER = "RAY_DISABLE_FAILURE_SIGNAL_HANDLER"
-"""Environment variable: whether Ray prints no stack of this process when a signal ends it."""
 
 INSTEAD = "Start a cluster with 'ray start --head', and give its address"
 """What users can do where a local Ray of this program will not do."""
@@ -111,9 +109,7 @@ class RayConnection:
 
     def _init(self, address: str, where: str) -> None:
         settings, is_own = self._settings, address == LOCAL
-        if SIGNAL_HANDLER not in os.environ:
-            # Ray prints a C++ stack of every program that SIGTERM ends, such as each worker of a web server.
-            ray_constants.RAY_DISABLE_FAILURE_SIGNAL_HANDLER = True
+        print_no_stack()
         try:
             hide_noise()
             if is_own:
@@ -135,8 +131,8 @@ class RayConnection:
 def find_ray() -> str:
     """The address of the Ray that runs on this machine. Raises ClusterError."""
     try:
-        return str(canonicalize_bootstrap_address_or_die("auto"))
+        return running_address()
     except ConnectionError as error:
         raise ClusterError(f"no Ray was found on this machine. {INSTEAD}") from error
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, RayError) as error:
         raise ClusterError(f"no Ray was found on this machine: {error}. {INSTEAD}") from error

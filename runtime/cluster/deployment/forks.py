@@ -13,7 +13,8 @@ import os
 import sys
 
 import ray
-from ray._private.worker import global_worker
+
+from runtime.cluster.ray.process import detach
 
 
 class Forks:
@@ -31,8 +32,7 @@ class Forks:
         if not ray.is_initialized():
             return
         cls.is_fork = True
-        # From here on handles and references to objects are let go of without a message to Ray.
-        global_worker.set_mode(None)  # type: ignore[arg-type]
+        detach()
         atexit.unregister(ray.shutdown)
         gc.freeze()
         for name, module in list(sys.modules.items()):

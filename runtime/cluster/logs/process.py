@@ -7,10 +7,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import ray
-from ray._private.ray_constants import LOG_PREFIX_ACTOR_NAME
-
 from actors.interfaces.run_facts import RunFacts, in_run
+from runtime.cluster.ray.nodes import logs_folder
+from runtime.cluster.ray.process import output_name
 from runtime.cluster.transport.link import Handle
 from runtime.logs.capture import start_capture
 from runtime.logs.files import LogFiles
@@ -74,8 +73,9 @@ def name_output(process: str, agent: str) -> None:
     Args:
         process: the name of the process, which begins with that of the app.
     """
-    for stream in (sys.stdout, sys.stderr):
-        print(f"{LOG_PREFIX_ACTOR_NAME}{process.partition('/')[0]}.{agent}", file=stream, flush=True)
+    line = output_name(f"{process.partition('/')[0]}.{agent}")
+    for stream in (sys.stdout, sys.stderr) if line else ():
+        print(line, file=stream, flush=True)
 
 
 @contextmanager
@@ -91,6 +91,5 @@ def task_logs(options: LogOptions, runner: Handle, run: RunFacts) -> Iterator[No
 
 def _ray_folder() -> str | None:
     """A folder beside Ray's own logs; None when this version of Ray does not say where these are."""
-    node = getattr(ray._private.worker, "_global_node", None)
-    folder = node.get_logs_dir_path() if node is not None else None
+    folder = logs_folder()
     return os.path.join(folder, "raygrove") if folder else None

@@ -19,9 +19,9 @@ from runtime.cluster.collector import look_less_often
 from runtime.cluster.logs.process import name_output
 from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.processes.worker_process import Activated
+from runtime.cluster.ray.process import put_up_title
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.ray_actors import put_up_title
 from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.figures import Figure, of_agents
 from runtime.engine.watched_threads import WatchedThreads

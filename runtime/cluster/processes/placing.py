@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import ray
-from ray._private.state import available_resources_per_node
 from ray.exceptions import RayActorError
 
 from actors.definitions.agents import Placement
@@ -15,6 +14,7 @@ from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ActorLostError, PlacementError
 from actors.messages.json_types import JsonObject
 from actors.rules.capacity.placement import Needs, Node, refusal
+from runtime.cluster.ray.nodes import free_resources
 from runtime.cluster.transport.link import Handle, last_line
 from runtime.cluster.transport.ray_actors import SPREAD, RayOptions
 from runtime.settings import Settings
@@ -47,8 +47,9 @@ def nodes() -> list[Node]:
 
 def _free_nodes() -> list[Node]:
     """The nodes that are alive, with the resources of each that are free."""
-    free: dict[str, dict[str, float]] = available_resources_per_node()  # type: ignore[no-untyped-call]
-    return [Node(each["NodeName"], free.get(each["NodeID"], {}), each["Labels"]) for each in _live_nodes()]
+    living = _live_nodes()
+    free = free_resources({each["NodeID"]: each["Resources"] for each in living})
+    return [Node(each["NodeName"], free[each["NodeID"]], each["Labels"]) for each in living]
 
 
 def _live_nodes() -> list[JsonObject]:

@@ -76,13 +76,6 @@ def is_restarted() -> bool:
         return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
 
-def put_up_title(title: str) -> None:
-    """Have `ps` and `top` show this process by a title, unless they do, as far as this version of Ray can."""
-    shown, put_up = getattr(ray._raylet, "getproctitle", None), getattr(ray._raylet, "setproctitle", None)
-    if shown is not None and put_up is not None and shown() != title:
-        put_up(title)
-
-
 def list_named_actors(namespace: str | None = None) -> list[tuple[str, str]]:
     """Namespace and name of all actors that have a name; with `namespace`, of those in it."""
     found = [(each["namespace"], each["name"]) for each in ray.util.list_named_actors(all_namespaces=True)]

@@ -109,7 +109,7 @@ class Watch:
         agents = sorted(
             (row for row in rows if row.kind == "agent"), key=lambda row: (-(row.running or 0), -(row.per_min or 0), -row.done)
         )
-        started_s = min((each.started_s for each in actors.values()), default=now_s)
+        started_s = min((each.started_s for each in actors.values() if each.started_s is not None), default=now_s)
         running = seen.runner.counts["running"]
         return Look(name=self._rt.app_name, time=now_s, age_s=now_s - started_s, running=running, actors=[*core, *agents])
 

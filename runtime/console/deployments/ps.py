@@ -34,7 +34,8 @@ def ps(address: Address = None, json: Json = False) -> None:
         return
     print(f"{'deployments' if found else 'no deployment'} on the Ray at {where}", file=sys.stderr)
     for row in found:
-        row["age"] = duration(time.time() - row.pop("startedS"))
+        started_s = row.pop("startedS")
+        row["age"] = "-" if started_s is None else duration(time.time() - started_s)
     columns = [name for name in COLUMNS if name != "error" or any(row.get("error") for row in found)]
     print_table([name.upper() for name in columns], [[str(row.get(name, "-")) for name in columns] for row in found])
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import ray
 
-from runtime.cluster.local import agent_start
-from runtime.cluster.local.local_ray import light_agents
+from runtime.cluster.ray.local import agent_start
+from runtime.cluster.ray.local.local_ray import light_agents
 
 ENVIRONMENTS = "runtime_env/agent/main.py"
 AGENT = """

@@ -15,8 +15,8 @@ import pytest
 import ray
 from ray._private.node import Node
 
-from runtime.cluster.local import worker_start
-from runtime.cluster.local.local_ray import light_ray, wait_until_registered
+from runtime.cluster.ray.local import worker_start
+from runtime.cluster.ray.local.local_ray import light_ray, wait_until_registered
 
 METHODS = ("start_monitor", "start_api_server", "start_raylet")
 

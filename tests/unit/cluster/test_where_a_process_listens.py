@@ -18,6 +18,7 @@ from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.ray_process import RayProcess
+from runtime.cluster.ray import process as ray_process_titles
 from runtime.cluster.transport import wires
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.wires import Transport, WireOptions, Wires
@@ -68,8 +69,7 @@ async def test_it_is_not_asked_for_that_and_is_titled_by_its_agent(
     options: WireOptions, over_ray: dict[str, int], is_prepared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     titles = [""]
-    monkeypatch.setattr(ray._raylet, "getproctitle", lambda: titles[-1])
-    monkeypatch.setattr(ray._raylet, "setproctitle", titles.append)
+    monkeypatch.setattr(ray_process_titles, "title_functions", lambda: (lambda: titles[-1], titles.append))
     tree = AgentTree(LlmAgent(name="root", model=PatternModel([], default="hello")))
     environment = AgentEnvironment(*cast(Any, (None,) * 4))
     host = Host(lambda *_: environment, "host", CoreHandles((), (), None, options), 1)
@@ -77,11 +77,11 @@ async def test_it_is_not_asked_for_that_and_is_titled_by_its_agent(
     runners = Wires(options)
     links = runners.peer(cast(Any, handle), "host")
     definitions = pack_tree(tree, lambda model: model)
-    process = RayProcess("host", cast(Any, handle), links, definitions, (), 10.0)
+    worker = RayProcess("host", cast(Any, handle), links, definitions, (), 10.0)
     if is_prepared:
-        await process.prepare()
-    await process.activate(0, "root", ())
-    root = AgentRef(process.link("root", 0))
+        await worker.prepare()
+    await worker.activate(0, "root", ())
+    root = AgentRef(worker.link("root", 0))
     assert [(await root.statistics()).agent for _ in range(3)] == ["root"] * 3
     assert handle.calls == {**({"prepare": 1} if is_prepared else {}), "activate": 1, **over_ray}
     assert titles == ["", "ray::AgentHost[root]"]

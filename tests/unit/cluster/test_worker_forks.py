@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 import ray
 
-from runtime.cluster.local import worker_forks, worker_start
+from runtime.cluster.ray.local import worker_forks, worker_start
 from tests.support.other_user import NEEDS_ROOT, USER, folder_of_all, program, run_as_other
 from tests.support.polling import until
 

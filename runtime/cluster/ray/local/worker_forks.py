@@ -77,7 +77,7 @@ def request_from(sender: socket.socket) -> Iterator[Request]:
         ValueError, TypeError, struct.error: it is no request.
     """
     # Its package imports Ray: not before there is a socket on which requests wait.
-    from runtime.cluster.local.worker_start import user_of
+    from runtime.cluster.ray.local.worker_start import user_of
 
     sender.settimeout(REQUEST_S)
     if (user := user_of(sender)) != os.geteuid():
@@ -102,7 +102,7 @@ def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) 
     Returns:
         In a fork, what it is to become. In this program None, when the raylet has ended.
     """
-    from runtime.cluster.local.worker_start import digest_of
+    from runtime.cluster.ray.local.worker_start import digest_of
 
     digest = digest_of(environment)
     while True:
@@ -148,7 +148,7 @@ def become(request: Request) -> None:
 
 def prepare() -> None:
     """Import what workers import. Raises ImportError."""
-    import_module("runtime.cluster.local.worker_start").import_for_workers()
+    import_module("runtime.cluster.ray.local.worker_start").import_for_workers()
     for name in IMPORTED:
         import_module(name)
     # What is there now is no garbage in any fork, and looking for some would copy its memory.

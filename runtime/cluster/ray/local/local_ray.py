@@ -18,10 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ray._private import services
-from ray._private.node import Node
-
-from runtime.cluster.local import agent_start, worker_forks, worker_start
+from runtime.cluster.ray.local import agent_start, worker_forks, worker_start
+from runtime.cluster.ray.names import PrivateName
 from runtime.private_files import opener
 
 REGISTERED_S = 5.0
@@ -36,6 +34,12 @@ RAYLET, FORKS = "raylet", "worker_forks"
 CONNECTING = {"RAY_raylet_client_connect_timeout_milliseconds": "10", "RAY_raylet_client_num_connect_attempts": "1000"}
 """How often Ray's processes try to connect to a socket that is not there yet, and for how long in all. A raylet is often quicker
 than its own object store, and by default tries again after a second."""
+
+_METHODS = {
+    name: PrivateName("ray._private.node", f"Node.{name}", "a local Ray starts as Ray has it, with more processes")
+    for name in ("start_monitor", "start_api_server", "start_raylet")
+}
+_SERVICES = PrivateName("ray._private", "services", _METHODS["start_raylet"].lost)
 
 AGENT_COMMANDS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 """Arguments of a raylet: how it starts its agents."""
@@ -75,6 +79,7 @@ def _light_raylet(start_raylet: Callable[..., None]) -> Callable[..., None]:
             node._ray_params.setup_worker_path = worker_start.__file__
         variables = {name: value for name, value in CONNECTING.items() if name not in os.environ}
         node._ray_params.env_vars = {**variables, **(getattr(node._ray_params, "env_vars", None) or {})}
+        services = _SERVICES.find()
         start_process = services.start_ray_process
         services.start_ray_process = lambda command, *rest, **more: start_process(light_agents(command), *rest, **more)
         try:
@@ -131,11 +136,16 @@ _REPLACEMENTS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] =
 @contextmanager
 def light_ray() -> Iterator[None]:
     """Have `ray.init` start no autoscaler, no dashboard's server, and workers and agents that import no more than they need."""
-    originals = {name: getattr(Node, name) for name in _REPLACEMENTS if hasattr(Node, name)}
-    for name, original in originals.items():
-        setattr(Node, name, _REPLACEMENTS[name](original))
+    originals: dict[str, Callable[..., None]] = {}
+    for name, method in _METHODS.items():
+        with method.or_without():
+            originals[name] = method.find()
+    if originals:
+        node = PrivateName("ray._private.node", "Node", _SERVICES.lost).find()
+        for name, original in originals.items():
+            setattr(node, name, _REPLACEMENTS[name](original))
     try:
         yield
     finally:
         for name, original in originals.items():
-            setattr(Node, name, original)
+            setattr(node, name, original)
