@@ -7,6 +7,9 @@ It imports the standard library only, and is run by its path, with a clean envir
 Its input stays open as long as the caller lives and wants the run. At its end, whatever the reason, the code's processes are
 killed and the folder is deleted. Two lines of JSON go to the file descriptor `report`: one with the code's process group when it
 has begun, and one when it has ended. The descriptor is closed when the folder is gone.
+
+There are three processes: the code's, its supervisor, and a guard. Code can stop or kill its supervisor, which is its parent, and
+the caller may be killed before it can do anything about that. Then the guard ends both.
 """
 
 from __future__ import annotations
@@ -27,6 +30,10 @@ from io import TextIOWrapper
 
 FILE = "<code>"
 OUT_OF_MEMORY = b"memory"
+OVER = b"over"
+
+GRACE_S = 5.0
+"""How long the supervisor may take to end the code when the caller is gone, before the guard ends both."""
 
 
 def main() -> None:
@@ -35,6 +42,13 @@ def main() -> None:
         # A Ray worker that is ended kills its child processes, and this one has yet to kill the code's. So it is no child of it.
         os._exit(0)
     order = json.loads(sys.stdin.buffer.readline())
+    guarded, guarded_in = os.pipe()
+    groups, groups_in = os.pipe()
+    if supervisor := os.fork():
+        for each in (guarded_in, groups_in, order["report"], 1, 2):
+            os.close(each)
+        guard(supervisor, order["folder"], guarded, groups)
+        return
     wakes, wakes_up = os.pipe()
     os.set_blocking(wakes_up, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -44,19 +58,44 @@ def main() -> None:
     if child == 0:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for each in (wakes, wakes_up, notes, order["report"]):
+        os.setsid()
+        # Told by the code's own process: no code runs before its group is known.
+        tell(order["report"], {"group": os.getpid()})
+        os.write(groups_in, str(os.getpid()).encode())
+        for each in (wakes, wakes_up, notes, order["report"], guarded, guarded_in, groups, groups_in):
             os.close(each)
         run(order, notes_in)
         return
-    os.close(notes_in)
-    tell(order["report"], {"group": child})
-    # The caller knows by their end that there is no more output.
-    for output in (1, 2):
-        os.close(output)
-    supervise(child, order, wakes, notes)
+    # The caller knows by the end of the outputs that there is no more to come.
+    for each in (notes_in, guarded, groups, groups_in, 1, 2):
+        os.close(each)
+    supervise(child, order, wakes, notes, guarded_in)
 
 
-def supervise(child: int, order: dict, wakes: int, notes: int) -> None:  # type: ignore[type-arg]
+def guard(supervisor: int, folder: str, guarded: int, groups: int) -> None:
+    """Wait until the supervisor has ended the code. Where it cannot, end both and delete the folder.
+
+    Args:
+        guarded: the supervisor writes OVER to it when the code has ended. Its end without that is the supervisor's.
+        groups: has the number of the code's process group.
+    """
+    os.setsid()
+    ready = select.select([0, guarded], [], [])[0]
+    if guarded not in ready:
+        # The caller is gone, or wants no more of the run.
+        ready = select.select([guarded], [], [], GRACE_S)[0]
+    if not ready or os.read(guarded, len(OVER)) != OVER:
+        os.set_blocking(groups, False)
+        # Without a number no code has begun.
+        with contextlib.suppress(BlockingIOError, ValueError):
+            kill(int(os.read(groups, 100)))
+        os.kill(supervisor, signal.SIGKILL)
+    if os.waitpid(supervisor, 0)[1]:
+        wait_for_caller()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def supervise(child: int, order: dict, wakes: int, notes: int, guarded: int) -> None:  # type: ignore[type-arg]
     """Wait for the end of the code, of its time or of the caller, and report it."""
     ends_s = time.monotonic() + order["timeout_s"]
     is_late = False
@@ -77,11 +116,17 @@ def supervise(child: int, order: dict, wakes: int, notes: int) -> None:  # type:
     with contextlib.suppress(BlockingIOError):
         is_out_of_memory = os.read(notes, 100) == OUT_OF_MEMORY
     exit_code = os.waitstatus_to_exitcode(ended[1])
+    with contextlib.suppress(BrokenPipeError):
+        os.write(guarded, OVER)
     tell(order["report"], {"exit_code": exit_code, "late": is_late, "out_of_memory": is_out_of_memory})
-    # The files stay until the caller has read them, or is dead.
+    wait_for_caller()
+    shutil.rmtree(order["folder"], ignore_errors=True)
+
+
+def wait_for_caller() -> None:
+    """Wait until the caller has read the files of the run, or is dead."""
     while os.read(0, 4096):
         pass
-    shutil.rmtree(order["folder"], ignore_errors=True)
 
 
 def tell(report: int, what: dict) -> None:  # type: ignore[type-arg]
@@ -98,7 +143,6 @@ def kill(group: int) -> None:
 
 def run(order: dict, notes: int) -> None:  # type: ignore[type-arg]
     """Run the code in this process, and leave it as the code does."""
-    os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     limit(order["memory_bytes"], order["file_bytes"])

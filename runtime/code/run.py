@@ -299,9 +299,12 @@ class _Output:
         return CodeResult(stdout, stderr, -signal.SIGKILL, is_late=True, is_out_of_memory=False)
 
     def end(self) -> None:
-        """Wait until the program that runs the code has deleted the folder and ended; one that does not end is killed."""
-        ends_s = time.monotonic() + GRACE_S
+        """Wait until the program that runs the code has deleted the folder and ended; one that does not end is killed.
+
+        One that has not reported the end of the code has had its time.
+        """
         has_reported = self._line(REPORTS) is not None
+        ends_s = time.monotonic() + (GRACE_S if has_reported else 0)
         while select.select([self._report], [], [], max(ends_s - time.monotonic(), 0))[0]:
             if not os.read(self._report, 4096):
                 if not has_reported:

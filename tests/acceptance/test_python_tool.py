@@ -149,8 +149,8 @@ def test_code_that_stops_its_supervisor_is_ended_with_it_after_its_time(deploy: 
     _stop_the_supervisor(deploy, tmp_path, is_cancelled=False)
 
 
-def test_code_that_stops_its_supervisor_is_ended_with_its_turn(local: Deploy, tmp_path: Path) -> None:
-    _stop_the_supervisor(local, tmp_path, is_cancelled=True)
+def test_code_that_stops_its_supervisor_is_ended_with_its_turn(deploy: Deploy, tmp_path: Path) -> None:
+    _stop_the_supervisor(deploy, tmp_path, is_cancelled=True)
 
 
 def _stop_the_supervisor(deploy: Deploy, tmp_path: Path, *, is_cancelled: bool) -> None:
