@@ -58,6 +58,8 @@ class Settings(BaseSettings):
         ray_metrics: figures and durations go to Ray's own metrics as well, on nodes that have `ray[default]`.
         log_dir: the folder of log files, on each node; None: a folder beside Ray's logs.
         core_resources: amounts of Ray resources that the Session actor and the Runner take each, to be placed where those are.
+        local_ray: how a Ray starts that the Runtime starts itself: "light", with fewer processes, and workers that are forked
+            and so share memory; or "plain", as Ray has it, and as on every cluster.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: size limits, see Limits.
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
@@ -99,6 +101,7 @@ class Settings(BaseSettings):
     telemetry: str | None = None
     ray_metrics: bool = True
     core_resources: dict[str, float] = {}
+    local_ray: Literal["light", "plain"] = "light"
     num_cpus: int | None = Field(default=None, gt=0)
     max_message_bytes: int = Field(default=DEFAULT_LIMITS.max_message_bytes, ge=LEAST_BYTES)
     max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)

@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 import ray
 
-from runtime.cluster.ray.local.local_ray import light_ray
+from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.noise import hide_noise
 from runtime.settings import Settings
 from runtime.testing.shared_ray import ADDRESS, NICENESS
@@ -48,7 +48,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _start_ray(address: str | None = None) -> str:
     hide_noise()
-    with light_ray() if address is None else nullcontext():
+    # RAYGROVE_LOCAL_RAY=plain runs all tests on a Ray as it is on clusters.
+    with starting_ray(Settings().local_ray) if address is None else nullcontext():
         ray.init(
             # Not one that happens to be on this machine.
             address=address or "local",

@@ -15,7 +15,7 @@ import ray
 import typer
 from rich.console import Console
 
-from runtime.cluster.ray.local.local_ray import light_ray
+from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.settings import Settings
 from tests.benchmarks import (
     activation,
@@ -168,7 +168,7 @@ class Run:
 def _start_ray() -> None:
     # "local": not one that happens to be on this machine.
     namespace = Settings().namespace
-    with light_ray():
+    with starting_ray(Settings().local_ray):
         ray.init("local", namespace=namespace, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 

@@ -14,12 +14,13 @@ from ray.exceptions import RayError
 from actors.errors import ClusterError
 from runtime.cluster.deployment.forks import Forks
 from runtime.cluster.deployment.joining import prepare_joining
-from runtime.cluster.ray.local.local_ray import light_ray
+from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.local.ownership import MODE, folder_of_ray, make_token
 from runtime.cluster.ray.nodes import running_address
 from runtime.cluster.ray.noise import hide_noise
 from runtime.cluster.ray.process import print_no_stack
 from runtime.cluster.ray.tokens import use_mode
+from runtime.cluster.ray.versions import is_tested
 from runtime.settings import Settings
 
 LOCAL = "local"
@@ -109,12 +110,13 @@ class RayConnection:
 
     def _init(self, address: str, where: str) -> None:
         settings, is_own = self._settings, address == LOCAL
+        is_tested()
         print_no_stack()
         try:
             hide_noise()
             if is_own:
                 make_token()
-            with light_ray() if is_own else nullcontext():
+            with starting_ray(settings.local_ray) if is_own else nullcontext():
                 ray.init(
                     address=address,
                     _temp_dir=folder_of_ray() if is_own else None,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -15,8 +17,12 @@ import pytest
 import ray
 from ray._private.node import Node
 
+from actors.errors import DefinitionError
+from runtime.cluster.deployment.connection import RayConnection
+from runtime.cluster.ray import versions
 from runtime.cluster.ray.local import worker_start
 from runtime.cluster.ray.local.local_ray import light_ray, wait_until_registered
+from runtime.settings import Settings
 
 METHODS = ("start_monitor", "start_api_server", "start_raylet")
 
@@ -36,6 +42,75 @@ def test_a_ray_without_such_a_method_is_started_as_usual(monkeypatch: pytest.Mon
     with light_ray():
         assert not hasattr(Node, "start_monitor")
     assert not hasattr(Node, "start_monitor")
+
+
+@pytest.fixture
+def kinds_started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How each local Ray was started that a Runtime has asked for. None is, in fact."""
+    kinds: list[str] = []
+    original = Node.start_raylet
+
+    def init(**options: Any) -> None:
+        kinds.append("plain" if Node.start_raylet is original else "light")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return kinds
+
+
+def open_and_close(settings: Settings) -> None:
+    connection = RayConnection(settings, None)
+    connection.open()
+    connection.close()
+
+
+def test_the_setting_says_how_a_local_ray_starts(kinds_started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAYGROVE_LOCAL_RAY", raising=False)
+    open_and_close(Settings())
+    open_and_close(Settings(local_ray="plain"))
+    monkeypatch.setenv("RAYGROVE_LOCAL_RAY", "plain")
+    open_and_close(Settings())
+    assert kinds_started == ["light", "plain", "plain"]
+    with pytest.raises(DefinitionError, match="local_ray='heavy'"):
+        Settings(local_ray=cast(Any, "heavy"))
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("2.51.2", "plain"),
+        ("2.52.0", "light"),
+        ("2.60.3", "light"),
+        ("2.61.0rc1", "plain"),
+        ("3.0.0.dev0", "plain"),
+        ("?", "plain"),
+    ],
+)
+def test_a_ray_with_which_raygrove_is_not_tested_starts_as_ray_has_it(
+    version: str, kind: str, kinds_started: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    versions._is_tested.cache_clear()
+    monkeypatch.setattr(ray, "__version__", version)
+    for _ in range(2):
+        open_and_close(Settings(local_ray="light"))
+    assert kinds_started == [kind, kind]
+    said = [record.getMessage() for record in caplog.records if record.name == versions.logger.name]
+    expected = f"raygrove is not tested with Ray {version}, but with ray>=2.52,<2.61: a local Ray starts as Ray has it"
+    assert said == ([expected] if kind == "plain" else [])
+
+
+def test_the_range_is_that_of_the_package_and_the_lock_has_its_newest() -> None:
+    root = Path(__file__).parents[3]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = [each for extra in project["optional-dependencies"].values() for each in extra]
+    named = [each for each in [*project["dependencies"], *extras] if re.match(r"ray\b", each)]
+    assert [each.partition(">")[0] for each in named] == ["ray", "ray[data]"]
+    assert {re.sub(r"^ray(\[data\])?", "", each) for each in named} == {versions.RANGE}
+    major, minor = versions.BELOW
+    for lock in ("requirements.lock", "requirements-dev.lock"):
+        assert re.search(rf"^ray=={major}\.{minor - 1}\.", (root / lock).read_text(), re.MULTILINE)
 
 
 def started_with(context: dict[str, Any], language: str = "PYTHON") -> list[str]:

@@ -97,12 +97,18 @@ def forks(tmp_path: Path) -> Iterator[Forks]:
 
 
 @contextmanager
-def forks_in(folder: Path) -> Iterator[Forks]:
-    """The program, with the raylet's socket in that folder."""
+def forks_in(folder: Path, *program_command: str) -> Iterator[Forks]:
+    """The program, with the raylet's socket in that folder.
+
+    Args:
+        program_command: Python's arguments that start it.
+    """
     raylet = subprocess.Popen(["sleep", "600"])
     raylet_socket = str(folder / "raylet")
     path = worker_start.address_of_forks(raylet_socket)
-    program = subprocess.Popen([sys.executable, worker_forks.__file__, path, str(raylet.pid)], env=environment({}))
+    program = subprocess.Popen(
+        [sys.executable, *(program_command or [worker_forks.__file__]), path, str(raylet.pid)], env=environment({})
+    )
     (folder / "worker.py").write_text(WORKER)
     try:
         until(lambda: os.path.exists(path))
@@ -144,6 +150,19 @@ def test_each_request_makes_one_fork(forks: Forks) -> None:
 def test_a_worker_with_another_environment_is_not_forked(forks: Forks, variables: dict[str, str]) -> None:
     assert forks.start(variables=variables).returncode == NOT_FORKED
     assert forks.start().returncode == 0
+
+
+WITH_A_THREAD = f"""
+import runpy, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+runpy.run_path({worker_forks.__file__!r}, run_name="__main__")
+"""
+
+
+def test_a_program_with_a_second_thread_forks_no_worker(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with forks_in(tmp_path, "-c", WITH_A_THREAD) as forks:
+        assert forks.start().returncode == NOT_FORKED
+    assert "no fork of 2 threads" in capfd.readouterr().out
 
 
 def test_without_the_program_there_is_no_fork(tmp_path: Path) -> None:

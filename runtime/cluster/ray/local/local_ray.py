@@ -15,11 +15,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, Literal
 
 from runtime.cluster.ray.local import agent_start, worker_forks, worker_start
 from runtime.cluster.ray.names import PrivateName
+from runtime.cluster.ray.versions import is_tested
 from runtime.private_files import opener
 
 REGISTERED_S = 5.0
@@ -131,6 +132,15 @@ _REPLACEMENTS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] =
     "start_api_server": lambda _: _start_no_server,
     "start_raylet": _light_raylet,
 }
+
+
+def starting_ray(kind: Literal["light", "plain"]) -> AbstractContextManager[None]:
+    """A block in which `ray.init` starts a local Ray.
+
+    Args:
+        kind: the setting `local_ray`: "light" is as in `light_ray`, if this version of Ray is tested; "plain" is Ray's way.
+    """
+    return light_ray() if kind == "light" and is_tested() else nullcontext()
 
 
 @contextmanager

@@ -6,9 +6,9 @@ for `worker_start`, which the raylet runs for each worker: that says what the wo
 and shares the memory of all that is imported with the other forks. A raylet knows its worker by the ID among the arguments, and
 the worker's process by what it says of itself when it registers.
 
-A worker starts as usual where this program is not there, does not answer, belongs to another user, or has another environment:
-Ray reads variables when it is imported. Only a hash of them is sent. One of the variables is the worker's job, so a fork begins
-as a worker for any job, as those do that a raylet starts before there is a job.
+A worker starts as usual where this program is not there, does not answer, belongs to another user, has more than one thread, or
+has another environment: Ray reads variables when it is imported. Only a hash of them is sent. One of the variables is the
+worker's job, so a fork begins as a worker for any job, as those do that a raylet starts before there is a job.
 """
 
 from __future__ import annotations
@@ -114,9 +114,16 @@ def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) 
         with suppress(OSError, ValueError, TypeError, struct.error), request_from(sender) as request:
             if request.environment != digest:
                 print("no fork for another environment", flush=True)
+            elif (threads := number_of_threads()) != 1:
+                print(f"no fork of {threads} threads", flush=True)
             elif os.fork() == 0:
                 return request._replace(files=[os.dup(each) for each in request.files])
         sender.close()
+
+
+def number_of_threads() -> int:
+    """How many threads this program has. A fork has one of them only, and locks that the others held stay locked in it."""
+    return len(os.listdir("/proc/self/task"))
 
 
 def may_go_on(sender: socket.socket) -> bool:
