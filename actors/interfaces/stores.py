@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, Write
 from actors.messages.content import Part
@@ -102,6 +102,13 @@ class SessionStore(Protocol):
 
         They are in descending order of `begun_s`, then of their ids. The cost must not grow with the number of older turns.
         `last_seq` of a running turn is the position of the newest event in its session.
+        """
+        ...
+
+    def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
+        """How many turns of the app have a status, without those whose user event was rewound.
+
+        The cost may grow with the turns of all apps that have this status, and with no others.
         """
         ...
 

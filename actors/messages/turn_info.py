@@ -43,6 +43,19 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     error: str = ""
 
 
+class TurnCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many turns of an app have not ended, by where they are: see TurnInfo."""
+
+    waiting: int
+    running: int
+    paused: int
+
+    @property
+    def open(self) -> int:
+        """Those that run or wait in line."""
+        return self.waiting + self.running
+
+
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
     """A function call that waits for a person's answer.
 

@@ -11,7 +11,7 @@ from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.turn_info import TurnInfo
+from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
 
 
@@ -108,6 +108,14 @@ class SessionRef(Ref):
         """List turns, those in line first, then the one that began last. Raises StoreError."""
         return list((await self._ask(message, p.TurnsReply)).turns)
 
+    async def count_turns(self, app: str) -> TurnCounts:
+        """How many turns of an app have not ended. Raises StoreError."""
+        return added_up([await self.counted(p.CountTurns(app=app))])
+
+    async def counted(self, message: p.CountTurns) -> p.TurnsCounted:
+        """What one Session actor counts."""
+        return await self._ask(message, p.TurnsCounted)
+
     async def get_turn(self, message: p.GetTurn) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self._ask(message, p.TurnsReply)).turns[0]
@@ -191,3 +199,16 @@ class SessionRef(Ref):
     async def stop(self) -> None:
         """Write what waits, then close the store."""
         await self._ask(p.Stop(), p.Ack)
+
+
+def added_up(counted: Sequence[p.TurnsCounted]) -> TurnCounts:
+    """What several Session actors count of one app, of whom one has asked the store.
+
+    A paused turn whose answer waits in line is in line; its record says that it is paused.
+    """
+    continued = sum(each.continued for each in counted)
+    return TurnCounts(
+        waiting=sum(each.in_line for each in counted),
+        running=sum(each.running for each in counted),
+        paused=max(0, sum(each.paused for each in counted) - continued),
+    )

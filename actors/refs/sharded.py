@@ -15,10 +15,10 @@ from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.turn_info import TurnInfo
+from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs.session import SessionRef, added_up
 from actors.refs.statistics import total
 from actors.rules.capacity.sharding import shard_of
 
@@ -78,6 +78,11 @@ class ShardedSessionRef(_ShardedRef, SessionRef):
         waiting = {(turn.user_id, turn.session_id, turn.invocation_id): turn for turns in of_others for turn in turns}
         rest = [turn for turn in found if (turn.user_id, turn.session_id, turn.invocation_id) not in waiting]
         return [*waiting.values(), *rest][: message.limit]
+
+    async def count_turns(self, app: str) -> TurnCounts:
+        """Count turns: one of them asks the store, and each knows its own lines."""
+        asked = (shard.counted(p.CountTurns(app=app, in_line_only=at > 0)) for at, shard in enumerate(self._shards))
+        return added_up(await asyncio.gather(*asked))
 
     async def topology(self) -> Topology:
         """The parent map, which all of them have."""

@@ -96,6 +96,7 @@ class SessionActor(Actor):
             p.Fetch: self._queries.fetch,
             p.ReadTurn: self._queries.read_turn,
             p.ListTurns: self._listing.list_turns,
+            p.CountTurns: self._listing.count_turns,
             p.GetTurn: self._listing.get_turn,
             p.ListPending: self._listing.list_pending,
             p.ReadLog: self._queries.read_log,

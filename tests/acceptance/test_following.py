@@ -221,6 +221,13 @@ def test_turns_are_listed_with_where_they_are(rt: Runtime, session: str, gate: G
     assert rt.turns.list(user, session, "running")[0].ended_s == 0
     assert set(states) <= {turn.invocation_id for turn in rt.turns.list(limit=1_000)}
     assert rt.turns.list("nobody") == []
+    counts = rt.turns.counts()
+    assert {state: len(rt.turns.list(state=state, limit=1_000)) for state in ("waiting", "running", "paused")} == {
+        "waiting": counts.waiting,
+        "running": counts.running,
+        "paused": counts.paused,
+    }
+    assert counts.open == counts.waiting + counts.running >= 2
     gate.let(99)
     assert list(reading)
     assert waiting.result().text == "hello"

@@ -12,6 +12,7 @@ from actors import Content, Flow, FunctionResponse, LlmAgent, LongRunningFunctio
 from actors.errors import DefinitionError, SessionNotFoundError, TooLargeError, TurnCancelledError
 from actors.messages.event import USER
 from actors.messages.session import SessionKey
+from actors.messages.turn_info import TurnCounts
 from actors.rules.capacity.sharding import shard_of
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
@@ -84,6 +85,19 @@ def test_sessions_are_listed_deleted_rewound_and_appended_to_wherever_they_are(s
             with pytest.raises(SessionNotFoundError):
                 rt.sessions.rewind("ada", session, "e-1")
         assert [session.id for session in rt.sessions.list()] == ["his"]
+
+
+def test_turns_that_run_and_wait_are_counted_wherever_they_are(sharded: ShardedDeploy) -> None:
+    sessions = one_session_per_shard("test", "ada", SHARDS)
+    with sharded(desk()) as rt:
+        turns = [rt.run(user_id="ada", session_id=session, message=message) for session in sessions for message in ("hang", "hi")]
+        wanted = TurnCounts(waiting=SHARDS, running=SHARDS, paused=0)
+        while rt.turns.counts() != wanted:
+            # Some of them have yet to begin or to enter the line.
+            continue
+        for turn in turns:
+            turn.cancel()
+        assert rt.turns.counts() == TurnCounts(waiting=0, running=0, paused=0)
 
 
 def test_state_of_users_and_of_the_app_is_everywhere_as_it_was_written_last(sharded: ShardedDeploy) -> None:

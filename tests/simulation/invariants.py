@@ -38,7 +38,9 @@ def problems(scenario: Scenario, result: Result, reference: Result | None) -> li
     if result.open_turns:
         found.append(f"turns are open at the end: {result.open_turns}")
     for told in result.told:
-        found += [*_told_is_log(told, result.log), *_told_is_true(told, result)]
+        if not _was_cancelled_behind_another(told, result.told):
+            found += _told_is_log(told, result.log)
+        found += _told_is_true(told, result)
     if reference is not None and not _gave_up(result):
         found += _differences(scenario, result, reference)
     return found
@@ -121,6 +123,13 @@ def _gave_up(result: Result) -> bool:
     """True when some turn rightly says less than it does without faults, or is not there."""
     was_lost = any(told.how == "line" and not told.ended for told in result.told)
     return was_lost or bool(_failed_at_store(result)) or any(event.error_code == "ActorLostError" for event in result.log)
+
+
+def _was_cancelled_behind_another(told: Told, others: Sequence[Told]) -> bool:
+    """True for a second answer that a cancel met in line: the log has the first one, and its driver was told what came of it."""
+    if told.how != "answer" or told.ended != "TurnCancelledError" or told.events:
+        return False
+    return any(other.call_id == told.call_id and other.events for other in others if other.how == "answer")
 
 
 def _told_is_log(told: Told, log: Sequence[Event]) -> Iterator[str]:

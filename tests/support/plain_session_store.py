@@ -132,6 +132,9 @@ class PlainStore:
             : wanted.limit
         ]
 
+    def count_turns(self, app: str, status: str) -> int:
+        return len(self.turns(TurnFilter(app=app, status=status, limit=2**31)))
+
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         logs = [(key, log) for key, log in self._tables.logs.items() if key.app == app]
         turns = [(key, turn) for key, log in logs for turn in log.turns.values() if turn.first_seq not in log.hidden]

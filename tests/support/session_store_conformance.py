@@ -247,6 +247,10 @@ class SessionStoreConformance:
             ("finished", ["e-1"]),
         ]:
             assert listed(status=status) == expected
+        counted = {
+            (app, status): store.count_turns(app, status) for app in (APP, "elsewhere") for status in ("running", "paused")
+        }
+        assert list(counted.values()) == [1, 1, 0, 1]
         assert listed(user="ada", status="paused") == ["e-2"]
         assert listed(user="bob", status="paused") == listed(user="nobody") == listed(user="ada", session="s9") == []
         [(key, row), *_] = store.turns(TurnFilter(app=APP))
@@ -254,6 +258,7 @@ class SessionStoreConformance:
         assert store.turns(TurnFilter(app=APP, status="paused"))[0][1].last_seq == 2
         store.commit([HideEvents(S1, 1, 4)])
         assert listed(user="ada") == ["e-2"]
+        assert (store.count_turns(APP, "running"), store.count_turns(APP, "paused")) == (0, 1)
 
     def test_turns_that_began_at_the_same_time_are_all_listed_page_by_page(self, store: SessionStore) -> None:
         fill_sessions(store, S1, S2)

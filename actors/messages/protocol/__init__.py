@@ -60,7 +60,17 @@ from actors.messages.protocol.subscriptions import (
     TurnStatus,
     Unsubscribe,
 )
-from actors.messages.protocol.turn_queries import GetTurn, ListPending, ListTurns, LogPart, PendingReply, ReadLog, TurnsReply
+from actors.messages.protocol.turn_queries import (
+    CountTurns,
+    GetTurn,
+    ListPending,
+    ListTurns,
+    LogPart,
+    PendingReply,
+    ReadLog,
+    TurnsCounted,
+    TurnsReply,
+)
 from actors.messages.protocol.turns import (
     AbandonRuns,
     AnnounceFirst,
@@ -110,6 +120,7 @@ __all__ = [
     "Cancelled",
     "CloseTurn",
     "ConnectionFigures",
+    "CountTurns",
     "CreateSessionRequest",
     "DeleteSessionRequest",
     "ErrorReply",
@@ -195,6 +206,7 @@ __all__ = [
     "TurnResumed",
     "TurnStarted",
     "TurnStatus",
+    "TurnsCounted",
     "TurnsReply",
     "UnreachedPeer",
     "Unsubscribe",

@@ -26,7 +26,17 @@ from actors.messages.protocol.sessions import (
     SessionsReply,
 )
 from actors.messages.protocol.subscriptions import News, Poll, ReadTurn, Subscribe, Subscribed, TurnRead, Unsubscribe
-from actors.messages.protocol.turn_queries import GetTurn, ListPending, ListTurns, LogPart, PendingReply, ReadLog, TurnsReply
+from actors.messages.protocol.turn_queries import (
+    CountTurns,
+    GetTurn,
+    ListPending,
+    ListTurns,
+    LogPart,
+    PendingReply,
+    ReadLog,
+    TurnsCounted,
+    TurnsReply,
+)
 from actors.messages.protocol.turns import (
     AbandonRuns,
     AnnounceFirst,
@@ -105,6 +115,8 @@ AnyMessage = (
     | Poll
     | News
     | ListTurns
+    | CountTurns
+    | TurnsCounted
     | GetTurn
     | TurnsReply
     | ListPending

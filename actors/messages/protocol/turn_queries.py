@@ -34,6 +34,32 @@ class TurnsReply(Message, frozen=True, kw_only=True):
     turns: Sequence[TurnInfo] = ()
 
 
+class CountTurns(Message, frozen=True, kw_only=True):
+    """Count the turns of an app that have not ended. The reply is TurnsCounted.
+
+    Attributes:
+        in_line_only: only those in line, which each Session actor knows of its own sessions.
+    """
+
+    app: str
+    in_line_only: bool = False
+
+
+class TurnsCounted(Message, frozen=True, kw_only=True):
+    """How many turns of an app have not ended.
+
+    Attributes:
+        in_line: they wait in line.
+        continued: so many of them have begun before: they are paused, and an answer waits.
+        running, paused: their record says so.
+    """
+
+    in_line: int
+    continued: int
+    running: int = 0
+    paused: int = 0
+
+
 class GetTurn(Message, frozen=True, kw_only=True):
     """Ask where a turn is. The reply is TurnsReply with that turn."""
 

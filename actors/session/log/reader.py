@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from actors.errors import StoreError, UnknownFunctionCallError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
@@ -129,6 +129,13 @@ class LogReader:
         rows = await self._access.read(self._store.turns, wanted)
         ends = self._access.pending_ends
         return [(key, ends.row(key, row.invocation_id) or row) for key, row in rows]
+
+    async def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
+        """How many turns of the app have a status: see `SessionStore.count_turns`."""
+        if not hasattr(self._store, "count_turns"):
+            raise StoreError(f"{type(self._store).__name__} counts no turns: it has no method 'count_turns' of SessionStore")
+        await self._access.commits.flush()
+        return await self._access.read(self._store.count_turns, app, status)
 
     async def part(
         self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, *, newest: bool

@@ -22,7 +22,7 @@ MAX_LISTED = 1_000
 
 
 class TurnListing:
-    """Answers ListTurns, GetTurn and ListPending."""
+    """Answers ListTurns, CountTurns, GetTurn and ListPending."""
 
     def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
         self._logs = parts.logs
@@ -39,6 +39,16 @@ class TurnListing:
             stored = (self._info(key, row) for key, row in rows)
             turns += [turn for turn in stored if (turn.user_id, turn.session_id, turn.invocation_id) not in listed]
         return p.TurnsReply(turns=turns[:limit])
+
+    async def count_turns(self, message: p.CountTurns) -> p.TurnsCounted:
+        """Count the turns that have not ended. Raises StoreError."""
+        in_line = await self._in_line(p.ListTurns(app=message.app))
+        continued = sum(turn.first_seq > 0 for turn in in_line)
+        if message.in_line_only:
+            return p.TurnsCounted(in_line=len(in_line), continued=continued)
+        running = await self._reader.count_turns(message.app, "running")
+        paused = await self._reader.count_turns(message.app, "paused")
+        return p.TurnsCounted(in_line=len(in_line), continued=continued, running=running, paused=paused)
 
     async def _in_line(self, message: p.ListTurns) -> list[TurnInfo]:
         """The turns in line, each once; without one that runs, and for which one more answer waits."""

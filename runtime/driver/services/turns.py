@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
-from actors.messages.turn_info import TURN_STATES, PendingCall, TurnInfo
+from actors.messages.turn_info import TURN_STATES, PendingCall, TurnCounts, TurnInfo
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
@@ -45,6 +45,9 @@ class _Turns:
                 break
             after = _place(page[-1])
         return found
+
+    async def _counts(self) -> TurnCounts:
+        return await self._client.session.count_turns(self._client.app_name)
 
     async def _get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         key = checked_key(self._client.app_name, user_id, session_id)
@@ -105,6 +108,10 @@ class TurnsService(_Turns):
         """
         return self._client.run(self._list(user_id, session_id, state, limit, before))
 
+    def counts(self) -> TurnCounts:
+        """How many turns of the app wait in line, run and are paused. Raises StoreError."""
+        return self._client.run(self._counts())
+
     def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, InvalidIdError, StoreError."""
         return self._client.run(self._get(user_id, session_id, invocation_id))
@@ -128,6 +135,10 @@ class AsyncTurnsService(_Turns):
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last."""
         return await self._client.run_async(self._list(user_id, session_id, state, limit, before))
+
+    async def counts(self) -> TurnCounts:
+        """How many turns of the app wait in line, run and are paused."""
+        return await self._client.run_async(self._counts())
 
     async def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is."""

@@ -84,6 +84,14 @@ RUNNING_TURNS = (
 )
 """The turns of an app with the status running, with their sessions: app."""
 
+COUNTED_TURNS = (
+    select(func.count())
+    .select_from(turns)
+    .join(sessions, turns.c.sid == sessions.c.sid)
+    .where(turns.c.status == bindparam("status", literal_execute=True), sessions.c.app + "" == bindparam("app"), ~_began_hidden)
+)
+"""How many turns of an app have a status: app, status."""
+
 CALL = (
     select(calls.c.call_id, calls.c.seq, events.c.author, events.c.invocation_id)
     .join_from(calls, events, (events.c.sid == calls.c.sid) & (events.c.seq == calls.c.seq))

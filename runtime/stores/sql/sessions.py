@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import Connection, Row
@@ -182,6 +182,11 @@ class SqlSessionStore(FencedSqlStore):
         else:
             rows = self._rows(query("app"), app=wanted.app, **given)
         return [(SessionKey(row.app, row.user, row.session), _turn_row(row)) for row in rows]
+
+    def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
+        """How many turns of the app have a status and were not rewound. The cost grows with such turns only."""
+        [(count,)] = self._rows(queries.COUNTED_TURNS, app=app, status=status)
+        return int(count)
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         """All turns of the app with the status running that were not rewound. The cost grows with these only."""

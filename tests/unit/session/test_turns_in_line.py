@@ -10,6 +10,7 @@ import pytest
 from actors.errors import RequestError, SessionBusyError, TooLargeError, TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
+from actors.messages.turn_info import TurnCounts
 from tests.support.session_fixture import KEY, HeldCommits, SessionFixture, settled
 
 LOST, NEXT = "runner/1", "runner/2"
@@ -119,6 +120,7 @@ async def test_a_paused_turn_whose_answer_is_in_line_is_listed_with_its_record(s
     assert (got.state, got.agent, got.first_seq, got.last_seq, got.epoch) == ("waiting", "root", 1, 2, 1)
     assert listed[0] == got
     assert [(turn.invocation_id, turn.state, turn.first_seq) for turn in listed] == [("e-1", "waiting", 1), ("e-3", "waiting", 0)]
+    assert await session.ref.count_turns(KEY.app) == TurnCounts(waiting=2, running=1, paused=0)
     await session.close("e-2")
     await answering
     again = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
