@@ -78,8 +78,11 @@ async def _after_response(response: httpx2.Response) -> None:
     is_unauthorized = response.status_code in _UNAUTHORIZED
     is_failure = response.is_error and not is_unauthorized and not watched.is_lost
     watched.is_doubtful = is_failure and _SESSION in response.request.headers
-    refused = f"it answers {response.status_code} {response.reason_phrase}".rstrip()
-    watched.refusal = f"{refused}: it wants other credentials than it gets in `headers`" if is_unauthorized else ""
+    if is_unauthorized:
+        refused = f"it answers {response.status_code} {response.reason_phrase}".rstrip()
+        watched.refusal = f"{refused}: it wants other credentials than it gets in `headers`"
+    elif response.is_success:
+        watched.refusal = ""
     if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _WatchedStream(response.stream, watched)

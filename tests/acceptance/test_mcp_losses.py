@@ -124,9 +124,12 @@ def test_a_result_that_does_not_name_its_type_is_complete(local: Deploy, remote:
 REFUSED = "MCP server 'tests': it answers {} .+: it wants other credentials than it gets in `headers`"
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_server_that_refuses_the_credentials_is_not_tried_again(local: Deploy, remote: SessionMcpServer, status: int) -> None:
-    remote.locked = status
+@pytest.mark.parametrize(("status", "initialize"), [(401, 401), (403, 403), (401, 400)])
+def test_a_server_that_refuses_the_credentials_is_not_tried_again(
+    local: Deploy, remote: SessionMcpServer, status: int, initialize: int
+) -> None:
+    """A server without the revisions of before may refuse their `initialize` before it looks at credentials."""
+    remote.locked, remote.locked_initialize = status, initialize
     tools = McpTools(name="tests", url=remote.url)
     with local(agent(tools, script=[])) as rt, pytest.raises(McpServerError, match=REFUSED.format(status)):
         responses(rt)

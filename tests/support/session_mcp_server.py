@@ -26,7 +26,8 @@ class SessionMcpServer:
         reply: the events that answer a call, as bytes, from the arguments and the id; None ends the stream without an answer.
         is_modern: it is of the revision 2026-07-28.
         locked: the status for every request, as of a server that wants other credentials; 0 for none.
-        refused: how many requests got it.
+        locked_initialize: the same for `initialize` alone, where that is another one; 0 for `locked`.
+        refused: how many requests got one of these.
         call_status: the status of the answers to calls.
         calls: the arguments of each call.
         sessions: those that it knows.
@@ -37,6 +38,7 @@ class SessionMcpServer:
     reply: Any = lambda args, asked: result(asked, "done")
     is_modern: bool = False
     locked: int = 0
+    locked_initialize: int = 0
     call_status: int = 200
     refused: int = 0
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -78,7 +80,8 @@ def session_mcp_server() -> Iterator[SessionMcpServer]:
             asked = message.get("id")
             if server.locked:
                 server.refused += 1
-                self.send(server.locked, "text/plain", b"")
+                is_initialize = message["method"] == "initialize"
+                self.send((is_initialize and server.locked_initialize) or server.locked, "text/plain", b"")
             elif message["method"] == "initialize":
                 server.sessions.append(session := f"session-{len(server.calls)}-{len(server.sessions)}-{id(message)}")
                 body = {
