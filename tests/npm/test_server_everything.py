@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from actors import LlmAgent, McpTools, Paused
 from actors.testing import ScriptedModel
 from tests.support.mcp_tools import call, free_port, listening
+from tests.support.polling import until
 from tests.support.runtimes import Deploy
 
 pytestmark = [pytest.mark.soak, pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")]
@@ -99,3 +101,35 @@ def test_a_server_that_was_started_again_is_found_by_the_next_call(deploy: Deplo
                 [response] = [each.response for event in result.events for each in event.function_responses()]
                 assert response == {"result": "Echo: hello"}
                 assert rt.statistics().mcp["everything"].counts["connections"] == starts
+
+
+@pytest.mark.parametrize("engine", ["ray"])
+@pytest.mark.parametrize("is_started_again", [True, False], ids=["started again", "away"])
+def test_a_server_that_is_killed_in_the_middle_of_a_call(deploy: Deploy, program: str, *, is_started_again: bool) -> None:
+    port = free_port()
+    started = ([program, "streamableHttp"], port, {**os.environ, "PORT": str(port)})
+    tools = McpTools(name="everything", url=f"http://127.0.0.1:{port}/mcp", connect_timeout_s=60 if is_started_again else 0.5)
+    model = ScriptedModel(
+        [call("trigger-long-running-operation", duration=4, steps=2), "done", call("echo", message="hello"), "done"]
+    )
+    with deploy(LlmAgent(name="root", model=model, tools=[tools])) as rt:
+
+        def counts() -> dict[str, int]:
+            found = rt.statistics().mcp.get("everything")
+            return dict(found.counts) if found is not None else {"calls": 0}
+
+        with listening(*started):
+            turn = rt.run(user_id="ada", session_id="s1", message="go")
+            until(lambda: counts()["calls"] == 1)
+        with listening(*started) if is_started_again else nullcontext():
+            [response] = [each.response for event in turn.result().events for each in event.function_responses()]
+        if is_started_again:
+            assert "completed" in str(response)
+            assert counts()["repeated"] == 1
+        else:
+            assert "MCP server 'everything'" in response["error"]
+            assert "cannot be reached" in response["error"]
+        with listening(*started):
+            result = rt.run(user_id="ada", session_id="s1", message="again").result()
+            [response] = [each.response for event in result.events for each in event.function_responses()]
+            assert response == {"result": "Echo: hello"}
