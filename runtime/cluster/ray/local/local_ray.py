@@ -2,23 +2,20 @@
 
 `ray.init` starts the processes of a whole cluster: an autoscaler, which has nothing to scale here, and a dashboard's server,
 which runs even where the dashboard is left out. The raylet waits for that server, and leaving waits a second for the autoscaler
-to end. Each of its workers imports Ray, and twice: see `worker_start` and `worker_forks`. The raylet waits for two more programs
-that import it, see `agent_start`. Ray has no options against these. Where another version of Ray has no such methods, everything
-is started as usual.
+to end. Each of its workers imports Ray, and twice: see `worker_start` and `worker_forks`. Ray has no options against these. Where
+another version of Ray has no such methods, everything is started as usual.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
-from runtime.cluster.ray.local import agent_start, worker_forks, worker_start
+from runtime.cluster.ray.local import worker_forks, worker_start
 from runtime.cluster.ray.names import PrivateName
 from runtime.cluster.ray.versions import is_tested
 from runtime.private_files import opener
@@ -40,10 +37,8 @@ _METHODS = {
     name: PrivateName("ray._private.node", f"Node.{name}", "a local Ray starts as Ray has it, with more processes")
     for name in ("start_monitor", "start_api_server", "start_raylet")
 }
-_SERVICES = PrivateName("ray._private", "services", _METHODS["start_raylet"].lost)
-
-AGENT_COMMANDS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
-"""Arguments of a raylet: how it starts its agents."""
+_NODE = PrivateName("ray._private.node", "Node", _METHODS["start_raylet"].lost)
+_START = PrivateName("ray._private.services", "start_ray_process", "each worker of a local Ray imports all that it needs itself")
 
 
 def _start_no_autoscaler(node: Any, **options: object) -> None:
@@ -55,39 +50,18 @@ def _start_no_server(node: Any, **options: object) -> None:
     node._webui_url = ""
 
 
-def light_agents(command: Sequence[str]) -> list[str]:
-    """The command that starts a raylet, with `agent_start` in the place of the agents that it can stand for."""
-    return [_light_agent(each) if each.startswith(AGENT_COMMANDS) else each for each in command]
-
-
-def _light_agent(argument: str) -> str:
-    name, _, text = argument.partition("=")
-    try:
-        command = shlex.split(text)
-    except ValueError:
-        return argument
-    # What Ray has quoted in another way is left as it is.
-    if subprocess.list2cmdline(command) != text or not agent_start.stands_for(command):
-        return argument
-    return f"{name}={subprocess.list2cmdline([sys.executable, agent_start.__file__, *command])}"
-
-
 def _light_raylet(start_raylet: Callable[..., None]) -> Callable[..., None]:
-    """What takes the place of `Node.start_raylet`: that, with other programs that become the workers and the agents."""
+    """What takes the place of `Node.start_raylet`: that, with another program that becomes the workers."""
 
     def start(node: Any, *arguments: object, **options: object) -> None:
-        if hasattr(node._ray_params, "setup_worker_path"):
-            node._ray_params.setup_worker_path = worker_start.__file__
-        variables = {name: value for name, value in CONNECTING.items() if name not in os.environ}
-        node._ray_params.env_vars = {**variables, **(getattr(node._ray_params, "env_vars", None) or {})}
-        services = _SERVICES.find()
-        start_process = services.start_ray_process
-        services.start_ray_process = lambda command, *rest, **more: start_process(light_agents(command), *rest, **more)
-        try:
-            start_raylet(node, *arguments, **options)
-        finally:
-            services.start_ray_process = start_process
-        start_forks(node, start_process)
+        with _METHODS["start_raylet"].or_without():
+            variables = {name: value for name, value in CONNECTING.items() if name not in os.environ}
+            node._ray_params.env_vars = {**variables, **(node._ray_params.env_vars or {})}
+            if hasattr(node._ray_params, "setup_worker_path"):
+                node._ray_params.setup_worker_path = worker_start.__file__
+        start_raylet(node, *arguments, **options)
+        with _START.or_without():
+            start_forks(node, _START.find())
         wait_until_registered(node)
 
     return start
@@ -145,13 +119,13 @@ def starting_ray(kind: Literal["light", "plain"]) -> AbstractContextManager[None
 
 @contextmanager
 def light_ray() -> Iterator[None]:
-    """Have `ray.init` start no autoscaler, no dashboard's server, and workers and agents that import no more than they need."""
+    """Have `ray.init` start no autoscaler, no dashboard's server, and workers that share what they import."""
     originals: dict[str, Callable[..., None]] = {}
     for name, method in _METHODS.items():
         with method.or_without():
             originals[name] = method.find()
     if originals:
-        node = PrivateName("ray._private.node", "Node", _SERVICES.lost).find()
+        node = _NODE.find()
         for name, original in originals.items():
             setattr(node, name, _REPLACEMENTS[name](original))
     try:

@@ -33,6 +33,14 @@ ANY_JOB = "ffffffff"
 IMPORTED = ("runtime.cluster.processes.agent_host", "runtime.cluster.transport.hosts", "runtime.stores.sql.sessions")
 """What the actors of a deployment import."""
 
+ALSO_IMPORTED = (
+    "pydantic.v1.fields",
+    "ray._common.usage.usage_lib",
+    "ray._private.arrow_serialization",
+    "starlette.datastructures",
+)
+"""What Ray itself imports in each worker, as far as it is installed."""
+
 REQUEST_S = 2.0
 """How long a request may take from its begin to its end, in seconds."""
 
@@ -158,6 +166,9 @@ def prepare() -> None:
     import_module("runtime.cluster.ray.local.worker_start").import_for_workers()
     for name in IMPORTED:
         import_module(name)
+    for name in ALSO_IMPORTED:
+        with suppress(ImportError):
+            import_module(name)
     # What is there now is no garbage in any fork, and looking for some would copy its memory.
     gc.freeze()
 

@@ -1,9 +1,8 @@
 """A program: it becomes a worker of a local Ray, as Ray's own `setup_worker.py` does, for less than half of the CPU time.
 
 Ray starts each worker by a program that sets the variables of the worker's runtime environment and then becomes the worker.
-Ray's own imports all of Ray, as the worker itself does once more, in another interpreter. This one runs the worker's file itself,
-and packages that Ray imports and most workers never use are imported when something is looked up in them. A runtime environment
-that asks for more than variables is left to Ray's own program.
+Ray's own imports all of Ray, as the worker itself does once more, in another interpreter. This one runs the worker's file itself.
+A runtime environment that asks for more than variables is left to Ray's own program.
 
 Where `worker_forks` runs, a fork of that becomes the worker, for a fifth of the CPU time.
 """
@@ -20,21 +19,15 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 CONTEXT = "--serialized-runtime-env-context="
 LANGUAGE = "--language="
-POSTPONED = ("requests", "jsonschema", "yaml")
-"""Packages that Ray imports for TPUs, plugins of runtime environments, and files of labels: a third of what it imports."""
-
-SERIALIZED = ("pydantic.v1.fields", "starlette.datastructures", "pyarrow")
-"""Modules for whose classes Ray has serializers of its own."""
 
 OBJECTS = 10_000
 """New objects after which Python looks for garbage among them; by default 700, a tenth of the time that imports take."""
@@ -79,81 +72,6 @@ def worker_command(given: Sequence[str]) -> WorkerCommand | None:
     if languages != ["PYTHON"] or any(context.values()) or not os.access(python, os.X_OK):
         return None
     return WorkerCommand([python, *passed], variables)
-
-
-class PostponedModule(ModuleType):
-    """Stands for a module in those that import it, and imports it when something is looked up in it."""
-
-    def __getattr__(self, name: str) -> Any:
-        """What the module has under that name. Raises AttributeError, ImportError."""
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        return getattr(import_module(self.__name__), name)
-
-
-@contextmanager
-def postponed(names: Sequence[str]) -> Iterator[None]:
-    """Have modules that are imported now import some others only when they use them; all that are imported later do as ever."""
-    for name in names:
-        sys.modules.setdefault(name, PostponedModule(name))
-    try:
-        yield
-    finally:
-        for name in names:
-            if isinstance(sys.modules.get(name), PostponedModule):
-                del sys.modules[name]
-
-
-def import_light_ray() -> None:
-    """Import Ray without the packages that few programs use."""
-    with postponed(POSTPONED):
-        import_module("ray")
-        # Ray imports it later, and it the same packages.
-        with suppress(ImportError):
-            import_module("ray._common.usage.usage_lib")
-
-
-class AfterImport:
-    """Calls a function once, after the first of some modules has been imported."""
-
-    def __init__(self, names: Sequence[str], then: Callable[[], None]) -> None:
-        self._names = names
-        self._then = then
-
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The module's spec if it is one of those modules, else None."""
-        if name not in self._names or self not in sys.meta_path:
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_first(module: ModuleType) -> None:
-                execute(module)
-                parent, _, child = name.rpartition(".")
-                if parent:
-                    # As the import itself does afterwards.
-                    setattr(sys.modules[parent], child, module)
-                self._then()
-
-            spec.loader.exec_module = execute_first  # type: ignore[method-assign]
-        return spec
-
-
-def postpone_serializers() -> None:
-    """Have Ray register how it serializes classes of other packages when one of them is imported: it imports them all for it."""
-    with suppress(ImportError, AttributeError):
-        addons: Any = import_module("ray.util.serialization_addons")
-        apply = addons.apply
-
-        def apply_later(context: object) -> None:
-            if any(name in sys.modules for name in SERIALIZED):
-                apply(context)
-            else:
-                sys.meta_path.insert(0, AfterImport(SERIALIZED, lambda: apply(context)))
-
-        addons.apply = apply_later
 
 
 def folder_of_forks(raylet: str) -> str:
@@ -231,8 +149,7 @@ def fork(file: str, arguments: Sequence[str]) -> bool:
 def import_for_workers() -> None:
     """Import what every worker needs, and look for garbage less often from then on."""
     gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
-    import_light_ray()
-    postpone_serializers()
+    import_module("ray")
     gc.freeze()
 
 
