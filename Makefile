@@ -17,6 +17,10 @@ ADK_READY := .venv-adk/ready-$(shell cat tests/adk/requirements.lock pyproject.t
 EXTRAS := .venv-extras/bin
 EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
+# The lowest version of Ray with which raygrove is tested. The lock of .venv has the newest.
+LOWEST_RAY := .venv-lowest-ray/bin
+LOWEST_RAY_READY := .venv-lowest-ray/ready-$(shell cat tests/rays/lowest.lock pyproject.toml | cksum | cut -d' ' -f1)
+
 # Someone else's server of language models, with pins of its own. The tests themselves run in .venv.
 MODELS := .venv-models/bin
 MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.lock | cut -d' ' -f1)
@@ -25,7 +29,7 @@ MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.loc
 JUDGE := .venv-judge/bin
 JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo serve test test-adk judge test-browser test-extras test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
+.PHONY: demo serve test test-adk judge test-browser test-extras test-plain test-rays test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -48,6 +52,19 @@ test-browser: $(ADK_READY)
 
 test-extras: $(EXTRAS_READY)
 	@$(EXTRAS)/pytest tests/extras
+
+# On a Ray as it is on clusters: a local one is lighter otherwise.
+test-plain: TESTS = tests/cluster tests/acceptance tests/chaos
+test-plain: $(READY)
+	@RAYGROVE_LOCAL_RAY=plain $(BIN)/pytest -n 2 --dist worksteal $(TESTS)
+
+# On the lowest and the newest version of Ray, light and plain. Older ones leave files of their own open.
+RAYS_OWN := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+test-rays: TESTS = tests/unit/cluster tests/cluster tests/acceptance/test_conversations.py tests/acceptance/test_examples.py
+test-rays: $(READY) $(LOWEST_RAY_READY)
+	@set -e; for bin in $(LOWEST_RAY) $(BIN); do for kind in light plain; do \
+	  $$bin/python -c 'import ray; print("== Ray", ray.__version__, flush=True)'; echo "== $$kind"; \
+	  RAYGROVE_LOCAL_RAY=$$kind $$bin/pytest -n 2 --dist worksteal $(RAYS_OWN) $(TESTS); done; done
 
 test-models: $(READY) $(MODELS_READY)
 	@LITELLM=$(abspath $(MODELS)/litellm) $(BIN)/pytest tests/models
@@ -89,11 +106,12 @@ lock: $(READY)
 	@$(COMPILE) pyproject.toml --extra adk --extra web tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
 	@$(COMPILE) pyproject.toml --extra adk --constraint tests/adk/requirements.lock tests/adk/judge/requirements.in $(ARGS) --output-file tests/adk/judge/requirements.lock
 	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
+	@$(COMPILE) pyproject.toml --group dev tests/rays/lowest.in $(ARGS) --output-file tests/rays/lowest.lock
 	@$(COMPILE) tests/models/requirements.in $(ARGS) --output-file tests/models/requirements.lock
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
-	@rm -rf .venv .venv-adk .venv-judge .venv-extras .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf .venv .venv-adk .venv-judge .venv-extras .venv-lowest-ray .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment, with what a lock names; and raygrove itself, as it stands here, for it.
@@ -124,6 +142,11 @@ $(JUDGE_READY):
 $(EXTRAS_READY):
 	$(call install,.venv-extras,tests/extras/requirements.lock)
 	@$(EXTRAS)/pip $(ITSELF)
+	@touch $@
+
+$(LOWEST_RAY_READY):
+	$(call install,.venv-lowest-ray,tests/rays/lowest.lock)
+	@$(LOWEST_RAY)/pip $(ITSELF)
 	@touch $@
 
 $(MODELS_READY):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 import time
@@ -15,8 +14,6 @@ import ray
 import typer
 from rich.console import Console
 
-from runtime.cluster.ray.local.local_ray import starting_ray
-from runtime.settings import Settings
 from tests.benchmarks import (
     activation,
     burst,
@@ -30,6 +27,7 @@ from tests.benchmarks import (
     maps,
     own_models,
     pages,
+    plain,
     profiling,
     recovery,
     report,
@@ -71,6 +69,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         web,
         gemini,
         footprint,
+        plain,
         storage,
         recovery,
         working_set,
@@ -99,7 +98,7 @@ def main(
         raise typer.BadParameter(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     plan, whole = QUICK if quick else FULL, not quick and not only
     if profile is not None:
-        _start_ray()
+        plain.start_ray()
         console.print(profiling.table(profiling.profile(plan, profile, seconds), profile))
         return
     peers = whole if peers is None else peers
@@ -108,7 +107,7 @@ def main(
         comparison.prepare()
     run = Run(console, results.begun(_command()))
     try:
-        run.add("Ray", lambda: [Figure(benchmark="startup", name="Ray starts", value=timed_ms(_start_ray), unit="ms")])
+        run.add("Ray", lambda: [Figure(benchmark="startup", name="Ray starts", value=timed_ms(plain.start_ray), unit="ms")])
         for name in only or BENCHMARKS:
             run.add(name, lambda: BENCHMARKS[name](plan))  # noqa: B023
         if peers:
@@ -163,13 +162,6 @@ class Run:
             took_s={**self.results.took_s, name: took_s},
             versions={**self.results.versions, **(versions or {})},
         )
-
-
-def _start_ray() -> None:
-    # "local": not one that happens to be on this machine.
-    namespace = Settings().namespace
-    with starting_ray(Settings().local_ray):
-        ray.init("local", namespace=namespace, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 
 def _command() -> str:

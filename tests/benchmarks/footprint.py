@@ -70,6 +70,13 @@ async def _own(plan: Plan, folder: Path) -> list[Figure]:
     ]
 
 
+async def memories(plan: Plan, folder: Path) -> list[Figure]:
+    """The memory of each process after one turn."""
+    async with runtime(plan, instant_agent(), folder) as rt:
+        await talk(rt)(0)
+        return [_figure(f"memory of {who}", use_of(pid).memory / 1e6, "MB") for who, pid in (await _pids(rt)).items()]
+
+
 def chat_server() -> ChatServer:
     """A service of Chat Completions that answers "ok"."""
     return ChatServer(lambda _: chat("ok"))

@@ -100,13 +100,15 @@ def test_a_ray_with_which_raygrove_is_not_tested_starts_as_ray_has_it(
     assert said == ([expected] if kind == "plain" else [])
 
 
-def test_the_range_is_that_of_the_package_and_the_lock_has_its_newest() -> None:
+def test_the_range_is_that_of_the_package_and_locks_have_its_ends() -> None:
     root = Path(__file__).parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     extras = [each for extra in project["optional-dependencies"].values() for each in extra]
     named = [each for each in [*project["dependencies"], *extras] if re.match(r"ray\b", each)]
     assert [each.partition(">")[0] for each in named] == ["ray", "ray[data]"]
     assert {re.sub(r"^ray(\[data\])?", "", each) for each in named} == {versions.RANGE}
+    lowest = (root / "tests" / "rays" / "lowest.lock").read_text()
+    assert re.search(rf"^ray=={versions.LOWEST[0]}\.{versions.LOWEST[1]}\.0 ", lowest, re.MULTILINE)
     major, minor = versions.BELOW
     for lock in ("requirements.lock", "requirements-dev.lock"):
         assert re.search(rf"^ray=={major}\.{minor - 1}\.", (root / lock).read_text(), re.MULTILINE)
