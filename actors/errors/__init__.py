@@ -14,7 +14,7 @@ from actors.errors.tree.cluster import (
     PlacementError,
     RuntimeClosedError,
 )
-from actors.errors.tree.definitions import AgentTreeError, DefinitionError, UnknownModelError
+from actors.errors.tree.definitions import AgentTreeError, DefinitionError, NotCarriedOverError, UnknownModelError
 from actors.errors.tree.models import (
     ModelConfigurationError,
     ModelError,
@@ -96,6 +96,7 @@ __all__ = [
     "ModelResponseError",
     "ModelServiceError",
     "NoMemoryError",
+    "NotCarriedOverError",
     "NotEncodableError",
     "OutputSchemaError",
     "PlacementError",

@@ -31,10 +31,12 @@ class RequestedInput(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="c
     Attributes:
         question: what the user is asked, for people and programs.
         memo: what the tool gets back with the answer.
+        is_confirmation: the answer is whether the user agrees to the call.
     """
 
     question: JsonObject
     memo: JsonObject = {}
+    is_confirmation: bool = False
 
 
 class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -48,8 +50,8 @@ class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
         skip_summarization: True ends the agent's run without another model call.
         rewind_before_invocation_id: the turn before which the session was rewound.
         agent_state: how far the agent's run is, in the agent's own words.
-        requested_tool_confirmations: by id, the calls in the event's content that are run only if the user agrees. A function
-            response of the user decides about such a call, and is not its result.
+        requested_tool_confirmations: by id, the calls in the event's content that are run only if the user agrees, and earlier
+            calls whose tools ask for that. A function response of the user decides about such a call, and is not its result.
         requested_inputs: by id, the calls of the agent, in this event or earlier, that wait for the user's answer to a question.
             A function response of the user is the answer, and not the result of the call.
     """

@@ -21,15 +21,16 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from pydantic import PrivateAttr
 
-from actors.definitions.tools.context import CallbackContext
+from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.definitions.tools.context import ReadonlyContext as OwnReadonlyContext
+from actors.definitions.tools.context import ToolConfirmation as OwnToolConfirmation
 from actors.definitions.tools.state import State
-from actors.errors import DefinitionError, RequestError
+from actors.errors import NotCarriedOverError, RequestError
 from actors.messages.config import RunConfig as OwnRunConfig
 from actors.messages.event import Event
 from actors.messages.llm.lazy_list import LazyList
 from runtime.adk.contents import adk_event, genai_content
-from runtime.adk.services import Artifacts, Memory, Sessions
+from runtime.adk.services import Artifacts, Memory, Sessions, refuse
 from runtime.adk.state import LiveState, StateCopy, may_read_events
 
 _RUN_CONFIG = RunConfig()
@@ -74,13 +75,13 @@ class Source:
         return getattr(self.agent, "output_schema", None)
 
     def check_unchanged(self) -> None:
-        """Check that user code has not changed the definition. Raises DefinitionError, which names the field."""
+        """Check that user code has not changed the definition. Raises NotCarriedOverError, which names the field."""
         now = self._now()
         for name, value in self._fields.items():
             if now[name] is not value and now[name] != value:
                 if name != "tools":
                     setattr(self.agent, name, value)
-                raise DefinitionError(
+                raise NotCarriedOverError(
                     f"a callback or tool has set {name!r} of agent {self.agent.name!r}: definitions do not change. "
                     "Change the request in a before_model_callback, or make the instruction a function"
                 )
@@ -93,16 +94,27 @@ class Source:
         self._fields = self._now()
 
 
+_CREDENTIALS = "raygrove asks no user for credentials: give the tool its credentials by configuration"
+
+
 class AdkContext(Context):  # type: ignore[misc]
     """ADK's context of a callback or a tool; what raygrove has no counterpart for is refused by name."""
 
     def request_credential(self, auth_config: Any) -> None:
         """Refused: raygrove asks no user for credentials."""
-        _refuse("request_credential", "raygrove asks no user for credentials: give the tool its credentials by configuration")
+        self._refuse("request_credential", _CREDENTIALS)
 
-    def request_confirmation(self, *, hint: str | None = None, payload: Any | None = None) -> None:
-        """Refused: a tool that needs the user's consent says so when it is defined."""
-        _refuse("request_confirmation", "define the tool as FunctionTool(func, require_confirmation=True)")
+    async def run_node(self, node: Any, *args: Any, **more: Any) -> Any:
+        """Refused: what runs is an actor of the tree."""
+        self._refuse("run_node", "have the agent as a tool or as a child, or run the whole as an island (islands=True)")
+
+    def _refuse(self, what: str, instead: str) -> Never:
+        try:
+            refuse(what, instead)
+        except NotCarriedOverError as error:
+            # A tool that goes on after it must not hide it.
+            self.__dict__["_refused"] = error
+            raise
 
 
 class UnreadContext(AdkContext):
@@ -154,16 +166,12 @@ class RunSession(Session):  # type: ignore[misc]
         try:
             given = self._ours.session.events
         except RequestError:
-            _refuse(
+            refuse(
                 "session.events that async code of another module looks at",
                 "look at them in the callback or tool itself, which has them, or in a sync one",
             )
         events = self.__dict__["events"] = LazyList(given, Event, adk_event)
         return events
-
-
-def _refuse(what: str, instead: str) -> Never:
-    raise DefinitionError(f"{what} of google-adk is not carried over: {instead}")
 
 
 def invocation_context(
@@ -213,14 +221,18 @@ def readonly_context(agent: Any, ours: OwnReadonlyContext, app_name: str) -> Rea
 
 
 def callback_context(agent: Any, ours: CallbackContext, app_name: str) -> AdkContext:
-    """The context of a callback, or with a call's id that of a tool."""
-    return UnreadContext(lambda: invocation_context(agent, ours, app_name), getattr(ours, "function_call_id", None))
+    """The context of a callback, or with a call's id that of a tool, which knows what the user has decided on the call."""
+    context = UnreadContext(lambda: invocation_context(agent, ours, app_name), getattr(ours, "function_call_id", None))
+    decided: OwnToolConfirmation | None = getattr(ours, "tool_confirmation", None)
+    if decided is not None:
+        context.tool_confirmation = ToolConfirmation(**decided._asdict())
+    return context
 
 
 def tool_context(agent: Any, ours: CallbackContext, app_name: str, *, is_confirmed: bool = False) -> AdkContext:
-    """The context of a tool; `is_confirmed`: the user has agreed to the call."""
+    """The context of a tool; `is_confirmed`: the user has agreed to the call, if nothing else is known of that."""
     context = callback_context(agent, ours, app_name)
-    if is_confirmed:
+    if is_confirmed and getattr(ours, "tool_confirmation", None) is None:
         context.tool_confirmation = ToolConfirmation(confirmed=True)
     return context
 
@@ -241,10 +253,12 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
     """Take over what user code has written into an ADK context.
 
     Raises:
-        DefinitionError: it asked for something that raygrove has no counterpart for.
+        NotCarriedOverError: it asked for something that raygrove has no counterpart for.
     """
     if isinstance(context, UnreadContext):
         return
+    if (refused := vars(context).get("_refused")) is not None:
+        raise refused
     actions = context.actions
     carry_state(context._invocation_context, ours)
     written = ours.actions.state_delta
@@ -254,9 +268,11 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
             ours.state[key] = value
     # What ADK's own code has asked for, past the methods of the context.
     if actions.requested_auth_configs:
-        _refuse("request_credential", "give the tool its credentials by configuration")
-    if actions.requested_tool_confirmations:
-        _refuse("request_confirmation", "define the tool as FunctionTool(func, require_confirmation=True)")
+        refuse("request_credential", _CREDENTIALS)
+    for call_id, asked in actions.requested_tool_confirmations.items():
+        if not isinstance(ours, ToolContext) or call_id != ours.function_call_id:
+            refuse("request_confirmation for another call", "a tool asks for its own call only")
+        ours.request_confirmation(hint=asked.hint, payload=asked.model_dump(mode="json")["payload"])
     if actions.transfer_to_agent is not None:
         ours.actions.transfer_to_agent = actions.transfer_to_agent
     if actions.escalate is not None:

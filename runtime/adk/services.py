@@ -6,19 +6,20 @@ import copy
 from datetime import UTC, datetime
 from typing import Any, Never
 
-from google.adk.artifacts.base_artifact_service import BaseArtifactService
+from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArtifactService
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
 
 from actors.definitions.tools.state import State
-from actors.errors import DefinitionError
+from actors.errors import NotCarriedOverError
 from runtime.adk.contents import genai_content, genai_part, own_part
 
 
-def _refuse(what: str, instead: str) -> Never:
-    raise DefinitionError(f"{what} of google-adk is not carried over: {instead}")
+def refuse(what: str, instead: str) -> Never:
+    """Refuse what user code asks for. Raises NotCarriedOverError, which fails the turn."""
+    raise NotCarriedOverError(f"{what} of google-adk is not carried over: {instead}")
 
 
 class Artifacts(BaseArtifactService):  # type: ignore[misc]
@@ -33,7 +34,7 @@ class Artifacts(BaseArtifactService):  # type: ignore[misc]
 
     def _check(self, session_id: str | None) -> None:
         if session_id is not None and session_id != self._ours.session_id:
-            _refuse("an artifact of another session", "use a name that begins with `user:` for what sessions share")
+            refuse("an artifact of another session", "use a name that begins with `user:` for what sessions share")
 
     async def save_artifact(
         self, *, filename: str, artifact: Any, session_id: str | None = None, custom_metadata: Any = None, **_: Any
@@ -41,7 +42,7 @@ class Artifacts(BaseArtifactService):  # type: ignore[misc]
         """Store an artifact, and return its version from 0."""
         self._check(session_id)
         if custom_metadata:
-            _refuse("custom_metadata of an artifact", "write it into the state, or save it as an artifact of its own")
+            refuse("custom_metadata of an artifact", "write it into the state, or save it as an artifact of its own")
         part = own_part(artifact)
         if hasattr(self._ours, "save_artifact"):
             return int(await self._ours.save_artifact(filename, part))
@@ -67,19 +68,30 @@ class Artifacts(BaseArtifactService):  # type: ignore[misc]
 
     async def delete_artifact(self, **_: Any) -> None:
         """Refused: agents delete no artifacts."""
-        _refuse("delete_artifact", "use Runtime.artifacts in the program")
+        refuse("delete_artifact", "use Runtime.artifacts in the program")
 
     async def list_versions(self, **_: Any) -> list[int]:
         """Refused: agents know the versions that they have saved."""
-        _refuse("list_versions", "use Runtime.artifacts in the program")
+        refuse("list_versions", "use Runtime.artifacts in the program")
 
     async def list_artifact_versions(self, **_: Any) -> list[Any]:
         """Refused: raygrove's artifacts have no metadata beside their version."""
-        _refuse("list_artifact_versions", "use Runtime.artifacts in the program")
+        refuse("list_artifact_versions", "use Runtime.artifacts in the program")
 
-    async def get_artifact_version(self, **_: Any) -> Any:
-        """Refused: raygrove's artifacts have no address, time or metadata of their own."""
-        _refuse("get_artifact_version", "look at the artifact that load_artifact(filename, version) gives")
+    async def get_artifact_version(
+        self, *, filename: str, session_id: str | None = None, version: int | None = None, **_: Any
+    ) -> ArtifactVersion | None:
+        """What is known of one version: its address, and the type of its data. Its time is 0: raygrove keeps none."""
+        if version is None:
+            refuse("get_artifact_version without a version", "give the version that save_artifact has returned")
+        part = await self.load_artifact(filename=filename, session_id=session_id, version=version)
+        if part is None:
+            return None
+        address = f"artifact://{self._ours.session_key.app}/{self._ours.user_id}/{self._ours.session_id}/{filename}/{version}"
+        mime_type = (
+            part.inline_data.mime_type if part.inline_data is not None else "text/plain" if part.text is not None else None
+        )
+        return ArtifactVersion(version=version, canonical_uri=address, create_time=0, mime_type=mime_type)
 
 
 class Memory(BaseMemoryService):  # type: ignore[misc]
@@ -94,7 +106,7 @@ class Memory(BaseMemoryService):  # type: ignore[misc]
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Refused: a program decides which sessions are remembered."""
-        _refuse("add_session_to_memory", "call Runtime.memory in the program when the conversation is over")
+        refuse("add_session_to_memory", "call Runtime.memory in the program when the conversation is over")
 
     async def search_memory(self, *, query: str, **_: Any) -> SearchMemoryResponse:
         """What is remembered of the user and fits the query."""
@@ -130,7 +142,7 @@ class Sessions(BaseSessionService):  # type: ignore[misc]
     async def get_session(self, *, session_id: str, config: Any = None, **_: Any) -> Session | None:
         """The run's own session as it is stored; a copy, as in ADK."""
         if session_id != self._session.id:
-            _refuse("another session", "an agent reads its own session only")
+            refuse("another session", "an agent reads its own session only")
         session = Session(id=session_id, app_name=self._session.app_name, user_id=self._session.user_id)
         state = self._ours.state
         session.state = copy.deepcopy(dict(state.stored if isinstance(state, State) else state))
@@ -142,19 +154,19 @@ class Sessions(BaseSessionService):  # type: ignore[misc]
 
     async def create_session(self, **_: Any) -> Session:
         """Refused."""
-        _refuse("create_session", "use Runtime.sessions in the program")
+        refuse("create_session", "use Runtime.sessions in the program")
 
     async def list_sessions(self, **_: Any) -> Any:
         """Refused."""
-        _refuse("list_sessions", "use Runtime.sessions in the program")
+        refuse("list_sessions", "use Runtime.sessions in the program")
 
     async def delete_session(self, **_: Any) -> None:
         """Refused."""
-        _refuse("delete_session", "use Runtime.sessions in the program")
+        refuse("delete_session", "use Runtime.sessions in the program")
 
     async def append_event(self, session: Session, event: Any) -> Any:
         """Refused: events of an agent are those that it yields."""
-        _refuse("append_event", "write into the context's state, or yield the event")
+        refuse("append_event", "write into the context's state, or yield the event")
 
 
 def _chosen(events: list[Any], config: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.toolset import Toolset
-from actors.errors import DefinitionError
+from actors.errors import NotCarriedOverError
 from actors.messages.json_types import JsonObject
 from actors.messages.model import LlmRequest
 from runtime.adk import contexts
@@ -85,7 +85,7 @@ class AdkToolset(Toolset):
             logger.warning("toolset %s of agent %r has no credential: %s", self.name, theirs.agent.name, error)
             return
         if credential is None:
-            raise DefinitionError(
+            raise NotCarriedOverError(
                 f"toolset {self.name} of agent {theirs.agent.name!r} asks users for credentials, which is not carried over: "
                 "give it an auth_credential that needs no user"
             )

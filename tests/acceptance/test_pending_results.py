@@ -8,13 +8,24 @@ from typing import get_args
 
 import pytest
 
-from actors import AgentTool, BaseAgent, CustomAgent, Event, InvocationContext, LlmAgent, LongRunningFunctionTool, tool
+from actors import (
+    AgentTool,
+    BaseAgent,
+    CustomAgent,
+    Event,
+    FunctionTool,
+    InvocationContext,
+    LlmAgent,
+    LongRunningFunctionTool,
+    ToolContext,
+    tool,
+)
 from actors.messages.protocol.outcomes import Finished
 from actors.testing import PatternModel
 from tests.support.conversation_tools import look_up
 from tests.support.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.runtimes import Deploy
-from tests.support.vector_agents import lrp
+from tests.support.vector_agents import lro, lrp
 from tests.support.workflow_agents import answer, asks, asks_and_hears, loop, par, run, says, seq, short, state
 
 ASKED = ["a call:lrp !lro", "a resp:lrp", "a a waits"]
@@ -30,6 +41,36 @@ def hands_over(to: BaseAgent) -> LlmAgent:
     """Hands over when it has heard that the answer is pending."""
     model = PatternModel([("tool:lrp.*pending", {"transfer": to.name}), ("tool:lrp", "a knows")], default={"call": "lrp"})
     return LlmAgent(name="a", model=model, tools=[LongRunningFunctionTool(lrp)], sub_agents=[to])
+
+
+@tool(require_confirmation=True)
+def allowed() -> str:
+    """Do what needs consent."""
+    return "done"
+
+
+@tool
+def asking(tool_context: ToolContext) -> str | None:
+    """Ask the user something."""
+    if tool_context.input is None:
+        tool_context.request_input({"message": "Which?"})
+        return None
+    return "done"
+
+
+@tool
+def confirming(tool_context: ToolContext) -> str:
+    """Ask the user for consent."""
+    if tool_context.tool_confirmation is None:
+        tool_context.request_confirmation(hint="May I?")
+    return "done"
+
+
+def asks_and_hands_over(waits: FunctionTool, to: BaseAgent) -> LlmAgent:
+    """Hands over in the response that makes a call which waits."""
+    both = {"parts": [{"call": waits.name}, {"transfer": to.name}]}
+    model = PatternModel([(f"tool:{waits.name}", "a knows")], default=both)
+    return LlmAgent(name="a", model=model, tools=[waits], sub_agents=[to])
 
 
 class Runs(CustomAgent):
@@ -135,6 +176,39 @@ def test_one_that_waits_holds_the_turn_also_when_another_one_is_answered(deploy:
         told = rt.answer(calls["b"], {"ok": True}).result()
         assert (short(told.events), type(told.outcome).__name__) == (["b b knows"], "Paused")
         assert short(rt.answer(calls["a"], {"ok": True}).result().events) == ["a a knows", "c c"]
+
+
+@pytest.mark.parametrize(
+    "waits", [LongRunningFunctionTool(lro), LongRunningFunctionTool(lrp), allowed, asking, confirming], ids=lambda each: each.name
+)
+def test_a_call_beside_a_transfer_holds_what_stands_behind(deploy: Deploy, waits: FunctionTool) -> None:
+    with deploy(seq("s", asks_and_hands_over(waits, says("b")), says("c"))) as rt:
+        events, how = run(rt, "go")
+        assert (events[-1], how) == ("b b", "Paused")
+        [call] = rt.pending(user_id="ada")
+        assert (call.agent, call.name) == ("a", waits.name)
+        turn = rt.answer(call, {"confirmed": True, "by": "ada"})
+        assert [line for line in short(turn.result().events) if line][-2:] == ["a a knows", "c c"]
+        assert rt.pending(user_id="ada") == []
+
+
+@pytest.mark.parametrize("waits", [allowed, asking], ids=lambda each: each.name)
+@pytest.mark.parametrize("who", ["agents", "runner", "session"])
+def test_it_holds_it_when_an_actor_is_lost(tmp_path: Path, waits: FunctionTool, who: Victim) -> None:
+    def play(folder: Path, losses: list[Loss]) -> int:
+        folder.mkdir()
+        rt, engine = lossy_runtime(seq("s", asks_and_hands_over(waits, says("b")), says("c")), folder, losses)
+        with rt:
+            events, how = run(rt, "go")
+            assert (events[-1], how) == ("b b", "Paused"), losses
+            [call] = rt.pending(user_id="ada")
+            result = rt.answer(call, {"confirmed": True, "by": "ada"}).result()
+            assert short(result.events)[-2:] == ["a a knows", "c c"], losses
+            return engine.messages
+
+    messages = play(tmp_path / "undisturbed", [])
+    for at in range(1, messages, 4):
+        play(tmp_path / f"{at}", [Loss(at, who, at % 2 == 0)])
 
 
 def test_an_agent_that_is_asked_as_a_tool_cannot_wait_and_says_so(deploy: Deploy) -> None:

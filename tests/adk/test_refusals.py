@@ -53,18 +53,6 @@ def test_a_callback_that_changes_the_definition_fails_with_the_fields_name(local
         rt.run(user_id="u", session_id="s", message="hi").result()
 
 
-def test_a_tool_that_asks_for_credentials_is_told_so(local: Deploy) -> None:
-    def login(tool_context: Any) -> str:
-        """Log in."""
-        tool_context.request_credential(None)
-        return "in"
-
-    root = programs.agent("visitor", ("login", {}), "show:last", tools=[login])
-    with local(root) as rt:
-        texts = [event.text for event in rt.run(user_id="u", session_id="s", message="hi")]
-    assert "request_credential of google-adk is not carried over" in texts[-1]
-
-
 def test_trees_pickle_without_the_agents_around_them() -> None:
     root = from_adk(programs.root_agent).root_agent
     sizes = {agent.name: len(pickle.dumps(agent.alone())) for agent in root.sub_agents}

@@ -14,12 +14,12 @@ import msgspec
 from actors.behaviours.flow.prompt import TaskPrompt
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
 from actors.behaviours.llm.model_call import ModelCall
-from actors.behaviours.llm.tool_calls import NO_INPUTS, Decisions, ToolCalls, pending_ids, store_responses
+from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer, pending_ids, store_responses
+from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tools.ask_user import AskUserTool
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import AnsweredInput
 from actors.definitions.tools.tasks import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import WorkContext
@@ -27,9 +27,7 @@ from actors.interfaces.model import Model
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event
 from actors.messages.flow import COMPLETE, FlowMark, Work
-from actors.messages.json_types import JsonObject
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
-from actors.rules.checks import confirmation
 from actors.rules.flow.board import Board
 from actors.rules.flow.tool_names import is_controllers
 from actors.rules.prompt.task_history import OpenCall
@@ -125,8 +123,7 @@ class _Round:
         """Run or answer the calls that the agent made in earlier rounds and that are open; None if there are none."""
         waiting: list[str] = []
         calls: list[FunctionCall] = []
-        decided: dict[str, JsonObject | None] = {}
-        inputs: dict[str, AnsweredInput] = {}
+        answers = CallAnswers()
         open_calls = list((await self._context.task_view()).open_calls(self._work.run))
         await self._tools.decide(open_call.call for open_call in open_calls)
         for open_call in open_calls:
@@ -137,13 +134,10 @@ class _Round:
                 waiting.append(call_id)
                 continue
             calls.append(open_call.call)
-            if open_call.answer is not None and open_call.asked is not None:
-                inputs[call_id] = AnsweredInput(open_call.asked.memo, open_call.answer.response)
-            elif open_call.answer is not None:
-                refused = confirmation.refusal(open_call.call.name, open_call.answer.response)
-                decided[call_id] = {"error": refused} if refused is not None else None
+            if open_call.answer is not None:
+                answers.add(call_id, open_call.call.name, open_call.answer.response, open_call.asked)
         if calls:
-            outcome = await self._run_calls(calls, decided, inputs)
+            outcome = await self._run_calls(calls, answers.decided, answers.given)
             return Paused(call_ids=tuple(waiting)) if waiting else outcome
         return Paused(call_ids=tuple(waiting)) if waiting else None
 
@@ -160,7 +154,7 @@ class _Round:
         self,
         calls: Sequence[FunctionCall],
         decided: Decisions,
-        inputs: Mapping[str, AnsweredInput] = NO_INPUTS,
+        answers: Mapping[str, UserAnswer] = NO_ANSWERS,
         together_with: Event | None = None,
     ) -> AnyOutcome:
         """Run tools, and store their responses with what was decided about the tasks.
@@ -177,7 +171,7 @@ class _Round:
                 return await self._context.emit(event)
             return await self._context.emit_both(together_with, event)
 
-        results, event = await store_responses(await self._tools.run(calls, decided, inputs), store)
+        results, event = await store_responses(await self._tools.run(calls, decided, answers), store)
         if event is None:
             # The log has to say what the round decided, also when no call has a response yet.
             await store(Event())

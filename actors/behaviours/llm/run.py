@@ -11,19 +11,18 @@ from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
-from actors.behaviours.llm.tool_calls import NO_INPUTS, Decisions, ToolCalls, pending_ids, store_responses
+from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer, pending_ids, store_responses
+from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import AnsweredInput
 from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
-from actors.messages.content import FunctionCall, FunctionResponse
+from actors.messages.content import FunctionCall
 from actors.messages.event import Event
-from actors.messages.json_types import JsonObject
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
-from actors.rules.checks import confirmation, user_message
+from actors.rules.checks import user_message
 
 
 async def run_llm(spec: AgentSpec, model: Model, context: Context) -> AnyOutcome:
@@ -41,6 +40,7 @@ class LlmRun:
         self._spec = spec
         self._context = context
         self._tools = ToolCalls(spec, context, by_name)
+        self._has_asked = False
         self._keep_output = output_keeper(spec)
         self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), self._tools, self._keep_output)
 
@@ -71,8 +71,11 @@ class LlmRun:
         return outcome
 
     async def _waiting(self) -> tuple[str, ...]:
-        """The agent's long-running calls of this turn that the user has not answered, also those with an interim response."""
-        if not any(tool.is_long_running for tools in (self._tools.own, self._tools.by_name) for tool in tools.values()):
+        """The agent's calls of this turn that the user has not answered, also long-running ones with an interim response."""
+        tools = [tool for by_name in (self._tools.own, self._tools.by_name) for tool in by_name.values()]
+        may_wait = any(tool.is_long_running or tool.require_confirmation for tool in tools)
+        # Any tool may ask the user something; a run that goes on knows only by the log whether one has.
+        if not (may_wait or self._has_asked or self._context.done):
             return ()
         return (await self._context.view()).waiting(self._context.invocation_id)
 
@@ -126,31 +129,32 @@ class LlmRun:
         ids = [response.id for response in self._context.user_content.function_responses()]
         decisions = (await self._context.view()).user_replies(ids) if ids else []
         calls: list[FunctionCall] = []
-        decided: dict[str, JsonObject | None] = {}
-        inputs: dict[str, AnsweredInput] = {}
+        answers = CallAnswers()
         await self._model_call.find_appended_tools(reply.call for reply in decisions)
         for call, given, stored, asked in decisions:
             tool = self._tools.by_name.get(call.name)
-            if asked is not None:
-                calls.append(call)
-                inputs[call.id or ""] = AnsweredInput(asked.memo, given.response)
-            elif tool is not None and tool.require_confirmation:
-                calls.append(call)
-                decided[call.id or ""] = _response_without_running(tool.name, given.response, stored)
-        return await self._run_calls(calls, decided, inputs) if calls else None
+            if asked is None and (tool is None or not tool.require_confirmation):
+                continue
+            calls.append(call)
+            if asked is None and stored is not None:
+                # A second yes gets what came of the first: the tool is run once.
+                answers.decided[call.id or ""] = stored.response
+            else:
+                answers.add(call.id or "", call.name, given.response, asked)
+        return await self._run_calls(calls, answers.decided, answers.given) if calls else None
 
     async def _run_calls(
         self,
         calls: Sequence[FunctionCall],
         decided: Decisions | None = None,
-        inputs: Mapping[str, AnsweredInput] = NO_INPUTS,
+        answers: Mapping[str, UserAnswer] = NO_ANSWERS,
         together_with: Event | None = None,
     ) -> AnyOutcome | None:
         """Run tools, and store their responses; None if the model is to be called with them.
 
         Args:
-            decided: what the user has decided about the calls.
-            inputs: what the user has answered to questions of their tools.
+            decided: the responses of calls that are not run after what the user has decided.
+            answers: what the user has said to calls that are run with it.
             together_with: the event that makes the calls, if it is not stored yet.
         """
 
@@ -159,7 +163,8 @@ class LlmRun:
                 return await self._context.emit(event)
             return await self._context.emit_both(together_with, event)
 
-        results, event = await store_responses(await self._tools.run(calls, decided or {}, inputs), store)
+        results, event = await store_responses(await self._tools.run(calls, decided or {}, answers), store)
+        self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)
         if event is not None and event.actions.transfer_to_agent:
             return Transfer(to=event.actions.transfer_to_agent, seq=event.seq)
         pending = pending_ids(results)
@@ -168,17 +173,3 @@ class LlmRun:
         if event is None or event.actions.skip_summarization:
             return Finished()
         return None
-
-
-def _response_without_running(tool: str, given: JsonObject, stored: FunctionResponse | None) -> JsonObject | None:
-    """The response to a call on which the user has decided; None if the tool is to be run.
-
-    Args:
-        given: what the user has answered.
-        stored: the tool's response, if the log has one.
-    """
-    if stored is not None:
-        # A second yes gets what came of the first: the tool is run once.
-        return stored.response
-    refused = confirmation.refusal(tool, given)
-    return {"error": refused} if refused is not None else None

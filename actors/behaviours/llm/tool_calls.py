@@ -14,10 +14,10 @@ from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import Actions, AnsweredInput, ToolContext
+from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
 from actors.definitions.tools.state import SharedState
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import ActorLostError, FencedError, InvalidIdError, NotEncodableError, TooLargeError
+from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError, TooLargeError
 from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
@@ -34,11 +34,14 @@ from actors.rules.checks.state_values import stored_delta
 
 logger = logging.getLogger(__name__)
 
-Decisions = Mapping[str, JsonObject | None]
-"""The calls that the user has decided on, by id: the response without running the tool, or None to run it."""
+Decisions = Mapping[str, JsonObject]
+"""The calls that are not run after what the user has decided, by id: the responses in place of that."""
 
-NO_INPUTS: Mapping[str, AnsweredInput] = {}
-"""No call has asked the user anything."""
+UserAnswer = AnsweredInput | ToolConfirmation
+"""What the user has said to a call, which is run with it."""
+
+NO_ANSWERS: Mapping[str, UserAnswer] = {}
+"""The user has said nothing to any call."""
 
 _CALL_HOOKS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
 """The hooks that see a call, or its event."""
@@ -135,14 +138,14 @@ class ToolCalls:
         return all(tool is not None and tool.only_decides for tool in tools) and not any(map(self._spec.hooks, _CALL_HOOKS))
 
     async def run(
-        self, calls: Sequence[FunctionCall], decided: Decisions, inputs: Mapping[str, AnsweredInput] = NO_INPUTS
+        self, calls: Sequence[FunctionCall], decided: Decisions, answers: Mapping[str, UserAnswer] = NO_ANSWERS
     ) -> list[ToolResult]:
         """Run all calls at the same time. One that needs the user's consent is not run before that is given.
 
         Each call sees what the others have written into the state so far.
 
         Args:
-            inputs: the user's answers to what tools have asked in the middle of calls, by the ids of the calls.
+            answers: what the user has said to calls that are run with it, by the ids of the calls.
 
         Returns:
             The results, in the order of the calls. A call that failed has the response `{"error": …}`, and so have those whose
@@ -154,7 +157,7 @@ class ToolCalls:
         shared = SharedState() if len(calls) > 1 else None
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._result(call, decided, inputs.get(call.id or ""), shared)) for call in calls]
+                tasks = [group.create_task(self._result(call, decided, answers.get(call.id or ""), shared)) for call in calls]
         except ExceptionGroup as failures:
             # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
             first = failures.exceptions[0]
@@ -174,7 +177,7 @@ class ToolCalls:
         return results
 
     async def _result(
-        self, call: FunctionCall, decided: Decisions, answered: AnsweredInput | None, shared: SharedState | None
+        self, call: FunctionCall, decided: Decisions, answered: UserAnswer | None, shared: SharedState | None
     ) -> ToolResult:
         try:
             return await self._checked_result(call, decided, answered, Actions(shared))
@@ -184,16 +187,16 @@ class ToolCalls:
             raise _CallbackFailure(error) from error
 
     async def _checked_result(
-        self, call: FunctionCall, decided: Decisions, answered: AnsweredInput | None, actions: Actions
+        self, call: FunctionCall, decided: Decisions, answered: UserAnswer | None, actions: Actions
     ) -> ToolResult:
         if is_malformed(call):
             given = (call.args or {})[MALFORMED]
             return ToolResult(call, actions, {"error": f"the arguments of {call.name} are no JSON object: {given}"})
         tool = self.by_name.get(call.name) or _MissingTool(call.name, self._unknown(call.name))
-        if tool.require_confirmation and answered is None:
-            response = decided.get(call.id or "")
-            if response is not None or (call.id not in decided and await self._ask(tool, call)):
-                return ToolResult(call, actions, response)
+        if (response := decided.get(call.id or "")) is not None:
+            return ToolResult(call, actions, response)
+        if tool.require_confirmation and answered is None and await self._ask(tool, call):
+            return ToolResult(call, actions, None)
         try:
             with self._context.telemetry.tool_call(call, tool.description) as span:
                 context = self._tool_context(call.id or "", actions, answered)
@@ -201,9 +204,9 @@ class ToolCalls:
                 span.answered(result)
             if result is None and tool.is_long_running:
                 return ToolResult(call, actions, None)
-            if result is None and actions.requested_inputs:
+            if actions.requested_inputs and (result is None or actions.requested_tool_confirmations):
                 return ToolResult(call, actions, None, _check_actions(actions))
-            actions.requested_inputs.clear()
+            actions.forget_questions()
             data, size = plain_sized(result)
             response = data if isinstance(data, dict) else {"result": data}
             if (wrong := flaw(response, is_finite=True)) is not None:
@@ -226,13 +229,14 @@ class ToolCalls:
         if result is None:
             try:
                 result = await tool.run(args, context)
-            except (FencedError, ActorLostError):
-                # Not the tool's fault: an agent that it has asked cannot go on here.
+            except (FencedError, ActorLostError, NotCarriedOverError):
+                # Not the tool's fault: an agent that it has asked cannot go on here, or the program cannot.
                 raise
             except BaseException as error:  # A tool is the user's code: whatever it raises, the model is error_text and goes on.
                 if is_cancellation(error):
                     raise
                 span.failed(error)
+                context.actions.forget_questions()
                 result = await first_result(hooks("on_tool_error_callback"), tool, args, context, error)
                 if result is None:
                     self._log(tool.name, error)
@@ -248,13 +252,14 @@ class ToolCalls:
         level = logging.WARNING if traceback else logging.INFO
         log_failure(logger, level, what, self._context, error, traceback)
 
-    def _tool_context(self, call_id: str, actions: Actions, answered: AnsweredInput | None = None) -> ToolContext:
+    def _tool_context(self, call_id: str, actions: Actions, answered: UserAnswer | None = None) -> ToolContext:
         context = self._context
         return ToolContext(
             function_call_id=call_id,
             ask=context.ask_agent,
             offload=context.offload,
-            input=answered,
+            input=answered if isinstance(answered, AnsweredInput) else None,
+            tool_confirmation=answered if isinstance(answered, ToolConfirmation) else None,
             artifacts=context.artifacts,
             memory=context.memory,
             actions=actions,

@@ -13,7 +13,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.json_schema import json_schema
-from actors.errors import AgentFailedError, DefinitionError, ToolAgentError
+from actors.errors import AgentFailedError, DefinitionError, NotCarriedOverError, ToolAgentError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.tracebacks import with_traceback
 from actors.errors.validation import problems
@@ -83,6 +83,7 @@ class AgentTool(Tool):
 
         Raises:
             ValueError: an argument is missing or wrong.
+            NotCarriedOverError: the agent has asked for something that has no counterpart.
             AgentFailedError: the agent failed; the event of its failure is in the log.
             ToolAgentError: the agent paused, was stopped, or gave an answer that does not fit its `output_schema`.
         """
@@ -104,6 +105,9 @@ class AgentTool(Tool):
 
     def _require_end(self, outcome: AnyOutcome, answer: str) -> None:
         match outcome:
+            case Failed() if outcome.error_code == NotCarriedOverError.__name__:
+                # The program cannot go on, whoever asks.
+                raise NotCarriedOverError(outcome.error_message)
             case Failed():
                 failed = AgentFailedError(outcome.agent or self.name, outcome.error_code, outcome.error_message)
                 raise with_traceback(failed, outcome.error_traceback)

@@ -17,7 +17,7 @@ from actors.interfaces.session import LogAccess, RunSession
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions, RequestedInput
-from actors.messages.json_types import JsonMapping, JsonObject, StateDelta
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue, StateDelta
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
@@ -38,6 +38,20 @@ class AnsweredInput(NamedTuple):
     response: JsonObject
 
 
+class ToolConfirmation(NamedTuple):
+    """What the user has decided on a call.
+
+    Attributes:
+        confirmed: True if the user agrees.
+        payload: what the user has given along, a JSON value; None for nothing.
+        hint: what the tool has said when it asked; "" where the definition of the tool asks.
+    """
+
+    confirmed: bool
+    payload: JsonValue = None
+    hint: str = ""
+
+
 class Actions:
     """The actions of an event that is being made. It has attributes of EventActions, which may be set.
 
@@ -56,6 +70,7 @@ class Actions:
         self.escalate: bool | None = None
         self.skip_summarization: bool | None = None
         self.requested_inputs: dict[str, RequestedInput] = {}
+        self.requested_tool_confirmations: dict[str, JsonObject] = {}
 
     @property
     def state_delta(self) -> StateDelta:
@@ -91,6 +106,12 @@ class Actions:
         self.escalate = self.escalate or later.escalate
         self.skip_summarization = self.skip_summarization or later.skip_summarization
         self.requested_inputs.update(later.requested_inputs)
+        self.requested_tool_confirmations.update(later.requested_tool_confirmations)
+
+    def forget_questions(self) -> None:
+        """Ask the user nothing."""
+        self.requested_inputs.clear()
+        self.requested_tool_confirmations.clear()
 
     def freeze(self) -> EventActions:
         """The actions in the form in which an event has them."""
@@ -101,11 +122,12 @@ class Actions:
             escalate=self.escalate,
             skip_summarization=self.skip_summarization,
             requested_inputs=dict(self.requested_inputs),
+            requested_tool_confirmations=dict(self.requested_tool_confirmations),
         )
 
 
 _SECRETS = "there is no service for users' credentials: a long-running tool can ask the user, and its answer continues the turn"
-_CONSENT = "FunctionTool(…, require_confirmation=True) asks the user before each call"
+_CONSENT = "the ToolContext of a call has it; FunctionTool(…, require_confirmation=True) asks the user before each call"
 
 NOT_OF_CONTEXTS: Mapping[str, str] = {
     "_invocation_context": "context.session, context.branch, context.run_config and context.invocation_id say what it would",
@@ -247,13 +269,22 @@ class ToolContext(CallbackContext):
         function_call_id: the call to answer; it stays the same when the call is repeated after a crash.
         offload: runs a function where the cluster has the resources that it needs.
         input: what the user has answered to the question of this call; None as long as there is no answer.
+        tool_confirmation: what the user has decided on this call; None as long as nobody was asked.
     """
 
     def __init__(
-        self, *, function_call_id: str, offload: Offload, ask: Ask | None = None, input: AnsweredInput | None = None, **rest: Any
+        self,
+        *,
+        function_call_id: str,
+        offload: Offload,
+        ask: Ask | None = None,
+        input: AnsweredInput | None = None,
+        tool_confirmation: ToolConfirmation | None = None,
+        **rest: Any,
     ) -> None:
         super().__init__(**rest)
         self.input = input
+        self.tool_confirmation = tool_confirmation
         self.function_call_id = function_call_id
         self.offload = offload
         self._ask = ask
@@ -268,6 +299,21 @@ class ToolContext(CallbackContext):
             memo: comes back with the answer.
         """
         self.actions.requested_inputs[self.function_call_id] = RequestedInput(question=question, memo=memo or {})
+
+    def request_confirmation(self, *, hint: str | None = None, payload: JsonValue = None) -> None:
+        """Have the user decide on this call: the turn is paused when the tool returns, whatever it returns.
+
+        The answer is `{"confirmed": true}` or `{"confirmed": false}`, with a `payload` if the tool wants one. With it, also after
+        a restart, the tool is run again with the same arguments, and `tool_confirmation` is set.
+
+        Args:
+            hint: what the user is told.
+            payload: an example of the answer's payload, a JSON value.
+        """
+        asked: JsonObject = {"hint": hint or "", "confirmed": False, **({} if payload is None else {"payload": payload})}
+        question: JsonObject = {"message": hint or "", **({} if payload is None else {"payload": payload})}
+        self.actions.requested_tool_confirmations[self.function_call_id] = asked
+        self.actions.requested_inputs[self.function_call_id] = RequestedInput(question=question, is_confirmation=True)
 
     async def ask_agent(self, name: str, content: Content) -> tuple[AnyOutcome, str]:
         """Ask an agent that the running agent has as an AgentTool.

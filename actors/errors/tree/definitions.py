@@ -15,6 +15,10 @@ class AgentTreeError(DefinitionError):
     sentence = "failed to create agent tree: {0}"
 
 
+class NotCarriedOverError(DefinitionError):
+    """A program written for google-adk has asked for something that has no counterpart here. Arguments: the message."""
+
+
 class UnknownModelError(DefinitionError):
     """A model's name is not known. Arguments: agent, model, which names are."""
 

@@ -6,6 +6,7 @@ from actors.errors import InvalidMessageError
 from actors.messages.codec import content_flaw
 from actors.messages.content import Content, Part
 from actors.messages.event import USER
+from actors.rules.checks import confirmation
 
 
 def checked(content: Content) -> Content:
@@ -24,7 +25,7 @@ def checked(content: Content) -> Content:
     for response in content.function_responses():
         if not response.id:
             raise InvalidMessageError(f"message has a function response for {response.name!r} without the id of its call")
-    return Content(role=USER, parts=content.parts)
+    return Content(role=USER, parts=[confirmation.of_clients(part) for part in content.parts])
 
 
 def has_blobs(content: Content) -> bool:

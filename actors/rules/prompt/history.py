@@ -58,7 +58,7 @@ class History:
         # By call: questions of tools to the user, until the call has a result; and the calls whose question has no answer.
         self._asked: dict[str, RequestedInput] = {}
         self._unanswered: set[str] = set()
-        # Long-running calls that the user has not answered: the turn of each.
+        # Calls that wait for the user, also long-running ones with an interim response: the turn of each.
         self._waiting: dict[str, str] = {}
         # Valid while _is_arranged: the contents of all entries, and where those of the newest entry begin.
         self._contents: list[Content] = []
@@ -101,18 +101,18 @@ class History:
             if call_id in self._compiler.own_calls:
                 self._asked[call_id] = asked
                 self._unanswered.add(call_id)
+                self._waiting[call_id] = event.invocation_id
 
     def _note_waiting(self, event: Event, entry: Entry | None) -> None:
-        """Take in long-running calls, and the responses that end their waiting."""
+        """Take in calls that are long-running or need consent, and the responses that end their waiting."""
         if entry is None:
             return
         if self._waiting:
             for response in entry.responses:
                 if entry.by_user or not is_interim(response.response):
                     self._waiting.pop(response.id or "", None)
-        needs_consent = event.actions.requested_tool_confirmations
         for call_id in entry.calls:
-            if call_id in entry.long_running and call_id not in needs_consent:
+            if call_id in entry.long_running:
                 self._waiting[call_id] = event.invocation_id
 
     def _add_responses(self, before: Entry | None, entry: Entry) -> None:
@@ -193,7 +193,7 @@ class History:
         )
 
     def waiting(self, invocation_id: str) -> tuple[str, ...]:
-        """Ids of the agent's long-running calls of a turn that the user has not answered, also with an interim response."""
+        """Ids of the agent's calls of a turn that the user has not answered, also long-running ones with an interim response."""
         return tuple(call_id for call_id, turn in self._waiting.items() if turn == invocation_id)
 
     def user_replies(self, answered: Iterable[str | None]) -> list[UserReply]:

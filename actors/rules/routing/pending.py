@@ -16,11 +16,13 @@ class OpenCall(NamedTuple):
 
     Attributes:
         question: what its tool asks the user in the middle of the call; None for a long-running one.
+        is_confirmation: the user is to agree to the call.
     """
 
     event: Event
     call: FunctionCall
     question: JsonObject | None = None
+    is_confirmation: bool = False
 
 
 def is_interim(response: Collection[str]) -> bool:
@@ -53,10 +55,10 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
         for call in event.function_calls():
             made[call.id or ""] = OpenCall(event, call)
             if call.id and call.id in event.long_running_tool_ids:
-                found[call.id] = OpenCall(event, call)
+                found[call.id] = OpenCall(event, call, None, call.id in event.actions.requested_tool_confirmations)
         for call_id, asked in event.actions.requested_inputs.items():
             if call_id in made:
-                found[call_id] = made[call_id]._replace(question=asked.question)
+                found[call_id] = made[call_id]._replace(question=asked.question, is_confirmation=asked.is_confirmation)
     return list(found.values())
 
 

@@ -152,12 +152,12 @@ class TurnListing:
                 name=call.name,
                 args=call.args,
                 agent=event.author,
-                is_confirmation=question is None and call.id in event.actions.requested_tool_confirmations,
+                is_confirmation=is_confirmation,
                 question=question,
                 seq=event.seq,
                 asked_s=event.timestamp,
             )
-            for event, call, question in open_calls(events)
+            for event, call, question, is_confirmation in open_calls(events)
         ]
 
 

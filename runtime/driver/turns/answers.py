@@ -71,6 +71,6 @@ def _response(call: PendingCall, answer: object) -> JsonObject:
     if isinstance(answer, bool) and call.is_confirmation:
         return {CONFIRMED: answer}
     value = plain(answer)
-    if call.question is not None and isinstance(value, dict) and list(value) == [CONFIRMED]:
+    if call.question is not None and not call.is_confirmation and isinstance(value, dict) and list(value) == [CONFIRMED]:
         raise RequestError(f"call {call.call_id!r} of {call.name} asks a question, and needs no consent: answer with response=…")
     return value if isinstance(value, dict) else {"result": value}

@@ -7,18 +7,16 @@ call: nothing has to be remembered in between.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from actors.messages.content import FunctionCall
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject
 from actors.messages.turn_info import PendingCall
+from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
 from runtime.web import redaction
-
-REQUEST_CONFIRMATION = "adk_request_confirmation"
-SUFFIX = ":confirm"
 
 _ACTIONS = frozenset(
     {
@@ -32,9 +30,10 @@ _ACTIONS = frozenset(
 def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObject]:
     """The events of a session. Answers to confirmations are shown as answers to `adk_request_confirmation`."""
     confirmations: set[str] = set()
+    calls: dict[str, FunctionCall] = {}
     found = []
     for event in events:
-        shown = adk_event(event, for_operator=for_operator)
+        shown = adk_event(event, calls, for_operator=for_operator)
         if event.author == USER:
             for part in shown.get("content", {}).get("parts", ()):
                 response = part.get("functionResponse", {})
@@ -45,8 +44,13 @@ def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObjec
     return found
 
 
-def adk_event(event: Event, *, for_operator: bool) -> JsonObject:
-    """An event, with calls of `adk_request_confirmation` for those that need confirmation."""
+def adk_event(event: Event, calls: dict[str, FunctionCall], *, for_operator: bool) -> JsonObject:
+    """An event, with calls of `adk_request_confirmation` for those that need confirmation.
+
+    Args:
+        calls: those of earlier events, by id, for tools that ask in the middle of a call; gets those of this one.
+    """
+    calls.update((call.id, call) for call in event.function_calls() if call.id)
     shown: JsonObject = msgspec.to_builtins(redaction.shown(event, for_operator=for_operator))
     shown.pop("flow", None)
     for part in shown.get("content", {}).get("parts", ()):
@@ -56,10 +60,11 @@ def adk_event(event: Event, *, for_operator: bool) -> JsonObject:
     wanted = event.actions.requested_tool_confirmations
     if wanted:
         ids = [each for each in event.long_running_tool_ids if each not in wanted]
-        for call in event.function_calls():
-            if call.id in wanted:
-                shown["content"]["parts"].append({"functionCall": _request(call.id, call.name or "", call.args or {}, wanted)})
-                ids.append(f"{call.id}{SUFFIX}")
+        for call_id in wanted:
+            if (call := calls.get(call_id)) is not None:
+                parts = shown.setdefault("content", {"role": "model", "parts": []})["parts"]
+                parts.append({"functionCall": _request(call_id, call.name or "", call.args or {}, wanted)})
+                ids.append(f"{call_id}{SUFFIX}")
         shown["longRunningToolIds"] = ids
     return shown
 
@@ -118,20 +123,9 @@ def _answered_part(part: object, names: Mapping[str, str]) -> object:
         return part
     call_id = call_id.removesuffix(SUFFIX)
     name = names.get(call_id, response.get("name"))
-    return {**part, key: {**response, "id": call_id, "name": name, "response": _decision(response.get("response"))}}
-
-
-def _decision(given: object) -> object:
-    """The answer itself, which some clients wrap into a text of JSON."""
-    if isinstance(given, dict) and set(given) == {"response"}:
-        inner = given["response"]
-        if isinstance(inner, str):
-            try:
-                inner = json.loads(inner)
-            except ValueError:
-                return given
-        return inner if isinstance(inner, dict) else given
-    return given
+    given = response.get("response")
+    given = unwrapped(given) if isinstance(given, dict) else given
+    return {**part, key: {**response, "id": call_id, "name": name, "response": given}}
 
 
 def has_answers(message: JsonObject) -> bool:

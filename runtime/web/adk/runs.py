@@ -9,9 +9,10 @@ from contextlib import aclosing
 from starlette.responses import Response
 
 from actors.errors import ClusterError, RaygroveError, TurnError
+from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonObject
 from runtime.driver.turns.turn import Turn
-from runtime.web.adk.events import adk_event, answered, frames_of, has_answers
+from runtime.web.adk.events import adk_event, adk_events, answered, frames_of, has_answers
 from runtime.web.adk.forms import RunRequest, body_of
 from runtime.web.api.turn_options import TurnOptions, run_config
 from runtime.web.api.waiting import started_id, unless_left
@@ -32,7 +33,7 @@ async def run(call: Call) -> Response:
     if result is None:
         turn.detach()
         return Response(status_code=CLIENT_LEFT)
-    return json_response([adk_event(event, for_operator=call.principal.is_admin) for event in result.events])
+    return json_response(adk_events(result.events, for_operator=call.principal.is_admin))
 
 
 async def run_sse(call: Call) -> Response:
@@ -71,10 +72,11 @@ async def _turn(call: Call, given: RunRequest, *, streams: bool) -> Turn:
 
 
 async def _frames(turn: Turn, *, splits: bool, for_operator: bool) -> AsyncIterator[bytes]:
+    calls: dict[str, FunctionCall] = {}
     try:
         async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
             async for event in events:
-                for shown in frames_of(adk_event(event, for_operator=for_operator), splits=splits):
+                for shown in frames_of(adk_event(event, calls, for_operator=for_operator), splits=splits):
                     yield frame("", shown, event.seq)
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
