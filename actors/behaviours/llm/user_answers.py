@@ -31,7 +31,7 @@ class CallAnswers:
         if asked is not None and not asked.is_confirmation:
             self.given[call_id] = AnsweredInput(asked.memo, answer)
             return
-        # A tool that has asked by itself is told of a no, and decides what that means.
+        # A tool that has asked by itself runs after a no, too.
         is_told = asked is not None and answer.get(confirmation.CONFIRMED) is False
         refused = None if is_told else confirmation.refusal(tool, answer)
         if refused is not None:

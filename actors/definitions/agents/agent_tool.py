@@ -106,7 +106,7 @@ class AgentTool(Tool):
     def _require_end(self, outcome: AnyOutcome, answer: str) -> None:
         match outcome:
             case Failed() if outcome.error_code == NotCarriedOverError.__name__:
-                # The program cannot go on, whoever asks.
+                # The program cannot go on.
                 raise NotCarriedOverError(outcome.error_message)
             case Failed():
                 failed = AgentFailedError(outcome.agent or self.name, outcome.error_code, outcome.error_message)
