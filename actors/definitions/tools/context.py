@@ -269,7 +269,7 @@ class ToolContext(CallbackContext):
         function_call_id: the call to answer; it stays the same when the call is repeated after a crash.
         offload: runs a function where the cluster has the resources that it needs.
         input: what the user has answered to the question of this call; None as long as there is no answer.
-        tool_confirmation: what the user has decided on this call; None as long as nobody was asked.
+        tool_confirmation: what the user has decided on this call; None as long as there is no decision.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class ToolContext(CallbackContext):
         a restart, the tool is run again with the same arguments, and `tool_confirmation` is set.
 
         Args:
-            hint: what the user is told.
+            hint: what the user reads with the call.
             payload: an example of the answer's payload, a JSON value.
         """
         asked: JsonObject = {"hint": hint or "", "confirmed": False, **({} if payload is None else {"payload": payload})}
