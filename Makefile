@@ -29,7 +29,7 @@ MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.loc
 JUDGE := .venv-judge/bin
 JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo serve test test-adk judge test-browser test-extras test-plain test-rays test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
+.PHONY: demo serve test test-full test-adk judge test-browser test-extras test-plain test-rays test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -37,8 +37,13 @@ demo: $(READY)
 serve: $(READY)
 	@exec $(BIN)/raygrove serve examples/support_desk.py:concierge $(ARGS)
 
+# Many tests wait, for processes that start or end: more at once than there are cores.
 test: $(READY)
-	@$(BIN)/pytest -n 2 --dist worksteal
+	@$(BIN)/pytest -n 4 --dist worksteal
+
+# What make test leaves out since it repeats something on a larger scale, and each property with all its examples.
+test-full: $(READY)
+	@RAYGROVE_TEST_SET=full $(BIN)/pytest -n 4 --dist worksteal -m '(full or hypothesis) and not soak and not browser and not conformance'
 
 test-adk: $(ADK_READY)
 	@$(ADK)/pytest tests/adk

@@ -18,9 +18,12 @@ from runtime.settings import Settings
 from runtime.testing.shared_ray import ADDRESS, NICENESS
 from tests.support.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.runtimes import Deploy
+from tests.support.tries import tries
 
 # How long an example takes says how busy the machine is, and nothing about the code.
-hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "untimed", max_examples=tries(100), deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("untimed")
 
 

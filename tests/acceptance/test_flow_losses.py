@@ -22,6 +22,7 @@ from tests.support.flow_driver import errand, errand_runtime
 from tests.support.flow_fixture import DiggingModel
 from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.runtimes import run_turn
+from tests.support.tries import tries
 
 PLACES = 4
 """How many messages each actor is lost at."""
@@ -89,7 +90,7 @@ def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(
     assert lost
 
 
-@settings(max_examples=10)
+@settings(max_examples=tries(10))
 @given(
     st.lists(
         st.builds(Loss, at=st.integers(0, 50), who=st.sampled_from(get_args(Victim)), before=st.booleans()),

@@ -25,6 +25,7 @@ from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support import fuzz_values as fuzzing
 from tests.support import hostile_code as hostile
 from tests.support.fuzz_values import PlannedModel
+from tests.support.tries import tries
 
 HANGS_S = 20.0
 """A turn that takes so long is one that never ends; the others take some milliseconds."""
@@ -32,7 +33,7 @@ HANGS_S = 20.0
 
 def cases(number: int) -> settings:
     """So many, the same ones each time."""
-    return settings(max_examples=number, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=tries(number), derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 
 class ErrorLog(logging.Handler):

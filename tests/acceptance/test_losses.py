@@ -18,6 +18,7 @@ from runtime import Runtime
 from tests.support.failing_agents import SKIP, agent_failing_first, decisions_in, restart
 from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.runtimes import run_turn
+from tests.support.tries import tries
 from tests.support.vector_agents import SayingAgent
 from tests.support.workflow_agents import CountingAgent, answer, loop, par, says, seq, short, stored
 
@@ -249,7 +250,7 @@ def test_what_a_supervisor_decides_is_decided_once_though_it_is_lost_just_then(n
         assert (said, bool(engine.lost)) == (expected, True), (at, engine.lost)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(
     name=st.sampled_from(list(TREES)),
     losses=st.lists(

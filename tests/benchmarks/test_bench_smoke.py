@@ -18,7 +18,9 @@ from tests.benchmarks.recorded import record
 from tests.benchmarks.workloads import LoadResult, run_load
 
 
+# In the full set: what the benchmarks measure has tests of its own.
 # What a loss costs can only be measured where processes can be killed.
+@pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != recovery.NAME])
 def test_every_benchmark_gives_positive_figures(name: str) -> None:
     figures = BENCHMARKS[name](TINY)

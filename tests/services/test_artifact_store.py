@@ -16,6 +16,7 @@ from actors.errors import ArtifactError, StoreError
 from actors.messages.content import Blob, FileData, FunctionCall, Part
 from actors.messages.session import SessionKey
 from runtime.stores.artifacts import LONGEST_COMPONENT, FsspecArtifactStore
+from tests.support.tries import tries
 
 S1 = SessionKey("shop", "ada", "s1")
 S2 = SessionKey("shop", "ada", "s2")
@@ -178,7 +179,7 @@ def test_no_id_leaves_its_folder(tmp_path: Path, identity: str) -> None:
     assert path.parts[: len(root.parts)] == root.parts
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     saves=st.lists(
         st.tuples(

@@ -21,6 +21,7 @@ from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.polling import until
 from tests.support.sharded_runtimes import own_tables
 from tests.support.store_writes import S1, S2, event, fill_sessions, seqs, turn
+from tests.support.tries import tries
 
 Open = Callable[[], SqlSessionStore]
 
@@ -80,7 +81,7 @@ def test_a_claim_outlasts_its_connection(open_store: Open) -> None:
         old.commit([event(S1, 3)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(["claim", "leave", "write"]), st.integers(0, 2)), max_size=12))
 def test_only_the_last_holder_of_a_place_writes(steps: list[tuple[str, int]]) -> None:
     # One database in memory: the stores share its connection.

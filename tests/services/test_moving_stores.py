@@ -32,6 +32,7 @@ from runtime.stores.transfer.tables import Row, WholeStore
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.sharded_runtimes import own_tables
 from tests.support.store_writes import S1, any_write, fill_sessions
+from tests.support.tries import tries
 
 Rows = list[tuple[str, Row]]
 
@@ -155,7 +156,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.lists(values.map(msgspec.msgpack.encode) | st.binary(max_size=12)))
 def test_any_bytes_of_a_column_come_back(raws: list[bytes]) -> None:
     rows: Rows = [("session_state", {"sid": 1, "key": str(number), "value": raw}) for number, raw in enumerate(raws)]
@@ -165,7 +166,7 @@ def test_any_bytes_of_a_column_come_back(raws: list[bytes]) -> None:
     assert list(read_lines(file, "lines")) == rows
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(any_write("app"), max_size=30))
 def test_any_store_can_be_copied(tmp_path_factory: pytest.TempPathFactory, writes: list[Any]) -> None:
     folder = tmp_path_factory.mktemp("copied")

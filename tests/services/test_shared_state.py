@@ -28,6 +28,7 @@ from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
 from tests.support.session_fixture import TREE
 from tests.support.sharded_runtimes import one_session_per_shard, own_tables
+from tests.support.tries import tries
 
 SHARDS = 2
 NAMES = ("app:a", "app:b", "user:a", "user:b")
@@ -72,7 +73,7 @@ def pair(url: str) -> Iterator[Pair]:
     made.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(rounds)
 def test_what_two_write_at_the_same_time_is_what_one_would_have_written(pair: Pair, rounds: list[Any]) -> None:
     pair.loop.run(_check(pair.session, f"app-{next(_apps)}", rounds))

@@ -70,20 +70,25 @@ def test_what_fails_is_made_small() -> None:
 
 
 def test_many_things_go_wrong() -> None:
+    victims = {"session", "runner", "agents", "agent", "sender", "receiver", "driver"}
+    whats = {*get_args(What)} - {"replace"}
     kinds: set[tuple[str, str]] = set()
     for seed in range(0, SEEDS, 3):
         _, result, _ = check(case(seed), reference(seed // PLANS)[1])
         kinds.update((fault.what, fault.who.split()[0] if fault.who else "") for _, fault in result.fired)
-    killed = {who for what, who in kinds if what == "kill"}
-    assert killed >= {"session", "runner", "agents", "agent", "sender", "receiver", "driver"}
-    assert {what for what, _ in kinds} == {*get_args(What)} - {"replace"}
+        if {what for what, _ in kinds} >= whats and {who for what, who in kinds if what == "kill"} >= victims:
+            break
+    assert {who for what, who in kinds if what == "kill"} >= victims
+    assert {what for what, _ in kinds} == whats
 
 
 def test_other_drivers_follow_turns_in_line_and_answer_calls_that_are_answered() -> None:
-    ends: dict[str, set[str]] = {"follow": set(), "answer": set()}
+    wanted = {"follow": {"Finished", "InvocationNotFoundError"}, "answer": {"Finished", "RequestError"}}
+    ends: dict[str, set[str]] = {how: set() for how in wanted}
     for seed in range(SEEDS // 2):
         _, result, _ = check(case(seed), reference(seed // PLANS)[1])
         for told in result.told:
             ends.get(told.how, set()).add(told.ended)
-    assert ends["follow"] >= {"Finished", "InvocationNotFoundError"}
-    assert ends["answer"] >= {"Finished", "RequestError"}
+        if all(ends[how] >= seen for how, seen in wanted.items()):
+            break
+    assert all(ends[how] >= seen for how, seen in wanted.items()), ends

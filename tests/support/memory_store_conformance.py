@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from actors import MemoryEntry
 from actors.interfaces.stores import MemoryStore
 from actors.messages.session import SessionKey
+from tests.support.tries import tries
 
 S1 = SessionKey("shop", "ada", "s1")
 S2 = SessionKey("shop", "ada", "s2")
@@ -127,12 +128,12 @@ class MemoryStoreConformance:
         expected = [text for text in ("green tea", "or and not near words") if set(text.split()) & words(query)]
         assert sorted(found(store, query)) == expected
 
-    @settings(max_examples=60, suppress_health_check=HEALTHY)
+    @settings(max_examples=tries(60), suppress_health_check=HEALTHY)
     @given(query=st.text(max_size=40))
     def test_any_text_is_a_query(self, store: MemoryStore, query: str) -> None:
         assert found(store, query, user="typist") == []
 
-    @settings(max_examples=60, suppress_health_check=HEALTHY)
+    @settings(max_examples=tries(60), suppress_health_check=HEALTHY)
     @given(text=st.text(alphabet=st.characters(categories=["L", "N", "P", "Z", "M"]), max_size=40))
     def test_whatever_was_said_is_found_by_its_own_words(self, store: MemoryStore, text: str) -> None:
         keep(store, S1, f"{text} marker")

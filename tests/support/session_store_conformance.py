@@ -26,6 +26,7 @@ from actors.interfaces.stores import ReadsManyStates, SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from tests.support.plain_session_store import PlainStore
 from tests.support.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, fill_sessions, seqs, turn
+from tests.support.tries import tries
 
 EVENT_OPTIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -393,7 +394,7 @@ class SessionStoreConformance:
 
     # Each example has an app of its own, so they may share a store; each kind of store runs the same examples.
     @settings(
-        max_examples=60,
+        max_examples=tries(60),
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     @given(data=st.data())

@@ -21,6 +21,7 @@ from actors.rules.flow.board import Board
 from actors.rules.flow.until import Condition
 from runtime.driver.flows import stopped_by, task_results
 from tests.support.flow_fixture import DiggingModel, FlowFixture
+from tests.support.tries import tries
 from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs
 
 
@@ -60,7 +61,7 @@ def finished_by_agents(events: Sequence[Event]) -> Counter[str]:
 
 
 @given(graphs(), st.floats(0, 1, exclude_max=True))
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 def test_a_log_that_stops_anywhere_is_completed_and_what_is_done_is_not_done_again(
     nodes: tuple[TaskNode, ...], part: float
 ) -> None:
@@ -84,7 +85,7 @@ def test_a_log_that_stops_anywhere_is_completed_and_what_is_done_is_not_done_aga
 @given(graphs(), st.floats(0, 1, exclude_max=True), st.integers(1, 9), st.booleans())
 # The round of one agent was lost, and is held back since that of the other may use up what is left.
 @example((TaskNode(name="t0", agents=("a",)), TaskNode(name="t1", agents=("b",))), 0.5, 3, True)
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 def test_a_flow_that_stops_early_does_so_wherever_its_log_stopped_before(
     nodes: tuple[TaskNode, ...], part: float, count: int, by_calls: bool
 ) -> None:
@@ -106,7 +107,7 @@ def test_a_flow_that_stops_early_does_so_wherever_its_log_stopped_before(
 
 
 @given(graphs())
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 def test_whoever_works_beside_others_sees_what_was_done_upstream_and_nothing_else_of_them(nodes: tuple[TaskNode, ...]) -> None:
     flow = flow_of(nodes)
     asyncio.run(whole(flow))

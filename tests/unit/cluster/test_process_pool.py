@@ -16,6 +16,7 @@ from actors.errors import ActorLostError, ClusterError
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.worker_process import RECYCLE_AFTER, Activated
 from tests.support.pool_fixture import FakeCluster, FakeProcess, group_of, process_of
+from tests.support.tries import tries
 
 HI = b"hi"
 
@@ -426,7 +427,7 @@ Steps = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(steps=Steps, max_processes=st.integers(1, 3), spares=st.integers(0, 2), pauses=st.lists(st.integers(0, 6), max_size=80))
 def test_whoever_speaks_to_whomever_is_answered_by_him_and_there_are_never_too_many_processes(
     steps: list[tuple[str, int, str]], max_processes: int, spares: int, pauses: list[int]

@@ -24,6 +24,7 @@ from runtime.driver.turns.state import TurnState, Wakeup
 from tests.support.direct_fixture import until
 from tests.support.restarting_link import Restarting
 from tests.support.session_fixture import KEY, SessionFixture
+from tests.support.tries import tries
 
 SAY, COMPLETE, JOIN, READ_TOO, LISTEN = "say", "complete", "join", "read too", "listen"
 LOSE_SESSION, LOSE_AGENT = "lose session", "lose agent"
@@ -191,7 +192,7 @@ async def talk(steps: list[tuple[str, str]]) -> None:
                     assert streamed == text or (number in conversation.silent and text.startswith(streamed))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(STEPS)
 @example([(SAY, "a"), (JOIN, ""), (SAY, "bc"), (LOSE_SESSION, ""), (SAY, " d"), (JOIN, ""), (SAY, "a")])
 @example([(SAY, "a"), (LOSE_AGENT, ""), (JOIN, ""), (SAY, "bc"), (READ_TOO, ""), (JOIN, ""), (SAY, "a")])

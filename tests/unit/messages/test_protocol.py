@@ -22,6 +22,7 @@ from actors.messages.topology import AgentNode, Topology
 from actors.rules.checks.user_message import artifact_name, checked, has_blobs, placeholder
 from tests.support.log_events import call, image, resp, said
 from tests.support.topologies import topologies
+from tests.support.tries import tries
 
 MESSAGES: list[type[p.Message]] = list(typing.get_args(p.AnyMessage))
 decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(p.AnyMessage)
@@ -85,7 +86,7 @@ def as_lists(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
-@settings(max_examples=15)
+@settings(max_examples=tries(15))
 @given(st.data())
 def test_every_message_comes_out_as_it_went_in(cls: type[p.Message], data: st.DataObject) -> None:
     message = data.draw(structs(cls))
@@ -128,7 +129,7 @@ def test_nouns_are_frozen_and_camel_cased(module: Any) -> None:
 events_ = structs(Event)
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(events_)
 def test_an_event_survives_the_wire_and_json(event: Event) -> None:
     assert as_lists(decode_event(encode(event), event.seq)) == as_lists(event)
@@ -177,7 +178,7 @@ def test_a_plain_value_can_be_stored_read_again_and_told_as_json(value: Any) -> 
     msgspec.json.encode(told)
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(json_values)
 def test_a_json_value_is_plain_already(value: Any) -> None:
     assert plain(value) == value

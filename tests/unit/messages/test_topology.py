@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from actors.errors import UnknownAgentError
 from actors.messages.topology import Topology
 from tests.support.topologies import topologies
+from tests.support.tries import tries
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(topologies())
 def test_every_agent_is_found_and_its_lineage_leads_to_the_root(tree: Topology) -> None:
     for node in tree.nodes:
@@ -23,7 +24,7 @@ def test_every_agent_is_found_and_its_lineage_leads_to_the_root(tree: Topology) 
         assert all(below.name in above.children for below, above in pairwise(line))
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(topologies())
 def test_an_agent_is_below_itself_and_below_all_above_it(tree: Topology) -> None:
     for node in tree.nodes:

@@ -23,6 +23,7 @@ from runtime.models.wire.conversation import NUDGE
 from runtime.models.wire.json_schemas import strict_schema
 from runtime.models.wire.signatures import signed_by_anthropic
 from tests.support.chat_server import chat_chunks, message, message_events
+from tests.support.tries import tries
 
 OPENAI = SERVICES["openai"]
 THOUGHTFUL = msgspec.structs.replace(OPENAI, takes_thoughts=True)
@@ -62,14 +63,14 @@ def tidy_conversations(draw: st.DrawFn, *, signed: bool) -> list[Content]:
     return contents
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(tidy_conversations(signed=False))
 def test_a_conversation_goes_to_chat_completions_and_comes_back(contents: list[Content]) -> None:
     sent = json.loads(json.dumps(openai.messages(LlmRequest(contents=contents), THOUGHTFUL, "")))
     assert from_chat(sent) == contents
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(tidy_conversations(signed=True))
 def test_a_conversation_goes_to_messages_and_comes_back(contents: list[Content]) -> None:
     sent = json.loads(json.dumps(anthropic.messages(LlmRequest(contents=contents))))
@@ -154,7 +155,7 @@ any_contents = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(any_contents, st.sampled_from([OPENAI, THOUGHTFUL, SERVICES["mistral"]]))
 def test_whatever_the_conversation_chat_completions_take_it(contents: list[Content], service: Service) -> None:
     sent = json.loads(json.dumps(openai.messages(LlmRequest(contents=contents), service, "")))
@@ -173,7 +174,7 @@ def test_whatever_the_conversation_chat_completions_take_it(contents: list[Conte
     assert wanted == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(any_contents)
 def test_whatever_the_conversation_messages_take_it(contents: list[Content]) -> None:
     sent = json.loads(json.dumps(anthropic.messages(LlmRequest(contents=contents))))
@@ -191,7 +192,7 @@ def test_whatever_the_conversation_messages_take_it(contents: list[Content]) -> 
     assert wanted == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(any_contents)
 def test_gemini_gets_no_signature_of_another_service(contents: list[Content]) -> None:
     assert "YW50aHJvcGlj" not in json.dumps([wire_content(content) for content in contents])  # "anthropic" in base64

@@ -20,6 +20,7 @@ from actors.messages.codec import encode
 from actors.rules.delivery import events_along
 from actors.testing import PatternModel
 from tests.support.runner_fixture import RunnerFixture
+from tests.support.tries import tries
 
 BILL, SHIP, COUNT, BACK, NOTE = "bill", "ship", "count", "back", "note"
 
@@ -92,7 +93,7 @@ async def conversation(folder: Path, texts: Sequence[str]) -> tuple[list[LlmRequ
     return asked, by_turn
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(messages)
 @example([f"{NOTE} {BILL} {SHIP}"])
 @example([COUNT, f"{NOTE} {BILL} {COUNT}", f"{SHIP} {COUNT}", BILL])

@@ -19,6 +19,7 @@ from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.user_message import PreparedMessage
 from tests.support.session_fixture import KEY, settled
+from tests.support.tries import tries
 
 TURN = (KEY, "e-1")
 
@@ -158,7 +159,7 @@ async def test_the_lock_of_a_turn_is_the_same_for_who_comes_while_others_wait_fo
 STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "save"]), max_size=12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(STEPS)
 def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
     async def prepare() -> PreparedMessage:

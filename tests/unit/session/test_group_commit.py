@@ -14,6 +14,7 @@ from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.records import PutState, Write
 from actors.messages.session import SessionKey
 from actors.session.store.group_commit import GroupCommit
+from tests.support.tries import tries
 
 KEYS = [SessionKey("app", "ada", name) for name in ("s1", "s2", "s3")]
 
@@ -120,7 +121,7 @@ async def test_there_may_be_nothing_to_flush() -> None:
     await GroupCommit(Disk().commit).flush()
 
 
-@settings(max_examples=50)
+@settings(max_examples=tries(50))
 @given(st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 5).map(lambda roll: roll == 0)), max_size=15))
 async def test_a_session_never_has_a_hole(requests: list[tuple[SessionKey, bool]]) -> None:
     disk = Disk()

@@ -15,6 +15,7 @@ from actors.rules.delivery.event_buffer import EventBuffer, cost
 from actors.session.subscribers.outbox import LINGER_S, Outbox
 from tests.support.session_fixture import KEY, OTHER, Clock, settled
 from tests.support.streamed_events import complete, page, partial, texts
+from tests.support.tries import tries
 
 WHERE = (KEY, "e-1")
 ROOM = 16_000
@@ -137,7 +138,7 @@ class Play:
                 assert self.streams[author][place[author]].startswith(heard[author])
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(steps)
 async def test_whatever_happens_a_driver_hears_each_complete_event_once_in_order_and_little_is_kept(steps: list[object]) -> None:
     play = Play()

@@ -26,6 +26,7 @@ from actors.session.store.group_commit import GroupCommit
 from actors.session.store.pending_writes import PendingWrites
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.session_fixture import settled
+from tests.support.tries import tries
 
 SESSIONS = [SessionKey("app", user, name) for user in ("ada", "bob") for name in ("s1", "s2")]
 SCOPES = [SessionKey("app", "", ""), SessionKey("app", "ada", ""), SessionKey("app", "bob", "")]
@@ -98,7 +99,7 @@ class Walk:
         return sum(of == session and done.done() and done.exception() is not None for of, _, done in self.requests)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(STEPS)
 async def test_what_is_found_is_what_a_walk_over_all_requests_finds(
     steps: list[tuple[SessionKey, list[PutState]] | SessionKey | str],

@@ -15,6 +15,7 @@ from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, SessionPlace
 from actors.session.store.worker import Job, Worker
 from tests.support.session_fixture import KEY, OTHER, SessionFixture, state_of
+from tests.support.tries import tries
 
 BOB = SessionKey("app", "bob", "s1")
 SHOP = SessionKey("shop", "ada", "s1")
@@ -147,7 +148,7 @@ async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_o
     await session.turn("e-2", "two")
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.one_of(

@@ -14,6 +14,7 @@ from runtime.cluster.transport.direct.errors import ConnectionLostError
 from runtime.cluster.transport.direct.wire.frames import MAX_PAYLOAD
 from tests.support.cutting_proxy import Cut
 from tests.support.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer
+from tests.support.tries import tries
 
 OPTIONS = replace(DEFAULTS, connect_s=2.0, lost_s=2.0, beat_s=0.5)
 
@@ -61,7 +62,7 @@ async def run(kind: str, cut: list[Cut], requests: list[int], held: set[int], cu
     assert server.statistics().running == server.statistics().kept_bytes == 0
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(60), suppress_health_check=[HealthCheck.too_slow])
 @given(
     kind=st.sampled_from(["unix", "tcp"]),
     cut=st.lists(cuts, max_size=8),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
+from tests.support.tries import tries
 
 MOST = 10 * OVERHEAD
 IDLE_S = 100.0
@@ -67,7 +68,7 @@ def test_when_all_is_in_use_it_is_not_looked_through_at_every_use() -> None:
 steps = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3 * OVERHEAD), st.floats(0.0, 60.0)), max_size=60)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(steps)
 def test_it_is_never_too_heavy_nor_idle_and_lets_go_of_nothing_needlessly(uses: list[tuple[int, int, float]]) -> None:
     keeping: CacheEviction[int] = CacheEviction(MOST, IDLE_S)

@@ -16,6 +16,7 @@ from actors.rules.capacity.rate_limiter import (
     RateLimiter,
     limits_of,
 )
+from tests.support.tries import tries
 
 
 def asked(limiter: RateLimiter, *calls: str) -> None:
@@ -255,7 +256,7 @@ some_limits = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 @given(some_limits, st.lists(steps, max_size=80))
 def test_limits_are_never_exceeded_no_session_is_passed_over_and_all_come_to_their_turn(
     limits: ModelLimits, what: list[tuple[str, float, int]]

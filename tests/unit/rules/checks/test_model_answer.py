@@ -15,13 +15,14 @@ from actors.messages.codec import decode, encode, encode_event
 from actors.messages.event import Event
 from actors.rules.checks.model_answer import MALFORMED, Answer, checked_response, large_data, partial_content, placeholder
 from tests.support import fuzz_values as fuzzing
+from tests.support.tries import tries
 
 
 def checked(response: Any, warnings: list[str] | None = None) -> LlmResponse:
     return checked_response(response, "m", (warnings if warnings is not None else []).append)
 
 
-@settings(max_examples=500, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(500), suppress_health_check=list(HealthCheck))
 @given(fuzzing.answers)
 def test_what_is_fit_can_be_stored_and_is_fit_already(answer: Any) -> None:
     try:
@@ -94,7 +95,7 @@ def test_only_data_that_is_too_large_is_large() -> None:
     assert placeholder("f", signed) == Part(text="Generated file: f. It is saved into artifacts", thought_signature=b"s")
 
 
-@settings(max_examples=500, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(500), suppress_health_check=list(HealthCheck))
 @given(fuzzing.events)
 def test_an_event_that_is_encoded_can_be_read_by_everybody(event: Event) -> None:
     try:

@@ -10,10 +10,11 @@ from actors import Event
 from actors.rules.prompt import history as contents
 from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, resp, said, shown
+from tests.support.tries import tries
 from tests.unit.rules.prompt.test_history_step_by_step import branches, conversations, logs
 
 
-@settings(max_examples=500)
+@settings(max_examples=tries(500))
 @given(logs, branches, st.data())
 def test_what_is_left_shows_the_same_or_says_that_it_lacks_something(
     log: list[Event], branch: str | None, data: st.DataObject
@@ -31,7 +32,7 @@ def test_what_is_left_shows_the_same_or_says_that_it_lacks_something(
             assert cut.user_replies(answered) == whole.user_replies(answered)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(conversations())
 def test_the_same_when_no_call_is_waited_for_for_long(log: list[Event]) -> None:
     whole, cut = History("me"), History("me")

@@ -13,6 +13,7 @@ from actors.rules.prompt.branches import is_visible
 from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry
 from actors.rules.prompt.history import History
 from tests.support.log_events import call, event, image, resp, said, thought
+from tests.support.tries import tries
 
 IDS = ["c1", "c2", "c3"]
 AUTHORS = ["user", "me", "me", "B", "C"]
@@ -83,7 +84,7 @@ def entries_of(log: Sequence[Event], branch: str | None) -> list[Entry]:
     return [entry for event in log if (entry := compiler.entry(event)) is not None]
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 @given(logs, branches, st.data())
 def test_the_view_equals_arranging_from_scratch_after_every_event(
     log: list[Event], branch: str | None, data: st.DataObject
@@ -101,7 +102,7 @@ def test_the_view_equals_arranging_from_scratch_after_every_event(
             assert sometimes.contents() == whole
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(conversations(), st.data())
 def test_asking_for_contents_changes_nothing(log: list[Event], data: st.DataObject) -> None:
     asked, quiet = History("me"), History("me")
@@ -113,7 +114,7 @@ def test_asking_for_contents_changes_nothing(log: list[Event], data: st.DataObje
     assert asked.contents("none") == quiet.contents("none")
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(logs, branches, st.sampled_from(["default", "none"]))
 def test_calls_and_responses_always_fit_together(log: list[Event], branch: str | None, include: str) -> None:
     contents = made_of(log, branch, include)
@@ -140,7 +141,7 @@ def made_of(log: Sequence[Event], branch: str | None, include: str) -> list[Cont
     return view.contents("none" if include == "none" else "default")
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(conversations())
 def test_of_several_answers_to_a_call_the_latest_is_shown(log: list[Event]) -> None:
     latest: dict[str | None, FunctionResponse] = {}
@@ -159,7 +160,7 @@ def test_of_several_answers_to_a_call_the_latest_is_shown(log: list[Event]) -> N
     assert len(told) == len(latest)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.lists(events(), max_size=10), branches)
 def test_others_thoughts_signatures_calls_and_responses_are_never_shown_as_such(log: list[Event], branch: str | None) -> None:
     for content in made_of(log, branch, "default"):
@@ -173,7 +174,7 @@ def test_others_thoughts_signatures_calls_and_responses_are_never_shown_as_such(
                 assert part.function_response is None
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(st.lists(events(), max_size=10), branches)
 def test_what_another_branch_says_changes_nothing(log: list[Event], branch: str | None) -> None:
     visible = [event for event in log if is_visible(event.branch, branch)]

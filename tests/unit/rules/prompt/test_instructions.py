@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from actors.errors import TemplateError
 from actors.rules.prompt.instructions import artifact_names, identity, join, render
+from tests.support.tries import tries
 
 STATE: dict[str, Any] = {
     "x": "X",
@@ -143,14 +144,14 @@ def test_an_unknown_name_is_an_error_that_names_the_variable_and_the_agent(templ
     assert f"Write {{{name}?}}" in str(raised.value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(st.text(alphabet=st.characters(exclude_characters="{}")))
 def test_text_without_braces_is_unchanged(text: str) -> None:
     assert filled(text) == text
     assert artifact_names(text) == []
 
 
-@settings(max_examples=500)
+@settings(max_examples=tries(500))
 @given(
     st.lists(st.sampled_from(["{", "}", "{", "}", "$", "\\", "x", "y", "?", ":", "app:", "artifact.", " ", "²", "\n"])).map(
         "".join
@@ -161,7 +162,7 @@ def test_nothing_but_a_template_error_is_ever_raised(template: str) -> None:
         filled(template)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.text(alphabet="{}xy$\\ ?", max_size=12), st.text(alphabet="ab{}x$\\?", max_size=12))
 def test_a_value_is_put_in_exactly_as_it_is(around: str, value: str) -> None:
     try:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.routing.resumption import child_after_seq, child_towards, entry
 from tests.support.topologies import topologies
+from tests.support.tries import tries
 
 
 def tree() -> Topology:
@@ -68,7 +69,7 @@ def test_a_supervisor_goes_on_at_the_child_that_has_who_asked_at_or_below_it(
     assert child_towards(tree(), parent, caller) == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(topologies())
 def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topology) -> None:
     for node in topology.nodes:

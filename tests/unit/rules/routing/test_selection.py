@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.routing.selection import Selection, deciding, is_transferable, select_agent
 from tests.support.topologies import topologies
+from tests.support.tries import tries
 
 names = st.sampled_from(["user", *(f"n{number}" for number in range(8)), "gone", "lost"])
 
@@ -37,13 +38,13 @@ def by_recency(log: list[str]) -> list[str]:
     return list(dict.fromkeys(author for author in reversed(log) if author != "user"))
 
 
-@settings(max_examples=500)
+@settings(max_examples=tries(500))
 @given(topologies(), st.lists(names, max_size=20))
 def test_the_authors_by_recency_give_what_a_scan_of_all_events_gives(tree: Topology, log: list[str]) -> None:
     assert select_agent(tree, by_recency(log)).agent == scan(tree, log)
 
 
-@settings(max_examples=500)
+@settings(max_examples=tries(500))
 @given(topologies(), st.lists(names, max_size=20))
 def test_those_who_decide_give_the_same_and_no_more_of_them_are_in_the_tree_than_one(tree: Topology, log: list[str]) -> None:
     authors = by_recency(log)
@@ -55,13 +56,13 @@ def test_those_who_decide_give_the_same_and_no_more_of_them_are_in_the_tree_than
         assert [author for author in authors[: authors.index(decisive[-1])] if tree.find(author) is None] == list(decisive[:-1])
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(topologies(), st.lists(st.text(), max_size=5), st.text())
 def test_whatever_the_log_holds_an_agent_of_the_tree_is_selected(tree: Topology, authors: list[str], caller: str) -> None:
     assert tree.find(select_agent(tree, authors, caller).agent) is not None
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(topologies(), st.lists(names, max_size=10), st.integers(0, 9))
 def test_who_made_the_call_gets_the_answer_whatever_its_kind_and_flags(tree: Topology, log: list[str], number: int) -> None:
     caller = f"n{number}"
@@ -69,7 +70,7 @@ def test_who_made_the_call_gets_the_answer_whatever_its_kind_and_flags(tree: Top
     assert select_agent(tree, by_recency(log), caller).agent == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(topologies())
 def test_the_peers_flag_plays_no_part(tree: Topology) -> None:
     for node in tree.nodes:
@@ -81,7 +82,7 @@ def flat(*children: AgentNode, root: AgentNode | None = None) -> Topology:
     return Topology((AgentNode(name="root", kind=root.kind, children=tuple(child.name for child in children)), *children))
 
 
-@settings(max_examples=500)
+@settings(max_examples=tries(500))
 @given(topologies(), st.lists(names, max_size=20))
 def test_the_authors_that_a_scan_passes_over_as_unknown_come_with_the_selection(tree: Topology, log: list[str]) -> None:
     authors = by_recency(log)

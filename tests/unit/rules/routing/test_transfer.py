@@ -17,6 +17,7 @@ from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target, route_refusal, transfer_targets
 from tests.support.tool_contexts import tool_context
 from tests.support.topologies import topologies
+from tests.support.tries import tries
 
 MAX_LISTED = DEFAULT_LIMITS.max_listed_targets
 
@@ -39,7 +40,7 @@ def refusal(agent: str, wanted: object, targets: Sequence[Target]) -> str | None
     return reach(agent, targets).refusal(wanted)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(topologies())
 def test_targets_are_the_children_then_the_parent_then_the_peers_as_far_as_they_are_allowed(tree: Topology) -> None:
     for node in tree.nodes:
@@ -58,7 +59,7 @@ def test_targets_are_the_children_then_the_parent_then_the_peers_as_far_as_they_
         assert [target.name for target in targets if target.is_parent] == [name for name in expected if name == node.parent]
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(topologies())
 def test_without_targets_there_is_no_text_and_with_them_it_names_each_with_its_description(tree: Topology) -> None:
     for node in tree.nodes:
@@ -148,7 +149,7 @@ def test_the_runner_refuses_names_that_are_not_in_the_tree_and_names_the_nearest
     assert "Did you mean 'billing'?" in str(route_refusal(tree, "biling", None))
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(topologies())
 def test_inside_a_workflow_a_transfer_stays_at_or_below_its_child(tree: Topology) -> None:
     for scope in tree.nodes:
