@@ -6,12 +6,21 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from google.adk.models.registry import LLMRegistry
 
 from actors.messages.model import LlmRequest, LlmResponse
 from runtime.adk.contents import own_response
 from runtime.adk.requests import RequestView
 from runtime.models import registry
+
+
+def _told(whole: LlmResponse) -> LlmResponse:
+    """A complete response, with the error code that ADK gives one that ends without content."""
+    if whole.content is not None or whole.error_code or whole.finish_reason != "STOP":
+        return whole
+    said = "The model returned no content (finish_reason=STOP with empty parts)."
+    return msgspec.structs.replace(whole, error_code="MODEL_RETURNED_NO_CONTENT", error_message=whole.error_message or said)
 
 
 class AdkModel:
@@ -44,7 +53,8 @@ class AdkModel:
                     # Some models of ADK end with a response that says only that the turn is over.
                     given = own_response(response)
                     whole = given if whole is None or given.content is not None else whole
-        yield whole or LlmResponse()
+        whole = whole or LlmResponse()
+        yield whole if stream else _told(whole)
 
 
 def own_model(given: Any, schema: Any = None) -> Any:

@@ -21,6 +21,7 @@ from google.adk.workflow import START, Workflow
 from google.genai import types
 from pydantic import BaseModel
 
+from actors import RunConfig
 from actors.errors import DefinitionError
 from runtime.adk import from_adk
 from runtime.adk.contents import adk_event
@@ -187,3 +188,26 @@ def test_what_artifacts_do_not_have_is_refused_by_name(what: str, local: Deploy)
         turn = rt.run(user_id="u", session_id="s", message="hi")
         with pytest.raises(DefinitionError, match=f"{what} of google-adk is not carried over"):
             turn.result()
+
+
+class Silent(programs.Scripted):
+    """Ends without a word."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        yield LlmResponse(content=types.Content(role="model", parts=[]), finish_reason=types.FinishReason.STOP)
+
+
+def test_a_model_that_says_nothing_leaves_an_event_that_says_so(local: Deploy) -> None:
+    with local(
+        SequentialAgent(name="root", sub_agents=[LlmAgent(name="mute", model=Silent()), programs.agent("acts", "done")])
+    ) as rt:
+        events = run_turn(rt, "hi")
+        assert [event.error_code for event in events if event.author == "mute"] == ["MODEL_RETURNED_NO_CONTENT"]
+        assert author_texts(events)[-1] == ("acts", "done")
+
+
+def test_partial_events_have_the_id_of_the_whole_one(local: Deploy) -> None:
+    with local(programs.agent("root", "hello there")) as rt:
+        events = list(rt.run(user_id="ada", session_id="s1", message="hi", run_config=RunConfig(streaming="sse")))
+        assert [event.partial for event in events] == [True, True, None]
+        assert len({event.id for event in events}) == 1

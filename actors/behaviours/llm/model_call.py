@@ -90,16 +90,17 @@ class ModelCall:
             Exception: what the model or a callback raises.
         """
         actions = Actions()
+        event_id = new_event_id()
         context = callback_context(self._context, actions)
         request = await self._requests.build(context)
-        response = self._planned(await self._response(request, context), context)
+        response = self._planned(await self._response(request, context, event_id), context)
         if response.content is None and response.error_code is None:
             if actions.freeze() != NO_ACTIONS:
                 await self._context.emit(Event(actions=actions.freeze()))
             return None
         response = await self._with_unique_ids(response)
         await self._tools.decide(response.content.function_calls() if response.content is not None else ())
-        return await self._with_large_data_saved(self._event(response, actions))
+        return await self._with_large_data_saved(self._event(response, actions, event_id))
 
     async def find_appended_tools(self, calls: Iterable[FunctionCall]) -> None:
         """Find the tools that callbacks had appended to the request before the run was lost, or paused, at these calls.
@@ -118,14 +119,14 @@ class ModelCall:
         self._requests.settle(request)
         return replaced
 
-    async def _response(self, request: LlmRequest, context: CallbackContext) -> LlmResponse:
-        """Return the model's response, or what callbacks put in its place."""
+    async def _response(self, request: LlmRequest, context: CallbackContext, event_id: str) -> LlmResponse:
+        """Return the model's response, or what callbacks put in its place. Its partial events have the id of the complete one."""
         replaced = await self._replaced(request, context)
         if replaced is not None:
             return self._replacement(replaced)
         await self._context.take_llm_call()
         try:
-            response = await self._generate(request)
+            response = await self._generate(request, event_id)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
@@ -148,15 +149,15 @@ class ModelCall:
         parts = self._planner.process_planning_response(context, list(draft.parts))
         return self._replacement(msgspec.structs.replace(response, content=Content(parts=parts or draft.parts)))
 
-    async def _generate(self, request: LlmRequest) -> LlmResponse:
+    async def _generate(self, request: LlmRequest, event_id: str) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
         answer = model_answer.Answer(self._model_name)
         with self._context.telemetry.model_call(request, self._model_name, stream=self._context.streaming) as call:
-            response = await self._answer(request, answer, call)
+            response = await self._answer(request, answer, call, event_id)
             call.answered(response)
         return response
 
-    async def _answer(self, request: LlmRequest, answer: model_answer.Answer, call: ModelCallSpan) -> LlmResponse:
+    async def _answer(self, request: LlmRequest, answer: model_answer.Answer, call: ModelCallSpan, event_id: str) -> LlmResponse:
         pieces = _Pieces()
         async with Responses(self._model, request, stream=self._context.streaming) as responses:
             async for response in responses:
@@ -166,7 +167,7 @@ class ModelCall:
                     content = model_answer.partial_content(response.content, self._model_name, self._spec.limits.max_inline_bytes)
                     if content is not None and self._planner is not None:
                         content = pieces.planned(content, self._planner)
-                    await self._context.emit(Event(content=content, partial=True))
+                    await self._context.emit(Event(id=event_id, content=content, partial=True))
                 else:
                     answer.add_complete(response)
         return model_answer.checked_response(answer.complete(), self._model_name, logger.warning)
@@ -193,8 +194,9 @@ class ModelCall:
             parts.append(part)
         return msgspec.structs.replace(response, content=Content(role=content.role, parts=parts))
 
-    def _event(self, response: LlmResponse, actions: Actions) -> Event:
+    def _event(self, response: LlmResponse, actions: Actions, event_id: str) -> Event:
         event = Event(
+            id=event_id,
             content=response.content,
             finish_reason=response.finish_reason,
             error_code=response.error_code,
@@ -218,12 +220,11 @@ class ModelCall:
         places = model_answer.large_data(content.parts, self._spec.limits.max_inline_bytes) if content is not None else []
         if content is None or not places:
             return event
-        event_id = new_event_id()
         parts = list(content.parts)
         saved: dict[str, int] = {}
         for index in places:
-            filename = user_message.artifact_name(event_id, index)
+            filename = user_message.artifact_name(event.id, index)
             saved[filename] = await self._context.artifacts.save(filename, parts[index])
             parts[index] = model_answer.placeholder(filename, parts[index])
         actions = msgspec.structs.replace(event.actions, artifact_delta={**event.actions.artifact_delta, **saved})
-        return msgspec.structs.replace(event, id=event_id, content=Content(role=content.role, parts=parts), actions=actions)
+        return msgspec.structs.replace(event, content=Content(role=content.role, parts=parts), actions=actions)
