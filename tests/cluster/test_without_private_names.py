@@ -66,7 +66,7 @@ with Runtime(root, app_name="plain", engine="ray", settings=settings) as rt:
 def test_a_ray_without_private_names_runs_agents(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(SITE)
     project = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{project}"}
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{project}", "RAYGROVE_LOCAL_RAY": "light"}
     program = PROGRAM.replace("DATA_DIR", repr(str(tmp_path / "data")))
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False

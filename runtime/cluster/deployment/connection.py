@@ -19,7 +19,7 @@ from runtime.cluster.ray.local.ownership import MODE, folder_of_ray, make_token
 from runtime.cluster.ray.nodes import running_address
 from runtime.cluster.ray.noise import hide_noise
 from runtime.cluster.ray.process import print_no_stack
-from runtime.cluster.ray.tokens import use_mode
+from runtime.cluster.ray.tokens import have_local_ray_use_token, use_mode
 from runtime.cluster.ray.versions import is_tested
 from runtime.settings import Settings
 
@@ -116,6 +116,7 @@ class RayConnection:
             hide_noise()
             if is_own:
                 make_token()
+                have_local_ray_use_token()
             with starting_ray(settings.local_ray) if is_own else nullcontext():
                 ray.init(
                     address=address,

@@ -26,6 +26,15 @@ def has_token() -> bool:
     return False
 
 
+def have_local_ray_use_token() -> None:
+    """Have the Ray that is started next in this process ask for a token if there is one, unless RAY_AUTH_MODE is set.
+
+    Before 2.60 Ray itself does not.
+    """
+    if MODE not in os.environ and has_token():
+        use_mode("token")
+
+
 def use_mode(mode: str | None) -> None:
     """Have Ray send a token or not, in this process and in its children.
 

@@ -190,6 +190,7 @@ def test_a_task_on_a_local_ray_has_its_runtime_environment(local_ray: str) -> No
     assert ray.get(where.remote()) == "here"
 
 
+@pytest.mark.skipif(Settings().local_ray == "plain", reason="a plain Ray has no such workers")
 def test_workers_of_a_local_ray_are_started_by_it(local_ray: str) -> None:
     raylet = next(each for each in Path("/proc").glob("[0-9]*/cmdline") if is_raylet_of(local_ray, each))
     assert worker_start.__file__ in raylet.read_text()

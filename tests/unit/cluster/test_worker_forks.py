@@ -18,6 +18,7 @@ import pytest
 import ray
 
 from runtime.cluster.ray.local import worker_forks, worker_start
+from runtime.settings import Settings
 from tests.support.other_user import NEEDS_ROOT, USER, folder_of_all, program, run_as_other
 from tests.support.polling import until
 
@@ -305,6 +306,7 @@ class Parent:
         return Path(f"/proc/{os.getppid()}/cmdline").read_text()
 
 
+@pytest.mark.skipif(Settings().local_ray == "plain", reason="a plain Ray has no such workers")
 def test_workers_of_a_local_ray_are_forks(local_ray: str) -> None:
     parent = Parent.remote()  # type: ignore[attr-defined]
     assert worker_forks.__file__ in ray.get(parent.command.remote())
