@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
@@ -19,6 +20,9 @@ _PRINT = PrivateName("ray._private.worker", "print_to_stdstream", "messages of R
 NOISE = r"\d+ [A-Z]+ worker processes have been started on node"
 """The raylet's warning of many processes for the number of CPUs: here most of them wait for models."""
 
+ADVICE = "Tip: In future versions of Ray"
+"""How Ray's advice about a variable of its own begins, which versions before 2.60 give at each start."""
+
 
 def hide_noise() -> None:
     """Have this process not show such lines, and other messages of Ray's own on the standard error.
@@ -26,6 +30,7 @@ def hide_noise() -> None:
     Ray prints them among the lines of the program, which may be the JSON of a command. What a user has set in
     RAY_DEDUP_LOGS_SKIP_REGEX is left as it is.
     """
+    warnings.filterwarnings("ignore", ADVICE, FutureWarning)
     for stream in _STREAMS:
         with stream.or_without():
             lines = stream.find()

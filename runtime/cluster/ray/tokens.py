@@ -8,16 +8,13 @@ from contextlib import suppress
 from runtime.cluster.ray.local.ownership import MODE, TOKENS, token_file
 from runtime.cluster.ray.names import PrivateName
 
-_LOADER = PrivateName("ray._raylet", "AuthenticationTokenLoader", "tokens are looked for where Ray's documentation says they are")
 _CONFIG = PrivateName(
     "ray._raylet", "Config.initialize", f"where a Ray refuses this program for its token, {MODE} has to be set before it starts"
 )
 
 
 def has_token() -> bool:
-    """Whether Ray would find a token, whatever RAY_AUTH_MODE says."""
-    with _LOADER.or_without():
-        return bool(_LOADER.find().instance().has_token(ignore_auth_mode=True))
+    """Whether Ray would find a token, whatever RAY_AUTH_MODE says: in one of the places that its documentation names."""
     value, path = (os.environ.get(name) for name in TOKENS)
     if value:
         return bool(value.strip())
@@ -32,7 +29,10 @@ def have_local_ray_use_token() -> None:
     Before 2.60 Ray itself does not.
     """
     if MODE not in os.environ and has_token():
-        use_mode("token")
+        with _CONFIG.or_without():
+            # Ray reads the mode again in this process only by this name. Without it, children would have another mode.
+            _CONFIG.find()
+            use_mode("token")
 
 
 def use_mode(mode: str | None) -> None:
