@@ -56,8 +56,9 @@ def kill_when_there(file: Path, pid: int) -> None:
 
 
 def test_an_agent_calls_the_tools_of_a_server_made_with_the_library(deploy: Deploy) -> None:
+    variables = [call("t_variable", name=name) for name in ("COLOUR", "TEST_COLOUR")]
     script: list[Any] = [
-        {"parts": [call("t_add", a=1, b=2), call("t_fail", why="no"), call("t_picture"), call("t_variable", name="COLOUR")]},
+        {"parts": [call("t_add", a=1, b=2), call("t_fail", why="no"), call("t_picture"), *variables]},
         "done",
         call("t_grow"),
         "done",
@@ -68,7 +69,7 @@ def test_an_agent_calls_the_tools_of_a_server_made_with_the_library(deploy: Depl
     tools = server(program=LIBRARY, prefix="t_", env={"COLOUR": "${TEST_COLOUR}"})
     settings = Settings(env={"TEST_COLOUR": "red"})
     with deploy(agent(tools, script=script), settings=settings) as rt:
-        added, failed, picture, colour = responses(rt)
+        added, failed, picture, colour, of_the_program = responses(rt)
         assert added == {"result": 3}
         assert failed == {"error": "McpToolError: t_fail has failed: Error executing tool fail: no"}
         [name] = picture.pop("artifacts")
@@ -78,6 +79,7 @@ def test_an_agent_calls_the_tools_of_a_server_made_with_the_library(deploy: Depl
         assert saved.inline_data is not None
         assert saved.inline_data.data.startswith(b"\x89PNG")
         assert colour == {"result": "red"}
+        assert of_the_program == {"result": ""}
         responses(rt)
         assert responses(rt) == [{"result": 4}, {"result": ""}]
         assert asked(rt)["message"] == "Which day in Rome?"

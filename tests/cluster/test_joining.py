@@ -60,7 +60,10 @@ def started(mode: str) -> Iterator[Head]:
         with_mode = {**environment, "RAY_AUTH_MODE": mode, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
         token = [ray, "get-auth-token", "--generate"]
         subprocess.run(token, env={**with_mode, "RAY_AUTH_MODE": "token"}, check=True, capture_output=True, timeout=60)
-        options = ["--node-ip-address=127.0.0.1", f"--port={address.partition(':')[2]}", f"--temp-dir={folder}/ray"]
+        # Ray has made the token such that all may read it.
+        (folder / ".ray").chmod(0o700)
+        (private := folder / "p").mkdir(0o700)
+        options = ["--node-ip-address=127.0.0.1", f"--port={address.partition(':')[2]}", f"--temp-dir={private}/ray"]
         start = [ray, "start", "--head", "--block", *options, "--include-dashboard=false", "--num-cpus=2"]
         with subprocess.Popen(start, env=with_mode, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             assert process.stdout is not None

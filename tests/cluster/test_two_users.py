@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import other_user
+from tests.support.busy_agent import when_working
 from tests.support.listening import TRY_PORTS, descendants, ports_of
 from tests.support.other_user import NEEDS_ROOT, USER, folder_of_all, run_as_other
+from tests.support.trespass import processes_of, things_of, trespasses
 
 pytestmark = NEEDS_ROOT
 
@@ -55,15 +58,21 @@ class Program:
         folder: it has the program's home, its working directory, and the folder for temporary files.
         address: of its Ray.
         accepted: how many connections of its own the Session actor has taken.
+        began_s: when it was started, in seconds since the epoch.
         said: what it has answered.
+        pipe: its turn goes on when something was written there.
     """
 
-    def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        self.folder, self.process = folder, process
-        # What its tools print comes as well.
-        ready = next(line for line in process.stdout if line.startswith("ready "))
-        _, self.address, self.accepted, self.said = ready.rstrip("\n").split(" ", 3)
+    def __init__(self, folder: Path, process: subprocess.Popen[str], began_s: float) -> None:
+        self.folder, self.process, self.began_s = folder, process, began_s
+        self.pipe = folder / "work" / "pipe"
+        self.address, self.accepted, self.said = self.told("ready").split(" ", 2)
+
+    def told(self, word: str) -> str:
+        """What it says after a word. What its tools print comes as well."""
+        assert self.process.stdout is not None
+        line = next(line for line in self.process.stdout if line.startswith(f"{word} "))
+        return line.rstrip("\n").removeprefix(f"{word} ")
 
     @property
     def pids(self) -> list[int]:
@@ -74,11 +83,13 @@ class Program:
 @contextmanager
 def program(folder: Path) -> Iterator[Program]:
     """Run it. The folder's names for its home and its temporary files may be there already."""
+    began_s = time.time()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "RAYGROVE_"))}
     places = {"HOME": folder / "home", "TMPDIR": folder}
     for each in (folder / "home", folder / "work"):
         each.mkdir(0o755)
-    command = [sys.executable, "-m", "tests.support.private_program", SECRET]
+    os.mkfifo(folder / "work" / "pipe", 0o600)
+    command = [sys.executable, "-m", "tests.support.private_program", SECRET, str(folder / "work" / "pipe")]
     with subprocess.Popen(
         command,
         cwd=folder / "work",
@@ -89,7 +100,7 @@ def program(folder: Path) -> Iterator[Program]:
         umask=0o022,
     ) as process:
         # It ends with its standard input, which the block closes.
-        yield Program(folder, process)
+        yield Program(folder, process, began_s)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +138,29 @@ def test_no_file_is_read_and_no_socket_entered_by_another_user(running: Program)
         "listed": [each for each in found["listed"] if each in of_others | of_users],
         "written": [each for each in found["written"] if each in of_others],
     }
+
+
+def test_nothing_that_its_processes_have_open_is_reached_by_another_user_while_a_turn_runs(running: Program) -> None:
+    going_on = when_working(running.pipe)
+    try:
+        pids = processes_of(running.process.pid)
+        paths = things_of(pids, running.began_s)
+        for kind in (
+            "/private.db-wal",
+            "/raygrove-python-",
+            "/kept.txt",
+            ".sock",
+            "raylet.f/s",
+            "/letter.txt",
+            "/logs/",
+            "plasma",
+        ):
+            assert any(kind in path for path in paths), kind
+        of_user = [running.folder / name for name in ("home", "work")]
+        assert trespasses(pids, paths, [running.folder, Path("/tmp")], of_user) == []
+    finally:
+        os.close(going_on)
+    assert running.told("worked") == "whole"
 
 
 def test_no_environment_or_memory_is_read_by_another_user(running: Program) -> None:

@@ -39,8 +39,9 @@ def program(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", _BECOME + code, *arguments]
 
 
-def run_as_other(code: str, *arguments: str) -> str:
-    """Run code as the other user, and return all that it prints."""
-    done = subprocess.run(program(f"become_other()\n{code}", *arguments), capture_output=True, text=True, timeout=60, check=False)
+def run_as_other(code: str, *arguments: str, given: str = "") -> str:
+    """Run code as the other user, with a text as its standard input, and return all that it prints."""
+    command = program(f"become_other()\n{code}", *arguments)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,47 +1,32 @@
-"""A program that uses a local Ray, and says where. Its arguments: a word that no other user may read.
+"""A program that uses a local Ray, and says where. Its arguments: a word that no other user may read, and a named pipe.
 
-It ends when its standard input does.
+It runs a turn, which goes on until the pipe is written to. The program ends when its standard input does.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+from pathlib import Path
 
 import ray
 
-from actors import LlmAgent, tool
 from actors.messages.content import Part
-from actors.testing import PatternModel
 from runtime import Runtime, Settings
+from tests.support.busy_agent import busy_agent
 
 
-@tool
-def where(word: str) -> str:
-    """Say something in a log.
-
-    Args:
-        word: what to say.
-    """
-    print(word)
-    return f"{word} is said by {os.getpid()}"
-
-
-def main(word: str) -> None:
+def main(word: str, pipe: Path) -> None:
     """Have the word in every place that an app has."""
-    root = LlmAgent(
-        name="root",
-        model=PatternModel([("^say", {"call": "where", "args": {"word": word}})], default="said"),
-        tools=[where],
-    )
+    root = busy_agent(word, pipe)
     with Runtime(root, app_name="private", engine="ray", settings=Settings(num_cpus=1, spare_hosts=0)) as rt:
         rt.artifacts.save("ada", "s1", "letter.txt", Part(text=word))
         text = rt.run(user_id="ada", session_id="s1", message=f"say {word}").result().text
         connections = rt.statistics().session.connections
         assert connections is not None
         print("ready", ray.get_runtime_context().gcs_address, connections.accepted, text, flush=True)
+        print("worked", rt.run(user_id="ada", session_id="s2", message="work").result().text, flush=True)
         sys.stdin.read()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], Path(sys.argv[2]))

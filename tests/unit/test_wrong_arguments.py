@@ -151,6 +151,9 @@ def test_arguments_without_a_name_are_refused_with_the_call_as_it_should_be(
     ("define", "sentence"),
     [
         (lambda: AGENT(name="a", sub_agents=ROOT), "it is a list: write sub_agents=[root] instead of sub_agents=root"),
+        (lambda: AGENT(name="a", tools=print), "tools: it is a list: write tools=[print]"),
+        (lambda: AGENT(name="a", tools="print"), "tools: it is a list of tools, not 'print'"),
+        (lambda: AGENT(name="a", tools={1}), "tools: it is a list of tools, not {1}"),
         (lambda: AGENT(name="a", sub_agents="root"), "sub_agents: it is a list of agents, not 'root'"),
         (lambda: SequentialAgent(name="a", sub_agents=[AGENT]), "the class LlmAgent, not an agent: write LlmAgent(name=…)"),
         (lambda: AGENT(name="a", sub_agents=[CREATE.map]), "is no agent, but a function"),

@@ -111,6 +111,16 @@ class LlmAgent(BaseAgent):
             raise ValueError(wrong)
         return model
 
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _are_a_list(cls, given: object) -> object:
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            return given
+        name = getattr(given, "__name__", None) or getattr(given, "name", None)
+        raise ValueError(
+            f"it is a list: write tools=[{name}]" if isinstance(name, str) else f"it is a list of tools, not {given!r:.60}"
+        )
+
     @field_validator("tools")
     @classmethod
     def _as_tools(cls, given: Sequence[object]) -> ToolTuple:
