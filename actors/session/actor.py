@@ -21,6 +21,7 @@ from actors.session.environment import SessionEnvironment
 from actors.session.log.logs import SessionLogs
 from actors.session.log.queries import LogQueries
 from actors.session.log.reader import LogReader
+from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import LogWriter
@@ -66,6 +67,7 @@ class SessionActor(Actor):
         parts = SessionParts(
             self._topology, shard, counts, access, shared, reader, logs, subscriptions, writer, admission, user_holds, Runners()
         )
+        logs.on_reload = self._show_rest
         logs.comparison.on_lost = TurnLosses(subscriptions).end_all
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
@@ -119,6 +121,11 @@ class SessionActor(Actor):
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
+
+    def _show_rest(self, log: SessionLog) -> None:
+        """Show what the store has of the open turn after a write whose outcome could not be told."""
+        invocation_id = log.turn.row.invocation_id if log.turn is not None else ""
+        self._subscriptions.expect(log.key, invocation_id, log.head_seq)
 
     async def get_topology(self, _: p.GetTopology) -> p.TopologyReply:
         """The parent map."""

@@ -161,7 +161,8 @@ def _told_is_true(told: Told, result: Result) -> Iterator[str]:
         yield f"a driver was told that {told.turn} was cancelled, and it still waits for the answer"
     if told.how == "answer" and told.ended == "RequestError" and not is_there and result.turns.get(told.turn) == "paused":
         yield f"an answer to {told.turn} was refused, and it still waits for the answer"
-    if told.how == "follow" and told.ended not in (OUTCOMES | STORE_ERRORS | {"", "InvocationNotFoundError"}):
+    failed = {event.error_code for event in result.log if event.invocation_id == told.turn}
+    if told.how == "follow" and told.ended not in (OUTCOMES | STORE_ERRORS | failed | {"", "InvocationNotFoundError"}):
         yield f"a driver that follows {told.turn} in line was told {told.ended}: {told.error}"
 
 

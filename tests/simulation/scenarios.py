@@ -112,6 +112,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         any_wins = any(act.differs or act.waits for acts in self.turns for act in acts)
         # A turn that waits in line may begin before or after the answer to one that is paused.
         in_any_order = pauses(self.root) and not deeds.isdisjoint({"enqueue", "follow"})
+        # Two drivers' turns in line begin as they come to the Session actor, which is asked again by each when it was lost.
+        in_any_order = in_any_order or any({"enqueue", "follow"} <= {act.deed for act in acts} for acts in self.turns)
         return not self.timeout_s and deeds.isdisjoint(DISTURBING) and not any_wins and not in_any_order
 
 

@@ -31,6 +31,20 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     assert failed == {}, f"tell and shrink one with: python -m tests.simulation {next(iter(failed))}"
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(10258, id="events of commits whose outcome was not known are told when the log is read again"),
+        pytest.param(10773, id="a Session actor is lost that owes the end of a turn to the store"),
+        pytest.param(10792, id="the same, with an interruption"),
+        pytest.param(11723, id="a turn that was refused, and is on disk, is joined before its end is"),
+        pytest.param(11876, id="a turn is closed at a Session actor that cannot read its log yet"),
+    ],
+)
+def test_what_once_did_not_hold_does(seed: int) -> None:
+    assert run_seed(seed) == []
+
+
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(first: int) -> None:
     failed: dict[int, str] = {}

@@ -8,7 +8,7 @@ from collections import Counter
 
 import msgspec
 
-from actors.errors import FencedError, PluginFailedError, RaygroveError, RequestError
+from actors.errors import PluginFailedError, RaygroveError, RequestError
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.event import now_s
@@ -17,6 +17,7 @@ from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents, failed
 from actors.runner.dispatch.invoker import Invoker
 from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn
+from actors.runner.turns.closer import TurnCloser
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.table import TurnTable
 
@@ -52,6 +53,7 @@ class TurnTasks:
         telemetry: Telemetry,
     ) -> None:
         self._session = session
+        self._closer = TurnCloser(session)
         self._table = table
         self._dispatch = dispatch
         self._invoker = invoker
@@ -85,6 +87,7 @@ class TurnTasks:
         """Stop every turn that runs."""
         for key, invocation_id in self._table.running():
             await self.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
+        self._closer.stop()
 
     async def _run(self, turn: RunningTurn) -> None:
         outcome = await self._outcome(turn)
@@ -95,7 +98,7 @@ class TurnTasks:
             await self._invoker.stop(turn, left)
         self._table.remove(turn)
         is_closed = isinstance(outcome, p.Finished) and outcome.closed
-        if is_closed or await self._close(turn, outcome):
+        if is_closed or await self._closer.close(turn.ref, turn.agent, outcome):
             self._tell(turn, outcome)
         elif turn.task.life.was_cancelled:
             # The cancel came just after its last event had closed it.
@@ -155,14 +158,3 @@ class TurnTasks:
         actions = msgspec.structs.replace(event.actions, agent_state=note)
         await self._events.append(turn, turn.agent, msgspec.structs.replace(event, actions=actions))
         return has_answered
-
-    async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> bool:
-        """Store how a turn has ended. Returns False when that is another Runner's to say."""
-        try:
-            await self._session.close_turn(p.CloseTurn(turn=turn.ref, agent=turn.agent, outcome=outcome))
-        except FencedError:
-            # Another Runner has resumed the turn, and closes it.
-            return False
-        except RaygroveError as error:
-            logger.error("the record of turn %s could not be written: %s", turn.ref.invocation_id, error)
-        return True

@@ -40,6 +40,8 @@ class SessionLogs:
 
     Attributes:
         comparison: sees to logs when the store has gone back to an older copy of itself.
+        on_reload: called with a log that was read again after a write had failed. What the store has of it may be more than was
+            shown to anybody: a write whose outcome could not be told counts as failed, and may have been done.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class SessionLogs:
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
         self._locks: KeyedLocks[SessionKey] = KeyedLocks()
         self._creating: dict[SessionKey, asyncio.Future[None]] = {}
+        self.on_reload: Callable[[SessionLog], None] = lambda _: None
         self.comparison = LogComparison(access, reader, shared, self._logs, self._creating)
 
     @property
@@ -167,6 +170,7 @@ class SessionLogs:
             if log.turn is not None:
                 await self._reader.recall(log.key, log.turn)
             log.reload(row, *shared)
+            self.on_reload(log)
         self._access.commits.clear_failure(row.key)
         return log
 

@@ -117,9 +117,12 @@ class LogReader:
         return StoredEvent(seq, raw) if raw is not None else None
 
     async def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
-        """The record of a turn, or None."""
+        """The record of a turn, or None. One that has ended says so, also while its end is still to be stored."""
         await self._access.commits.flush()
-        return await self._access.read(self._store.turn, key, invocation_id)
+        row = await self._access.read(self._store.turn, key, invocation_id)
+        if row is None or row.status != "running":
+            return row
+        return self._access.pending_ends.row(key, invocation_id) or row
 
     async def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
         """The records of turns, the one that began last first: see `SessionStore.turns`."""

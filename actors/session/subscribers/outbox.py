@@ -150,6 +150,15 @@ class Outbox:
         self._sort(box)
         self._read_on()
 
+    def expect(self, turn: TurnKey, head_seq: int) -> None:
+        """Read from the log what it has of a turn up to `head_seq`, beyond what was delivered or is held here."""
+        box = self._turns.get(turn)
+        if box is not None:
+            box.buffer.expect(head_seq)
+            box.wants_answers = box.wants_answers or box.buffer.is_behind
+            self._sort(box)
+            self._read_on()
+
     def forget(self, turn: TurnKey) -> None:
         """Deliver no more of a turn, which may be unknown."""
         box = self._turns.pop(turn, None)

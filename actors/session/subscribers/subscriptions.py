@@ -82,6 +82,12 @@ class Subscriptions:
         if key in self._followed:
             self._publish_to_followers(key, events)
 
+    def expect(self, key: SessionKey, invocation_id: str, head_seq: int) -> None:
+        """Deliver what the log has of a session's open turn, up to `head_seq`, and the subscribers do not."""
+        for turn in ((key, invocation_id), (key, WHOLE_SESSION)):
+            for subscriber in self._of_turn.get(turn, ()):
+                self._outbox(subscriber).expect(turn, head_seq)
+
     def publish_message(self, key: SessionKey, event: StoredEvent) -> None:
         """Deliver a user's event to the subscribers of the whole session."""
         if key in self._followed:

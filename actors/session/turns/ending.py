@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from actors.errors import SessionBusyError, StoreError
+from actors.errors import SessionBusyError, StoreError, StoreUnavailableError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
@@ -78,8 +78,15 @@ class TurnEnder:
             FencedError: the turn has ended, or was given to another Runner.
             StoreError: the end is not stored yet.
         """
-        with suppress(StoreError):
+        try:
             await self._lookup.current(message.turn)
+        except StoreError:
+            if self._logs.in_memory(message.turn.key) is None:
+                # Whether the turn is open only the store can tell.
+                raise
+        if self._parts.access.pending_ends.has(message.turn.key, message.turn.invocation_id):
+            # Sent again. The Runner keeps the end, too, until it is on disk.
+            raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
         log, turn = self._lookup.current_in_memory(message.turn)
         try:
             log, turn = await self._lookup.current(message.turn)

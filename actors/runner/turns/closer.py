@@ -1,0 +1,78 @@
+"""Has the Session actor store how turns have ended, until it has."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from actors.errors import ActorLostError, FencedError, RaygroveError, StoreUnavailableError
+from actors.messages import protocol as p
+from actors.refs.session import SessionRef
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 1.0
+"""How long to wait before the end of a turn that could not be stored is sent again."""
+
+LONGEST_PAUSE_S = 30.0
+"""Each pause is twice as long as the one before, up to this."""
+
+
+class TurnCloser:
+    """Closes turns.
+
+    The Session actor keeps an end that the store does not take, and stores it when the store is back. If it is lost before that,
+    the turn would be open until the next message of its session, and run again then, although its driver was told how it
+    ended. So the Runner keeps such ends, too, and sends them again.
+
+    Args:
+        session: the Session actor.
+    """
+
+    def __init__(self, session: SessionRef) -> None:
+        self._session = session
+        self._owed: dict[p.TurnRef, p.CloseTurn] = {}
+        self._sender: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """Ends that are still to be stored."""
+        return len(self._owed)
+
+    async def close(self, turn: p.TurnRef, agent: str, outcome: p.AnyOutcome) -> bool:
+        """Store how a turn has ended, now or later. Returns False when that is another Runner's to say."""
+        message = p.CloseTurn(turn=turn, agent=agent, outcome=outcome)
+        try:
+            await self._session.close_turn(message)
+        except FencedError:
+            # Another Runner has resumed the turn, and closes it.
+            return False
+        except (StoreUnavailableError, ActorLostError) as error:
+            logger.error("the record of turn %s will be written when that is possible: %s", turn.invocation_id, error)
+            self._owed[turn] = message
+            if self._sender is None or self._sender.done():
+                self._sender = asyncio.create_task(self._send_again())
+        except RaygroveError as error:
+            logger.error("the record of turn %s could not be written: %s", turn.invocation_id, error)
+        return True
+
+    async def _send_again(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while self._owed:
+            await asyncio.sleep(pause_s)
+            for turn, message in list(self._owed.items()):
+                try:
+                    await self._session.close_turn(message)
+                except (StoreUnavailableError, ActorLostError):
+                    pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                    break
+                except FencedError:
+                    # The Session actor has stored it meanwhile, or the turn was given to another Runner.
+                    pass
+                except RaygroveError as error:
+                    logger.error("the record of turn %s could not be written: %s", turn.invocation_id, error)
+                del self._owed[turn]
+
+    def stop(self) -> None:
+        """Send nothing more. The Session actor tries once more when it stops itself."""
+        if self._sender is not None:
+            self._sender.cancel()
