@@ -88,8 +88,8 @@ test-cuts: $(READY)
 	@$(BIN)/pytest -m soak tests/services/test_cut_answers.py
 
 chaos: $(READY)
-	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py
-	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py
+	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py tests/chaos/test_transport_simulations.py
+	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py --ignore=tests/chaos/test_transport_simulations.py
 
 soak: $(READY)
 	@$(BIN)/pytest -m soak tests/soak

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import msgspec
 import uvloop
 
-from runtime.cluster.transport.direct.channel import Channel
-from runtime.cluster.transport.direct.connections import Connections
-from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.direct.server import Server
+from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.channel import Channel
+from runtime.transport.io.connections import Connections
+from runtime.transport.io.server import Server
 
 SECRET = b"of this benchmark"
 NODE = "here"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from runtime.cluster.transport.direct.endpoint import Endpoint
+from runtime.transport.endpoint import Endpoint
 
 CHUNK_BYTES = 64 * 1024
 

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from runtime.cluster.transport.direct.channel import Channel
-from runtime.cluster.transport.direct.connections import Connections
-from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.direct.options import DirectOptions
-from runtime.cluster.transport.direct.server import Server
+from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.channel import Channel
+from runtime.transport.io.connections import Connections
+from runtime.transport.io.server import Server
+from runtime.transport.options import DirectOptions
 from tests.support.cutting_proxy import Cut, CuttingProxy
 
 SECRET = b"the secret of the deployment"

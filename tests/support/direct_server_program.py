@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from runtime.cluster.transport.direct.server import Server
+from runtime.transport.io.server import Server
 from tests.support.direct_fixture import NODE, SECRET, answer
 
 

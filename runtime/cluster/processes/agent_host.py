@@ -21,10 +21,10 @@ from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.ray.process import put_up_title
 from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.figures import Figure, of_agents
 from runtime.engine.watched_threads import WatchedThreads
+from runtime.transport.endpoint import Endpoint
 
 SHOWN_NAMES = 3
 """Agents that the title of a process names."""

@@ -25,13 +25,13 @@ from runtime.cluster.collector import look_less_often
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs, to_runner
 from runtime.cluster.packing.chunks import from_chunks
-from runtime.cluster.transport.direct.endpoint import Endpoint
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, is_restarted
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.engine.tool_threads import ToolThreads
 from runtime.logs.options import LogOptions
+from runtime.transport.endpoint import Endpoint
 
 THREADS = 64
 """Blocking calls that may run in a Runner at the same time: hooks of plugins, artifact stores, Ray's own."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from runtime.cluster.transport.direct.channel import Channel
-from runtime.cluster.transport.direct.errors import ConnectionLostError
 from runtime.cluster.transport.link import RETRY_S, ProcessUnreachableError
+from runtime.transport.io.channel import Channel
+from runtime.transport.io.errors import ConnectionLostError
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,13 @@ from actors.errors import ClusterError
 from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.base import UnreachedPeer
 from runtime.cluster.transport.detour import Detour
-from runtime.cluster.transport.direct.channel import Channel
-from runtime.cluster.transport.direct.connections import Connections
-from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.direct.errors import ConnectionLostError, HandlerFailedError
 from runtime.cluster.transport.link import Handle, ProcessReplacedError, ProcessUnreachableError, delivered, over_ray
 from runtime.cluster.transport.outage import BUSY_S, Outage
+from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.channel import Channel
+from runtime.transport.io.connections import Connections
+from runtime.transport.io.errors import ConnectionLostError
+from runtime.transport.protocol.errors import HandlerFailedError
 
 logger = logging.getLogger(__name__)
 

@@ -16,14 +16,14 @@ import ray
 
 from actors.interfaces.transport import Link
 from actors.messages.protocol.base import ConnectionFigures
-from runtime.cluster.transport.direct.connections import Connections
-from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.direct.inbox import Handler
-from runtime.cluster.transport.direct.server import Server, ServerStatistics
 from runtime.cluster.transport.link import Handle, RayLink
 from runtime.cluster.transport.peer import DirectLink, Peer
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder
+from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.connections import Connections
+from runtime.transport.io.server import Server, ServerStatistics
+from runtime.transport.io.server_connection import Handler
 
 _log = logging.getLogger(__name__)
 

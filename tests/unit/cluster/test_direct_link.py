@@ -18,13 +18,13 @@ from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import Link
 from runtime.cluster.transport import outage, wires
 from runtime.cluster.transport.detour import PAUSE_S
-from runtime.cluster.transport.direct.channel import MAX_CUTS, Channel
-from runtime.cluster.transport.direct.endpoint import Endpoint
-from runtime.cluster.transport.direct.errors import ConnectionLostError, Loss
-from runtime.cluster.transport.direct.server import Server
 from runtime.cluster.transport.link import ProcessUnreachableError
 from runtime.cluster.transport.peer import PATIENCE_S, QUIET_S
 from runtime.cluster.transport.wires import WireOptions, Wires
+from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.channel import MAX_CUTS, Channel
+from runtime.transport.io.errors import ConnectionLostError, Loss
+from runtime.transport.io.server import Server
 from tests.support.cutting_proxy import Cut, CuttingProxy
 from tests.support.direct_fixture import until
 from tests.support.virtual_time import run_virtually

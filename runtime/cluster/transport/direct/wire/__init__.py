@@ -1,1 +1,0 @@
-"""The bytes on a connection: the handshake, then frames. Both sides of each."""

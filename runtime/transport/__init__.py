@@ -1,0 +1,1 @@
+"""Requests between processes over one connection per pair of them. Nothing in here knows Ray."""

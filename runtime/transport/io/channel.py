@@ -1,0 +1,219 @@
+"""The requests of this process to one other process. They outlive the connection that they are sent over.
+
+Rules of this file:
+1. A request is numbered and kept when it is first written, and until it has its reply. Each new connection to the same process
+   writes all that are kept again, in their order; the server runs none twice.
+2. A connection is made when there is something to send. When it breaks while requests wait, it is made again at once.
+3. When that fails, all that wait get a ConnectionLostError. Those that were sent stay kept: a caller that learns by other means
+   that the process lives may wait on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+
+from actors.interfaces.transport import EarlyReply
+from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.calls import Call, CallTable
+from runtime.transport.io.client_connection import ClientConnection
+from runtime.transport.io.dialing import Dialer, DialError
+from runtime.transport.io.errors import Loss
+from runtime.transport.options import DirectOptions
+from runtime.transport.protocol.client import ClientEvent, ClientSide
+from runtime.transport.protocol.handshake import CLIENT_BYTES, NONCE_BYTES, VERSION, Claim, ClientHandshake, Welcome
+
+MAX_CUTS = 3
+"""Connections that may break one after the other, without a reply on any of them, before callers hear of it."""
+
+
+class Channel:
+    """Requests to the process at an endpoint. It belongs to one event loop.
+
+    Requests of at most `MAX_PAYLOAD` bytes reach the handler in the order in which they were sent; see Server.
+
+    Attributes:
+        endpoint: of the process.
+        address: that of the endpoint which is used, for messages and logs.
+        reconnects: how often the connection was made again.
+
+    Args:
+        retired: called when the channel can never be used again.
+    """
+
+    def __init__(self, endpoint: Endpoint, dialer: Dialer, options: DirectOptions, retired: Callable[[Channel], None]) -> None:
+        self.endpoint = endpoint
+        self.reconnects = 0
+        self.address = endpoint.address(dialer.node)
+        self._dialer = dialer
+        self._options = options
+        self._retired = retired
+        self._loop = asyncio.get_running_loop()
+        self._client = secrets.token_bytes(CLIENT_BYTES)
+        self._was_connected = False
+        self._attempts = 0
+        self._cuts = 0
+        self._replies_before = 0
+        self._side = ClientSide(options.max_message_bytes)
+        self._calls = CallTable(self.address)
+        self._connection: ClientConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._end: DialError | None = None
+        self._traffic = (0, 0)
+
+    async def request(self, raw: bytes, slot: int = 0) -> bytes:
+        """Send a request and wait for the reply; with the errors of `Call.reply`, after which it cannot be waited on."""
+        with Call(raw, slot, self._submit, self._abandon) as call:
+            return await call.reply()
+
+    def call(self, raw: bytes, slot: int = 0, early: EarlyReply | None = None) -> Call:
+        """A request that can be waited on beyond the loss of connections.
+
+        Args:
+            early: see Call.
+        """
+        return Call(raw, slot, self._submit, self._abandon, early)
+
+    async def connects(self) -> bool:
+        """Try once to make a connection, although nothing is to be sent. Returns whether there is one."""
+        if self._connection is None and self._end is None:
+            if self._connecting is None:
+                self._connecting = self._loop.create_task(self._connect_once())
+            await asyncio.shield(self._connecting)
+        return self._connection is not None
+
+    def close(self) -> None:
+        """End the connection. What waits gets a ConnectionLostError, and the server drops the replies."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self._retire(DialError(Loss.CLOSED))
+        if self._connection is not None:
+            self._connection.leave()
+
+    @property
+    def is_connected(self) -> bool:
+        """True while there is a connection."""
+        return self._connection is not None
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Bytes read and written, on all connections."""
+        read_bytes, written_bytes = self._traffic
+        if self._connection is None:
+            return read_bytes, written_bytes
+        return read_bytes + self._connection.read_bytes, written_bytes + self._connection.written_bytes
+
+    def _submit(self, call: Call) -> asyncio.Future[bytes]:
+        """Begin to wait for the reply to a request, which is written now, when there is room, or was before."""
+        future = call.future = self._loop.create_future()
+        connection = self._connection
+        if not call.number:
+            # Nothing waits in line then: the line is written as soon as there is room.
+            if connection is not None and self._side.has_room:
+                self._calls.add(call, self._side.send(call.raw, call.slot))
+                connection.pump()
+                return future
+            self._calls.queue(call)
+        elif not self._calls.is_sent(call):
+            self._calls.tell_one(call, self._end.loss if self._end is not None else Loss.FORGOTTEN)
+            return future
+        if connection is None:
+            self._connect()
+        return future
+
+    def _abandon(self, call: Call) -> None:
+        if self._calls.drop(call):
+            self._side.abandon(call.number)
+            if self._connection is not None:
+                self._connection.pump()
+
+    def happened(self, event: ClientEvent) -> None:
+        """See Owner."""
+        self._calls.happened(event)
+
+    def has_room(self) -> None:
+        """See Owner."""
+        while self._connection is not None and self._side.has_room:
+            call = self._calls.next_in_line()
+            if call is None:
+                return
+            self._calls.add(call, self._side.send(call.raw, call.slot))
+            self._connection.pump()
+
+    def lost(self, connection: ClientConnection) -> None:
+        """See Owner."""
+        self._traffic = self.traffic
+        self._connection = None
+        if self._side.replies != self._replies_before:
+            self._cuts = 0
+        if self._calls.are_awaited:
+            self._cut(DialError(Loss.CUT))
+            self._connect()
+
+    def _cut(self, error: DialError) -> None:
+        self._cuts += 1
+        if self._cuts >= MAX_CUTS:
+            self._tell(error)
+
+    def _connect(self) -> None:
+        if self._end is not None:
+            self._tell(self._end)
+        elif self._connecting is None and self._calls.are_awaited:
+            self._connecting = self._loop.create_task(self._make_connection())
+
+    async def _connect_once(self) -> None:
+        try:
+            await self._dial()
+        finally:
+            self._connecting = None
+            self._connect()
+
+    async def _make_connection(self) -> None:
+        try:
+            while self._connection is None and self._calls.are_awaited:
+                await self._dial()
+        finally:
+            self._connecting = None
+
+    async def _dial(self) -> None:
+        self._attempts += 1
+        claim = Claim(VERSION, self._client, self._attempts, self.endpoint.boot)
+        handshake = ClientHandshake(self._dialer.secret, claim, secrets.token_bytes(NONCE_BYTES))
+        try:
+            await self._dialer.dial(self.endpoint, handshake, self._take_over)
+        except DialError as error:
+            if self._connection is not None:
+                # Made in the moment in which the time was over.
+                return
+            if error.loss in (Loss.OTHER_BOOT, Loss.OTHER_VERSION):
+                self._retire(error)
+            elif error.loss in (Loss.NOT_ADMITTED, Loss.CUT):
+                self._cut(error)
+            else:
+                self._tell(error)
+
+    def _take_over(self, transport: asyncio.Transport, welcome: Welcome) -> ClientConnection:
+        self._calls.forget(self._side.connected(welcome.memory))
+        connection = ClientConnection(transport, self.address, self._side, self, self._options)
+        # Before anything is written: the transport tells its protocol when its buffer is full.
+        transport.set_protocol(connection)
+        if self._was_connected:
+            self.reconnects += 1
+        self._was_connected = True
+        self._replies_before = self._side.replies
+        self._connection = connection
+        self.has_room()
+        connection.pump()
+        return connection
+
+    def _tell(self, error: DialError) -> None:
+        self._cuts = 0
+        self._calls.tell(error.loss, error.details)
+        if error.loss.is_final:
+            self._side.abandon_all()
+
+    def _retire(self, error: DialError) -> None:
+        self._end = self._end or error
+        self._tell(error)
+        self._retired(self)

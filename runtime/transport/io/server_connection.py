@@ -1,0 +1,141 @@
+"""A server's connection with one client, and what is at work for that client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from actors.errors.user_code import error_text, is_cancellation
+from actors.interfaces.transport import EARLY_REPLY
+from runtime.transport.io.connection import Connection
+from runtime.transport.options import DirectOptions
+from runtime.transport.protocol.errors import ProtocolError
+from runtime.transport.protocol.server import Run, ServerSide
+
+Handler = Callable[[bytes, int], Awaitable[bytes]]
+"""Takes a request and its slot, and returns the reply."""
+
+
+class ServedClient:
+    """The handlers that are at work for one client. They are never cancelled: what they return after it is gone is dropped.
+
+    Attributes:
+        side: what the protocol knows of the client.
+        connection: the newest one, or None.
+
+    Args:
+        departed: holds this while handlers of a client that is gone are at work.
+    """
+
+    def __init__(self, handler: Handler, side: ServerSide, departed: set[ServedClient]) -> None:
+        self._handler = handler
+        self._departed = departed
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self.side = side
+        self.connection: ServerConnection | None = None
+
+    def forget(self) -> None:
+        """The client will not come again."""
+        self.side.forget()
+        if self._tasks:
+            # The event loop itself holds tasks by weak references.
+            self._departed.add(self)
+
+    def run(self, request: Run) -> None:
+        """Begin to work on a request."""
+        self._tasks[request.number] = asyncio.create_task(self._run(request.number, request.raw, request.slot))
+
+    async def _run(self, number: int, raw: bytes, slot: int) -> None:
+        EARLY_REPLY.set(partial(self._reply_early, number))
+        try:
+            self.side.reply(number, await self._handler(raw, slot))
+        except BaseException as error:
+            # A handler runs code of users. Only the end of the event loop cancels this task.
+            if is_cancellation(error):
+                self.side.ended(number)
+                raise
+            self.side.failed(number, type(error).__name__, error_text(error))
+        finally:
+            del self._tasks[number]
+            if not self._tasks:
+                self._departed.discard(self)
+        if self.connection is not None:
+            self.connection.go_on()
+
+    def _reply_early(self, number: int, payload: bytes) -> None:
+        self.side.reply_early(number, payload)
+        if self.connection is not None:
+            self.connection.pump()
+
+
+class ServerConnection(Connection):
+    """Carries the requests and replies of one client.
+
+    Attributes:
+        client: whose connection it is.
+
+    Args:
+        ended: called when the connection is gone; True: the client has said that it will not come again.
+    """
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        address: str,
+        client: ServedClient,
+        options: DirectOptions,
+        ended: Callable[[ServerConnection, bool], None],
+    ) -> None:
+        super().__init__(transport, address, client.side)
+        self.client = client
+        self._beat_s = options.beat_s
+        self._ended = ended
+        self._has_left = False
+        self._is_held = False
+        self._timer = asyncio.get_running_loop().call_later(options.beat_s, self._beat)
+
+    def handle_events(self) -> None:
+        """Run the client's requests, as long as it need not wait."""
+        while not self.is_closed and (event := self.client.side.next_event()) is not None:
+            if isinstance(event, Run):
+                self.client.run(event)
+            else:
+                self._has_left = True
+                self.abort()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Write what is there, and read on if the client need not wait any more."""
+        if self.is_closed:
+            return
+        self.pump()
+        must_wait = self.client.side.must_wait
+        if must_wait and not self._is_held:
+            self._is_held = True
+            self._transport.pause_reading()
+        elif self._is_held and not must_wait:
+            self._is_held = False
+            # First what had been read when the client had to wait. That may have it wait again.
+            self.take_events()
+            if not self._is_held and not self.is_closed:
+                self._transport.resume_reading()
+
+    def resume_writing(self) -> None:
+        """Called by the transport when its buffer has room."""
+        super().resume_writing()
+        self.go_on()
+
+    def _beat(self) -> None:
+        try:
+            self.client.side.tick()
+        except ProtocolError as error:
+            self.fail(str(error))
+        if not self.is_closed:
+            self.pump()
+            self._timer = asyncio.get_running_loop().call_later(self._beat_s, self._beat)
+
+    def connection_closed(self) -> None:
+        """The client is gone, or has to come again."""
+        self._timer.cancel()
+        self._ended(self, self._has_left)

@@ -1,0 +1,66 @@
+"""When a connection writes: at once, or together with what else comes in the same pass of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from runtime.transport.protocol.outbox import GATHERED_BYTES, Outbox
+
+HIGH_WATER = 256 * 1024
+"""Bytes in the transport's own buffer from which on frames wait in the outbox."""
+
+LONE_PASSES = 16
+"""After so many passes of the event loop with one short frame each, a frame is written at once."""
+
+
+class Writer:
+    """Writes what an outbox holds.
+
+    Short frames of one pass of the event loop gather, and are written together: each write wakes the peer, which on a busy
+    machine takes the CPU from this process at once. Where frames come one by one, as those of a single session do, none waits.
+    """
+
+    def __init__(self, transport: asyncio.WriteTransport, outbox: Outbox) -> None:
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._transport = transport
+        self._outbox = outbox
+        self._loop = asyncio.get_running_loop()
+        self._is_paused = False
+        self._puts_of_pass = 0
+        self._lone_passes = LONE_PASSES
+
+    def pump(self) -> None:
+        """Called when something was put into the outbox."""
+        outbox = self._outbox
+        if not outbox.short_bytes and not outbox.long_bytes:
+            return
+        if not self._puts_of_pass:
+            self._loop.call_soon(self._end_pass)
+        self._puts_of_pass += 1
+        is_lone = self._puts_of_pass == 1 and self._lone_passes >= LONE_PASSES
+        if is_lone or outbox.long_bytes or outbox.short_bytes >= GATHERED_BYTES:
+            self.flush()
+
+    def _end_pass(self) -> None:
+        self._lone_passes = self._lone_passes + 1 if self._puts_of_pass == 1 else 0
+        self._puts_of_pass = 0
+        self.flush()
+
+    def pause(self) -> None:
+        """The transport's buffer is full."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """The transport's buffer is empty enough."""
+        self._is_paused = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, as far as the transport has room."""
+        outbox = self._outbox
+        while (outbox.short_bytes or outbox.long_bytes) and not self._is_paused:
+            parts = outbox.take()
+            if len(parts) == 1:
+                self._transport.write(parts[0])
+            else:
+                self._transport.writelines(parts)

@@ -1,0 +1,201 @@
+"""A client's side of the protocol: its requests to one process, whichever connections carry them.
+
+Rules of this file:
+1. A request is kept from the moment in which it is first written until it has its reply, or its caller gives it up. Each new
+   connection begins with the list of those that are kept, and then carries them once more, in their order.
+2. A server that has forgotten this client says so by another memory. What may have run there is then lost, and never sent again.
+3. Each request is acknowledged once at most on a connection: when its reply comes, or when its caller gives it up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime.transport.protocol.errors import HandlerFailedError, ProtocolError
+from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind, ack_frames, frame, read_failure, wanted_frames
+from runtime.transport.protocol.outbox import Outbox
+from runtime.transport.protocol.reader import FrameReader
+
+SILENT_TICKS = 5
+"""Ticks without a byte after which a server is taken for lost. A client that was stopped itself counts one for all that time."""
+
+ACK_REPLIES = 64
+"""Replies after which the client acknowledges them all: one frame for many. Fewer wait for the next tick."""
+
+ACK_BYTES = 64 * 1024
+"""Bytes of replies after which the client acknowledges them."""
+
+MAX_WAITING_BYTES = 256 * 1024
+"""Bytes of short requests that may wait to be written. Long ones are never copied, so they may all wait."""
+
+_REPLY = int(Kind.REPLY)
+
+
+@dataclass(slots=True)
+class Replied:
+    """The handler of a request has returned."""
+
+    number: int
+    payload: bytes
+
+
+@dataclass(slots=True)
+class RepliedEarly:
+    """The handler of a request has sent a reply, and goes on."""
+
+    number: int
+    payload: bytes
+
+
+@dataclass(slots=True)
+class Failed:
+    """The handler of a request has raised an error."""
+
+    number: int
+    error: HandlerFailedError
+
+
+ClientEvent = Replied | RepliedEarly | Failed
+
+
+class ClientSide:
+    """The requests to one process that have no reply.
+
+    Attributes:
+        outbox: of the present connection.
+        replies: how many have come.
+
+    Args:
+        max_message_bytes: the longest reply.
+    """
+
+    def __init__(self, max_message_bytes: int) -> None:
+        self._max_message_bytes = max_message_bytes
+        self._memory: int | None = None
+        self._sent: dict[int, tuple[bytes, int]] = {}
+        self._last_number = 0
+        self._is_connected = False
+        self._reader = FrameReader(max_message_bytes)
+        self._unacknowledged: list[int] = []
+        self._unacknowledged_bytes = 0
+        self._silent_ticks = 0
+        self._read_bytes_at_tick = 0
+        self.outbox = Outbox()
+        self.replies = 0
+
+    @property
+    def has_sent(self) -> bool:
+        """True while a request that was written has no reply."""
+        return bool(self._sent)
+
+    @property
+    def has_room(self) -> bool:
+        """True while a request can be written without filling memory."""
+        return self._is_connected and self.outbox.short_bytes <= MAX_WAITING_BYTES
+
+    def is_sent(self, number: int) -> bool:
+        """True when a request was written and its reply can still come."""
+        return number in self._sent
+
+    def connected(self, memory: int) -> list[int]:
+        """Begin a connection that is proven. Returns the requests that the server has forgotten.
+
+        Args:
+            memory: see Welcome.
+        """
+        lost = list(self._sent) if memory != self._memory else []
+        if lost:
+            self._sent.clear()
+        self._memory = memory
+        self._is_connected = True
+        self._reader = FrameReader(self._max_message_bytes)
+        self._unacknowledged.clear()
+        self._unacknowledged_bytes = 0
+        self._silent_ticks = self._read_bytes_at_tick = 0
+        self.outbox = Outbox()
+        self.outbox.put(wanted_frames(list(self._sent)))
+        for number, (raw, slot) in self._sent.items():
+            self._write(number, raw, slot)
+        return lost
+
+    def disconnected(self) -> None:
+        """The connection is gone."""
+        self._is_connected = False
+        self.outbox.drop()
+
+    def send(self, raw: bytes, slot: int = 0) -> int:
+        """Write a request, while there is room. Returns its number."""
+        self._last_number += 1
+        self._sent[self._last_number] = raw, slot
+        self._write(self._last_number, raw, slot)
+        return self._last_number
+
+    def _write(self, number: int, raw: bytes, slot: int) -> None:
+        if len(raw) > MAX_PAYLOAD:
+            self.outbox.put_long(Kind.REQUEST, number, raw, slot)
+        else:
+            self.outbox.put(HEADER.pack(len(raw), Kind.REQUEST, number, slot) + raw)
+
+    def abandon(self, number: int) -> None:
+        """The reply to a request is not needed."""
+        if self._sent.pop(number, None) is not None and self._is_connected:
+            self._acknowledge(number, 0)
+
+    def abandon_all(self) -> None:
+        """No reply is needed, and none can come: the process is gone."""
+        self._sent.clear()
+
+    def leave(self) -> None:
+        """Say that this client will not come again."""
+        self.outbox.put(frame(Kind.BYE))
+
+    def receive_data(self, data: bytes) -> None:
+        """Take what was read."""
+        self._reader.receive_data(data)
+
+    def next_event(self) -> ClientEvent | None:
+        """What the server says next about a request that has no reply; None until more is read. Raises ProtocolError."""
+        while (found := self._reader.next_frame()) is not None:
+            kind, number, _, payload = found
+            if kind == _REPLY:
+                if self._is_answered(number, payload):
+                    return Replied(number, payload)
+            elif kind == Kind.EARLY:
+                if number in self._sent:
+                    return RepliedEarly(number, payload)
+            elif kind == Kind.FAILED:
+                error = read_failure(payload)
+                if self._is_answered(number, payload):
+                    return Failed(number, error)
+            elif kind != Kind.BEAT:
+                raise ProtocolError(f"a server sends no frames of kind {kind}")
+        return None
+
+    def _is_answered(self, number: int, payload: bytes) -> bool:
+        self.replies += 1
+        if self._sent.pop(number, None) is None:
+            return False
+        self._acknowledge(number, len(payload))
+        return True
+
+    def _acknowledge(self, number: int, size: int) -> None:
+        self._unacknowledged.append(number)
+        self._unacknowledged_bytes += size
+        if len(self._unacknowledged) >= ACK_REPLIES or self._unacknowledged_bytes >= ACK_BYTES:
+            self._write_acknowledgements()
+
+    def _write_acknowledgements(self) -> None:
+        self.outbox.put(ack_frames(self._unacknowledged))
+        self._unacknowledged.clear()
+        self._unacknowledged_bytes = 0
+
+    def tick(self) -> bool:
+        """Called in equal times while there is a connection. False: the server is silent for too long and counts as lost."""
+        if self._unacknowledged:
+            self._write_acknowledgements()
+        if self._reader.read_bytes != self._read_bytes_at_tick or not self._sent:
+            self._silent_ticks = 0
+            self._read_bytes_at_tick = self._reader.read_bytes
+        else:
+            self._silent_ticks += 1
+        return self._silent_ticks <= SILENT_TICKS

@@ -1,0 +1,22 @@
+"""Whatever becomes of connections and processes: requests run once, replies come once and whole, and nothing is kept for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.transport.mutants import MUTANTS
+from tests.simulation.transport.world import problems
+
+SEEDS = 300
+
+
+def test_what_has_to_hold_holds_whatever_goes_wrong() -> None:
+    assert {seed: found for seed in range(SEEDS) if (found := problems(seed))} == {}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_seed_finds_a_defect(name: str) -> None:
+    with MUTANTS[name]():
+        seed = next((seed for seed in range(SEEDS) if problems(seed)), None)
+    assert seed is not None
+    assert problems(seed) == []
