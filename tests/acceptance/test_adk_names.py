@@ -321,7 +321,7 @@ def test_what_only_adks_agents_have_is_named_with_what_to_do_instead(name: str, 
     [
         ("_invocation_context", r"context\.session"),
         ("request_credential", "long-running tool"),
-        ("request_confirmation", "require_confirmation=True"),
+        ("save_credential", "long-running tool"),
         ("nonsense", "'nonsense'"),
     ],
 )
