@@ -121,6 +121,12 @@ def _forgets_copies(self: ServerSide, number: int) -> None:
         self._drop(number)
 
 
+def _does_not_know_what_comes(self: ServerSide, number: int, reply: Any) -> None:
+    copies, self._copies = self._copies, set()
+    _write(self, number, reply)
+    self._copies = copies
+
+
 def _writes_again(self: ServerSide, number: int) -> bool:
     self._copies.discard(number)
     if (kept := self._replies.get(number)) is not None:
@@ -186,7 +192,13 @@ def _overtaken() -> Iterator[None]:
 
 
 _add("the server runs copies", ServerSide, _is_new=_runs_copies)
-_add("the server runs the copy of a long request whose reply is acknowledged", ServerSide, _acknowledge=_forgets_copies)
+_add("the server keeps the reply to a long request that was given up", ServerSide, _acknowledge=_forgets_copies)
+_add(
+    "the server runs the copy of a long request whose reply is acknowledged",
+    ServerSide,
+    _acknowledge=_forgets_copies,
+    _write=_does_not_know_what_comes,
+)
 _add("the server writes a reply again when a copy of its request comes", ServerSide, _is_new=_writes_again)
 _add("the server keeps replies that nothing waits for", ServerSide, _want=_keeps_what_is_not_wanted)
 _add("the server repeats no replies", ServerSide, _want=_does_not_repeat_replies)
