@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -27,6 +28,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 
+MEMORY = Path("/dev/shm")
+"""Where folders of tests lie in memory, on Linux."""
+
+ROOM_BYTES = 4 * 2**30
+"""Free bytes that such a folder has to have."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give every process of a distributed run a namespace of its own on one Ray, which the process started that runs no tests."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -36,11 +44,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
     # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
     os.environ[NICENESS] = "0"
+    if _has_room(MEMORY):
+        # Stores wait for their disk at each commit, which says nothing about the code.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         os.environ["RAYGROVE_NAMESPACE"] = f"raygrove-{worker['workerid']}"
     elif getattr(config.option, "numprocesses", None):
         os.environ[ADDRESS] = _start_ray()
+
+
+def _has_room(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_BYTES
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
