@@ -73,10 +73,9 @@ def test_a_memory_store_that_was_opened_read_only_writes_as_soon_as_it_may(path:
     first.close()
 
 
-def test_a_file_that_nobody_may_change_for_a_while_is_written_again_afterwards(tmp_path: Path) -> None:
-    if not may_make_immutable(tmp_path):
-        pytest.skip("chattr +i is not permitted here")
-    path = tmp_path / "sessions.db"
+def test_a_file_that_nobody_may_change_for_a_while_is_written_again_afterwards(folder: Path, path: Path) -> None:
+    if not may_make_immutable(folder):
+        pytest.skip("chattr +i is not permitted here, or says nothing to those who have the file open")
     store = SqlSessionStore(f"sqlite:///{path}", 0.1)
     store.open()
     fill_sessions(store, S1, length=3)

@@ -96,8 +96,8 @@ def fresh_imports() -> Iterator[None]:
     finally:
         sys.path[:] = path
         for name in set(sys.modules) - modules:
-            file = getattr(sys.modules[name], "__file__", None) or ""
-            if "site-packages" not in file and file.startswith("/tmp"):
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and not any(file.startswith(f"{place}/") for place in path if place):
                 del sys.modules[name]
         for name in set(os.environ) - set(environment):
             del os.environ[name]

@@ -42,12 +42,19 @@ def immutable(files: Sequence[Path]) -> Iterator[None]:
 
 
 def may_make_immutable(folder: Path) -> bool:
-    """Whether `chattr +i` is allowed here: it takes a capability of root, and a file system that knows it."""
+    """Whether `chattr +i` is allowed and keeps those from writing who have the file open: file systems in memory let them."""
     if shutil.which("chattr") is None:
         return False
     probe = folder / "probe"
-    probe.touch()
-    done = subprocess.run(["chattr", "+i", probe], check=False, capture_output=True)
-    subprocess.run(["chattr", "-i", probe], check=False, capture_output=True)
-    probe.unlink()
-    return done.returncode == 0
+    with probe.open("w") as file:
+        subprocess.run(["chattr", "+i", probe], check=False, capture_output=True)
+        try:
+            file.write("x")
+            file.flush()
+            is_kept = False
+        except PermissionError:
+            is_kept = True
+        finally:
+            subprocess.run(["chattr", "-i", probe], check=False, capture_output=True)
+            probe.unlink()
+    return is_kept

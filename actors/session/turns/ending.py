@@ -62,6 +62,11 @@ class TurnEnder:
             turn.is_ending = False
             raise
 
+    async def _settled(self, log: SessionLog | None, invocation_id: str) -> None:
+        """Wait while the end of a turn is on its way to the disk, also when the agent that has sent it waits no more."""
+        if log is not None and log.turn is not None and log.turn.is_ending and log.open_id() == invocation_id:
+            await self._parts.access.commits.settled(log.key)
+
     def _end_in_memory(self, log: SessionLog, turn: OpenTurn, outcome: p.AnyOutcome) -> None:
         """Tell the subscribers, and let the next turn begin, unless that was done before."""
         if log.turn is not turn:
@@ -78,6 +83,7 @@ class TurnEnder:
             FencedError: the turn has ended, or was given to another Runner.
             StoreError: the end is not stored yet.
         """
+        await self._settled(self._logs.in_memory(message.turn.key), message.turn.invocation_id)
         try:
             await self._lookup.current(message.turn)
         except StoreError:
@@ -120,6 +126,7 @@ class TurnEnder:
         if log is None:
             return p.Ack()
         invocation_id = message.invocation_id
+        await self._settled(log, invocation_id)
         if log.turn is not None and log.open_row(invocation_id) is not None:
             log.queue.cancel(invocation_id)
             if not log.turn.runner:

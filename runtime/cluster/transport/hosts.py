@@ -50,12 +50,15 @@ class RayActorHost:
         wires: how it is reached.
     """
 
+    _name = ""
+
     def __init__(self, build: Callable[[], Actor], wires: WireOptions, logs: LogOptions | None = None, role: str = "") -> None:
         self._hub = LogHub()
         if logs is not None:
             ProcessLogs(logs, role, self._hub.put)
         self._wires = Wires(wires)
         self._actor = build()
+        self._name = self._actor.name
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
         receive = self._actor.receive
         self._listener = Listener(wires, lambda raw, _: receive(raw))
@@ -63,8 +66,8 @@ class RayActorHost:
         look_less_often()
 
     def __repr__(self) -> str:
-        """The actor's name, under which Ray's dashboard and log lines show the process."""
-        return self._actor.name
+        """The actor's name, under which Ray's dashboard and log lines show the process, also when it could not be built."""
+        return self._name or type(self).__name__
 
     async def endpoint(self) -> Endpoint | None:
         """Where this process listens; None where messages come over Ray."""

@@ -93,3 +93,8 @@ def test_it_asks_soon_at_first_and_once_a_second_in_the_end(
     monkeypatch.setattr(ray, "get", lambda ref: encode(Ack()))
     host._recover(actor)  # type: ignore[arg-type]
     assert timeouts == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+
+
+def test_a_process_whose_actor_could_not_be_built_has_a_name_all_the_same() -> None:
+    # Ray asks for it when it tells of the error.
+    assert repr(RunnerHost.__new__(RunnerHost)) == "RunnerHost"

@@ -269,11 +269,11 @@ def no_ray(address: str | None) -> str:
 def test_without_a_ray_a_command_says_how_to_get_one(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find_none(address: str) -> str:
+    def find_none() -> str:
         raise ConnectionError("Could not find any running Ray instance.")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(connection, "canonicalize_bootstrap_address_or_die", find_none)
+    monkeypatch.setattr(connection, "running_address", find_none)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     write(tmp_path, {"desk.py": HELLO})
     with (
