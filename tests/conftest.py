@@ -31,6 +31,9 @@ hypothesis.settings.load_profile("untimed")
 MEMORY = Path("/dev/shm")
 """Where folders of tests lie in memory, on Linux."""
 
+HAS_STARTED_RAY = pytest.StashKey[bool]()
+"""Of a run: it has started the Ray that its processes share."""
+
 ROOM_BYTES = 4 * 2**30
 """Free bytes that such a folder has to have."""
 
@@ -52,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["RAYGROVE_NAMESPACE"] = f"raygrove-{worker['workerid']}"
     elif getattr(config.option, "numprocesses", None):
         os.environ[ADDRESS] = _start_ray()
+        config.stash[HAS_STARTED_RAY] = True
 
 
 def _has_room(folder: Path) -> bool:
@@ -59,8 +63,8 @@ def _has_room(folder: Path) -> bool:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the shared Ray."""
-    if ADDRESS in os.environ and not hasattr(config, "workerinput"):
+    """Stop the shared Ray, in the run that has started it: a test may run others in its own process."""
+    if config.stash.get(HAS_STARTED_RAY, False):
         ray.shutdown()
 
 

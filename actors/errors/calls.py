@@ -92,19 +92,31 @@ def _sentence(function: Callable[..., object], unnamed: Sequence[object], named:
             return unexpected(title, wrong[0], by_name)
         if len(unnamed) > len(by_place) and not takes_any:
             return f"{title}() {_by_name(title, by_place[1:], rest)}"
+        given = {each.name for each in by_place[: len(unnamed)]} | set(named)
+        if missing := [each.name for each in _required(rest) if each.name not in given]:
+            return f"{title}() lacks {' and '.join(missing)}: write {_written(title, by_place[1:], rest)}"
     return ""
 
 
 def _by_name(title: str, by_place: Sequence[inspect.Parameter], rest: Sequence[inspect.Parameter]) -> str:
     """Which arguments are given by name, with a call as it should be."""
-    required = [each for each in rest if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
-    written = [each.name if each in by_place else f"{each.name}=…" for each in required] or [f"{each.name}=…" for each in rest]
     what = (
         f"takes all arguments but {', '.join(each.name for each in by_place)} by name"
         if by_place
         else ("takes its arguments by name" if rest else "takes no arguments")
     )
-    return f"{what}: write {title}({', '.join(written)})"
+    return f"{what}: write {_written(title, by_place, rest)}"
+
+
+def _written(title: str, by_place: Sequence[inspect.Parameter], rest: Sequence[inspect.Parameter]) -> str:
+    """A call with what is required, or with all that it takes where nothing is."""
+    written = [each.name if each in by_place else f"{each.name}=…" for each in _required(rest)]
+    return f"{title}({', '.join(written or [f'{each.name}=…' for each in rest])})"
+
+
+def _required(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each for each in parameters if each.default is each.empty and each.kind not in several]
 
 
 def _title(function: Callable[..., object], unnamed: Sequence[object]) -> str:

@@ -26,7 +26,8 @@ def read(path: str | Path) -> JsonObject:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DefinitionError(f"OpenApiTools cannot read {str(path)!r}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise DefinitionError(f"OpenApiTools cannot read {str(path)!r}: {reason}") from error
     return parsed(text, str(path))
 
 

@@ -12,16 +12,6 @@ from tests.simulation.simulate import PLANS, check, reference
 
 ROWS = rows()
 
-WAITING = frozenset(
-    {
-        "turns_that_cannot_begin_keep_the_session",
-        "ending_turns_take_events",
-        "ends_that_failed_are_not_owed",
-        "logs_are_read_while_a_message_is_stored",
-    }
-)
-"""Defects that are noticed by a test which waits in vain for up to two minutes."""
-
 TRIES = 8
 """So many times a test is run that finds a defect by random steps, each time with others."""
 
@@ -42,11 +32,11 @@ def test_a_seed_finds_it(name: str) -> None:
     assert check(given(name, seed), reference(seed // PLANS)[1])[0] == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.full] if name in WAITING else []) for name, row in ROWS.items() if row.test],
-)
-def test_the_test_that_the_table_names_fails_with_it(name: str) -> None:
+@pytest.mark.full
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.test])
+def test_the_test_that_the_table_names_fails_with_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Options of this run, such as where it reports, are not those of the runs within.
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     # The plugin of the project is imported already, so assertions are not rewritten once more.
     asked = ["-q", "--assert=plain", "-p", "no:cacheprovider", str(ROOT / ROWS[name].test)]
     with MUTANTS[name]():

@@ -137,6 +137,15 @@ async def test_methods_say_which_keyword_was_meant(rt: Runtime) -> None:
         (lambda rt: rt.shutdown("now"), "takes no arguments: write Runtime.shutdown()"),
         (lambda rt: CREATE(ROOT, "app"), "takes all arguments but root_agent by name: write Runtime(root_agent, app_name=…)"),
         (lambda rt: CREATE.connect("app", "here"), "takes all arguments but app_name by name: write Runtime.connect(app_name)"),
+        (
+            lambda rt: rt.run(),
+            "Runtime.run() lacks user_id and session_id and message: write Runtime.run(user_id=…, session_id=…, message=…)",
+        ),
+        (
+            lambda rt: rt.sessions.get("ada"),
+            "SessionsService.get() lacks session_id: write SessionsService.get(user_id, session_id)",
+        ),
+        (lambda rt: CREATE(ROOT), "Runtime() lacks app_name: write Runtime(root_agent, app_name=…)"),
     ],
 )
 def test_arguments_without_a_name_are_refused_with_the_call_as_it_should_be(
@@ -145,6 +154,20 @@ def test_arguments_without_a_name_are_refused_with_the_call_as_it_should_be(
     with pytest.raises(TypeError) as told:
         call(rt)
     assert str(told.value).endswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (("hi", int), "the type of the answer is given by name: rt.ask('hi', result_type=int)"),
+        (("rot", "hi"), "agent 'rot' is not in the tree. Did you mean 'root'?"),
+        (("a", "b", "c"), "ask takes a message, or an agent and a message: rt.ask('…') or rt.ask(agent, '…')"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_with_what_to_write(rt: Runtime, asked: tuple[Any, ...], sentence: str) -> None:
+    with pytest.raises(RequestError) as told:
+        rt.ask(*asked)
+    assert str(told.value) == sentence
 
 
 @pytest.mark.parametrize(
@@ -224,7 +247,7 @@ def test_errors_within_a_call_stay_as_they_are() -> None:
 
     with pytest.raises(TypeError, match=r"^mine$"):
         Plain().fail(reason="mine")
-    with pytest.raises(TypeError, match=r"missing 1 required keyword-only argument: 'reason'"):
+    with pytest.raises(TypeError, match=r"Plain.fail\(\) lacks reason: write Plain.fail\(reason=…\)"):
         Plain().fail()  # type: ignore[call-arg]
     assert inspect.iscoroutinefunction(Plain.wait)
     assert list(inspect.signature(Plain.fail).parameters) == ["self", "reason"]

@@ -135,7 +135,8 @@ class ScriptMethods(TurnMethods):
             TaskFailedError: the agent gave the task up, or its turn waits for a person.
             AgentFailedError: the model refused to answer, in the words of the error.
             TurnError: the turn failed.
-            DefinitionError: there is no such agent, it cannot work on tasks, or `result_type` is no type.
+            UnknownAgentError: the tree has no agent of that name.
+            DefinitionError: the agent is not in the tree, it cannot work on tasks, or `result_type` is no type.
             RequestError: the message cannot be used.
         """
         asking, turn = self._begin_asking(asked, result_type, user_id, session_id, run_config, state_delta)
@@ -168,6 +169,8 @@ class ScriptMethods(TurnMethods):
     ) -> tuple[Asking, Turn]:
         if len(asked) not in (1, 2) or (len(asked) == 2 and not isinstance(asked[0], BaseAgent | str)):
             raise RequestError("ask takes a message, or an agent and a message: rt.ask('…') or rt.ask(agent, '…')")
+        if len(asked) == 2 and isinstance(asked[1], type):
+            raise RequestError(f"the type of the answer is given by name: rt.ask({asked[0]!r}, result_type={asked[1].__name__})")
         asking = question(self._tree, asked[0] if len(asked) == 2 else None, result_type)
         turn = self._ask(asking, asked[-1], user_id, session_id or uuid.uuid4().hex, run_config, state_delta)
         return asking, turn

@@ -55,9 +55,13 @@ def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any
         result_type: None is the agent's `output_schema`, or else a text.
 
     Raises:
-        DefinitionError: there is no such agent, it cannot work on tasks, or `result_type` is no type.
+        UnknownAgentError: the tree has no agent of that name.
+        DefinitionError: the agent is not in the tree, it cannot work on tasks, or `result_type` is no type.
     """
-    root = tree.topology().root
+    topology = tree.topology()
+    root = topology.root
+    if isinstance(agent, str):
+        agent = topology[agent].name
     name = root.name if agent is None else agent if isinstance(agent, str) else agent.name
     schema = tree.output_schema(name)
     wanted = result_type if result_type is not None else schema
